@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-import gsvc.decoders.keyframes.compact.restorer_backend as backend
+import gsvc.decoders.keyframes.compact.restorer_network as running
 from beside.checkpoint import read_checkpoint
 from export_restorer import KEPT, export
 from gsvc.codec.api.decoder_settings import DecoderSettings
@@ -23,10 +23,10 @@ from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.guide import GUIDE, LOOKS, MIXTURES, moved
 from gsvc.codec.bitstream.scaffold import Place
-from gsvc.decoders.keyframes.backends import RESTORER, load_refiner, model_id
+from gsvc.decoders.keyframes.backends import load_refiner, model_id
 from gsvc.decoders.keyframes.compact.pipeline import pictures_of, tensor_of
 from gsvc.decoders.keyframes.compact.restorer import Restorer, conditions_of, mixed
-from gsvc.decoders.keyframes.compact.restorer_backend import RestorerBackend
+from gsvc.decoders.keyframes.compact.restorer_backend import RESTORER, RestorerBackend
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.eval.baselines.gsvc import coded, decoded
 
@@ -46,8 +46,8 @@ def test_the_file_computes_what_was_trained(
     state, job = read_checkpoint(KEPT)
     network = Restorer(**job["network"])
     network.load_state_dict(state["average"])
-    monkeypatch.setattr(backend, "FILE", tmp_path / "restorer.onnx")
-    export(network, backend.FILE)
+    monkeypatch.setattr(running, "FILE", tmp_path / "restorer.onnx")
+    export(network, running.FILE)
     one, made = key(47, 63), RestorerBackend(RESTORER)
     values = (torch.tensor([value]) for value in (one.quantizer, one.size, one.layer))
     edge = torch.nn.ReplicationPad2d((0, 1, 0, 1))
@@ -62,7 +62,7 @@ def test_the_file_computes_what_was_trained(
 
 def test_strips_have_no_seams(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = RestorerBackend(RESTORER).refine(key(160, 64), steps=1, seed=0)
-    monkeypatch.setattr(backend, "_MOST_PIXELS", 20 * 32)
+    monkeypatch.setattr(running, "_MOST_PIXELS", 20 * 32)
     assert np.array_equal(RestorerBackend(RESTORER).refine(key(160, 64), steps=1, seed=0), whole)
 
 

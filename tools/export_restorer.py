@@ -3,7 +3,7 @@
     python tools/export_restorer.py [CHECKPOINT] [--usual INDEX]
 
 The network becomes an ONNX file with averaged weights, one convolution a block, without what
-surrounds it (`decoders/keyframes/compact/restorer_backend.py`).
+surrounds it (`decoders/keyframes/compact/restorer_network.py`).
 """
 
 import argparse
@@ -19,7 +19,7 @@ from gsvc.codec.bitstream.layers.guide import MIXTURES
 from gsvc.codec.weights.package_files import sha256_of
 from gsvc.codec.weights.safetensors_files import SUMS
 from gsvc.decoders.keyframes.compact.restorer import Restorer
-from gsvc.decoders.keyframes.compact.restorer_backend import FILE
+from gsvc.decoders.keyframes.compact.restorer_network import FILE
 
 KEPT = Path(__file__).resolve().parent / "training" / "shipped.safetensors"
 

@@ -26,7 +26,7 @@ from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.places import PathOrFile, display_name, open_any, refuse_same, shown
 from gsvc.codec.media.video_writer import VideoWriter, image_pattern, open_writer
-from gsvc.decoders.keyframes.backends import RESTORER, model_id
+from gsvc.decoders.keyframes.backends import model_id
 from gsvc.decoders.streams.pace import Pace
 
 _log = logging.getLogger(__name__)
@@ -382,7 +382,7 @@ def _is_container(target: PathOrFile) -> bool:
 
 
 def _warn_of_other_model(stream_model: bytes, settings: DecoderSettings) -> None:
-    known = bytes(4), model_id(RESTORER)
+    known = bytes(4), model_id()
     if settings.steps and stream_model not in (*known, model_id(settings.backend)):
         _log.warning(
             "the stream was made for other weights of the refiner (%s): "

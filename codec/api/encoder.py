@@ -29,7 +29,7 @@ from gsvc.codec.bitstream.layout import MOST_TICKS, nominal_time
 from gsvc.codec.bitstream.typed import check_type, typed
 from gsvc.codec.media.color import rgb_picture
 from gsvc.codec.media.video_source import Matrices, oriented
-from gsvc.decoders.keyframes.backends import RESTORER, model_id
+from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
 from gsvc.encoders.coding.events_only import EventsOnly
 from gsvc.encoders.coding.group_coder import (
     CodedPacket,
@@ -77,7 +77,7 @@ def header_of(settings: EncoderSettings, video: VideoFormat, *, audio: bool) -> 
     check_size(video.width, video.height)
     tools, model = _tools(settings), settings.named_model()
     if GUIDE.name in tools:
-        model = model_id(RESTORER)  # what its guides were chosen for
+        model = RestorerNetwork().id  # what its guides were chosen for
     return Header(
         format=video,
         level=settings.chosen_level(video),
@@ -92,7 +92,7 @@ def header_of(settings: EncoderSettings, video: VideoFormat, *, audio: bool) -> 
 def _tools(settings: EncoderSettings) -> Tools:
     """The layers: of people, which only the preset asks for, those whose models are here."""
     tools = settings.chosen_tools()
-    if settings.low_delay or settings.named_model() not in (bytes(4), model_id(RESTORER)):
+    if settings.low_delay or settings.named_model() not in (bytes(4), RestorerNetwork().id):
         # Restoring takes longer than a picture may wait, and other models have no use for it.
         tools = tools.without(GUIDE.name)
     if settings.tools is not None or settings.semantics:

@@ -11,11 +11,10 @@ from gsvc.codec.bitstream.errors import ConfigError, DeviceError
 from gsvc.codec.weights.extras import find_class, need
 from gsvc.codec.weights.safetensors_files import class_of
 from gsvc.decoders.keyframes.compact.backend import WEIGHTS as COMPACT
+from gsvc.decoders.keyframes.compact.restorer_backend import RESTORER
 from gsvc.decoders.keyframes.refiner import Refiner
 from gsvc.decoders.keyframes.windowed.window_backend import WEIGHTS as WINDOWED
 
-RESTORER = "restorer"
-"""The default."""
 _NETWORKS = {
     "CompactRefiner": "gsvc.decoders.keyframes.compact.backend:CompactBackend",
     "WindowRestorer": "gsvc.decoders.keyframes.windowed.window_backend:WindowedBackend",

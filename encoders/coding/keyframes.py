@@ -39,7 +39,7 @@ from gsvc.codec.bitstream.layers.guide import MIXTURES
 from gsvc.codec.bitstream.layers.texture import MAX_GAIN, TEXTURE, Texture
 from gsvc.codec.bitstream.scaffold import Geometry
 from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.decoders.keyframes.compact.restorer_backend import RestorerBackend
+from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
 from gsvc.decoders.keyframes.keyframe import (
     STRENGTH,
     Keyframe,
@@ -206,7 +206,7 @@ class Keyframes:
         self.textures = list(pool.map(choose, references, self.decoded))
 
     def choose_guides(
-        self, references: Sequence[Reference], frames: int, lmbda: float, restorer: RestorerBackend
+        self, references: Sequence[Reference], frames: int, lmbda: float, restorer: RestorerNetwork
     ) -> None:
         """Choose how each is to be restored, likewise; after their textures."""
         each, guides = max(1.0, frames / len(self.decoded)), list[int | None]()

@@ -29,8 +29,7 @@ from gsvc.codec.bitstream.layers.pose import POSE
 from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
 from gsvc.codec.bitstream.layers.texture import TEXTURE
 from gsvc.codec.bitstream.scaffold import Interval, Place, Values
-from gsvc.decoders.keyframes.backends import RESTORER
-from gsvc.decoders.keyframes.compact.restorer_backend import RestorerBackend
+from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
 from gsvc.encoders.coding.face_rdo import FaceRdo, WaysToPack
 from gsvc.encoders.coding.group_coder import CodedPacket, CodingConfig, GroupCoder
 from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
@@ -178,7 +177,7 @@ class Lookahead(GroupCoder):
             parts = config.header.geometry, self._distortion, find, self._pool
             self._faces, self._face_rdo = FaceExtractor(*parts), FaceRdo(*parts)
         is_guided = GUIDE.name in config.header.tools
-        self._restorer = RestorerBackend(RESTORER) if is_guided else None
+        self._restorer = RestorerNetwork() if is_guided else None
         self._planner, self._packer = GroupPlanner(config), Packer(config)
         self._rate = RateControl(config)
         self._longest = config.longest_group

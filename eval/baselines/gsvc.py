@@ -32,12 +32,12 @@ from gsvc.decoders.interpolation.rife import loaded_rife, rife_file
 from gsvc.decoders.keyframes.backends import (
     BACKENDS,
     PRETRAINED,
-    RESTORER,
     find_backend,
     gpu_or_cpu,
     load_refiner,
     model_id,
 )
+from gsvc.decoders.keyframes.compact.restorer_backend import RESTORER
 from gsvc.decoders.keyframes.refiner import Refiner, WindowRefiner
 from gsvc.encoders.tuning import DEFAULT_PRESET, DEFAULT_TUNE, LEVELS, PEOPLE
 from gsvc.eval.baselines import base

@@ -1,0 +1,120 @@
+"""The restorer at work: its network by onnxruntime, what surrounds it by OpenCV.
+
+The network gives residuals at half the size, four channels an output: RGB, and by how much the
+picture's own fine detail is raised. They are mixed before they are enlarged, since all that follows
+is linear. See `restorer` for the network; `tools/export_restorer.py` writes the file.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.bitstream.errors import MissingModelError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.weights.package_files import sha256_of
+from gsvc.decoders.keyframes.keyframe import Keyframe
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+FILE = Path(__file__).parent / "weights" / "restorer.onnx"
+_MOST_PIXELS = 1 << 18
+"""Of a strip at half the size: about 200 MB in the network, two million pixels of the picture."""
+_REACH = 16
+"""Rows at half the size that a row depends on: ten convolutions reach 10, enlarging 1."""
+LAYERS = 4
+"""Temporal layers that it tells apart."""
+_THREADS = 2
+_FloatMap = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Restorations:
+    """What the restorer offers for one picture."""
+
+    picture: Picture
+    """The decoded one, its texture raised, RGB uint8 (H, W, 3)."""
+    drawn: _FloatMap
+    """What the outputs draw, in units of [-1, 1]: float32 (3, 4, ceil(H / 2), ceil(W / 2))."""
+
+    def mixed(self, weights: Sequence[float]) -> Picture:
+        """The picture restored by the weighted sum of the first outputs, RGB uint8 (H, W, 3)."""
+        if not any(weights):
+            return self.picture
+        height, width = self.picture.shape[:2]
+        half = np.tensordot(np.asarray(weights, np.float32), self.drawn[: len(weights)], 1)
+        size = 2 * half.shape[2], 2 * half.shape[1]
+        whole = cv2.resize(half.transpose(1, 2, 0), size, interpolation=cv2.INTER_LINEAR)
+        whole = 127.5 * whole[:height, :width, :3] + whole[:height, :width, 3:] * self._fine
+        return np.asarray(np.clip(np.rint(self.picture + whole), 0, 255), np.uint8)
+
+    @cached_property
+    def _fine(self) -> _FloatMap:
+        """The picture's fine detail, as of `restorer.fine_band`, in grey levels."""
+        plain = self.picture.astype(np.float32)
+        return np.asarray(_blurred(plain, 0.7) - _blurred(plain, 1.5), np.float32)
+
+
+class RestorerNetwork:
+    """The restorer's network at work, loaded when first asked for. It always runs on the CPU."""
+
+    @property
+    def id(self) -> bytes:
+        """As of `Backend.id`."""
+        return bytes.fromhex(sha256_of(FILE))[:4]
+
+    def restorations(self, key: Keyframe) -> Restorations:
+        """All that its outputs draw for a keyframe."""
+        height, width = key.picture.shape[:2]
+        padding = (0, height % 2), (0, width % 2)
+        picture = np.pad(key.picture, (*padding, (0, 0)), mode="edge")
+        gain = np.pad(key.gain, padding, mode="edge")
+        rows, columns = picture.shape[0] // 2, picture.shape[1] // 2
+        split = picture.reshape(rows, 2, columns, 2, 3).transpose(4, 1, 3, 0, 2)
+        gains = cv2.resize(gain, (columns, rows), interpolation=cv2.INTER_AREA)
+        inputs = np.concatenate(
+            [split.reshape(12, rows, columns) / np.float32(127.5) - 1, gains[None]]
+        )
+        drawn = np.concatenate(list(self._strips(inputs, _conditions(key))), axis=1)
+        return Restorations(key.picture, drawn.reshape(3, 4, rows, columns))
+
+    def _strips(self, inputs: _FloatMap, conditions: _FloatMap) -> Iterator[_FloatMap]:
+        """The network's outputs, some rows at a time."""
+        rows, columns = inputs.shape[1:]
+        step = max(_REACH, _MOST_PIXELS // columns)
+        for top in range(0, rows, step):
+            first, last = max(0, top - _REACH), min(rows, top + step + _REACH)
+            given = {"picture": inputs[None, :, first:last], "conditions": conditions}
+            (drawn,) = self.session.run(None, given)
+            yield drawn[0, :, top - first : top - first + step]
+
+    @cached_property
+    def session(self) -> "InferenceSession":
+        """Errors as of `KeyRefiner.load`."""
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = _THREADS
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        try:
+            return onnxruntime.InferenceSession(FILE, options, ["CPUExecutionProvider"])
+        except Exception as error:  # its own classes are not public
+            raise MissingModelError(f"{FILE} does not load: reinstall gsvc") from error
+
+
+def _conditions(key: Keyframe) -> _FloatMap:
+    """As `restorer.conditions_of` has them, (1, 6)."""
+    layers = [float(key.layer == layer) for layer in range(LAYERS)]
+    return np.array([[4 * key.quantizer - 3, 4 * key.size - 3, *layers]], np.float32)
+
+
+def _blurred(picture: _FloatMap, spread: float) -> _FloatMap:
+    side = 2 * round(3 * spread) + 1
+    blurred = cv2.GaussianBlur(picture, (side, side), spread, borderType=cv2.BORDER_REPLICATE)
+    return np.asarray(blurred, np.float32)
