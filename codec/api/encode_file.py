@@ -2,6 +2,7 @@
 
 import io
 import logging
+import os
 from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -204,16 +205,15 @@ def suited(job: EncodeJob, bitrate: float | None) -> EncodeJob:
     """The job at a size and frame rate that suit bits per second of pictures; a warning tells.
 
     Without a size only where its own is far too large. Raises ConfigError where there is no rate
-    for "auto", and for standard input, which cannot be looked at first.
+    for "auto", and for what is no file, which cannot be looked at first.
     """
     is_asked = job.size == AUTO_SIZE
     if isinstance(job.size, str) and job.size not in (AUTO_SIZE, SOURCE_SIZE):
         raise ConfigError(f"size {job.size!r}: write 288, 512x288, auto or source")
-    is_pipe = str(job.source) == STANDARD_INPUT or Path(job.source).is_fifo()
-    if is_asked and (bitrate is None or is_pipe):
+    is_file = is_glob(job.source) or os.path.isfile(job.source)  # no camera is opened twice
+    if is_asked and (bitrate is None or not is_file):
         raise ConfigError("an automatic size follows from a rate, of a file: give both, or a size")
-    is_file = is_glob(job.source) or Path(job.source).is_file()  # cameras are not opened twice
-    if bitrate is None or not (is_asked or (job.size is None and is_file)):
+    if bitrate is None or not is_file or not (is_asked or job.size is None):
         return job
     with job.open() as video:
         form = video.format

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import logging
+import os
 import shutil
 import sys
 from argparse import Namespace
@@ -141,7 +142,7 @@ def _keep(job: EncodeJob, report: EncodeReport, data: bytes) -> None:
 def taken(options: Namespace, source: str, target: str) -> EncodeReport | None:
     """The report of a stream that a dry run with these options kept, now at the target; or None."""
     is_sized = options.target_size is not None or options.total_bitrate is not None
-    if is_sized or not (cache_dir() / "dry-run").is_dir() or not Path(source).is_file():
+    if is_sized or not (cache_dir() / "dry-run").is_dir() or not os.path.isfile(source):
         return None
     job = job_from(options, source)
     path = _kept_at(suited(job, job.settings.bitrate))
