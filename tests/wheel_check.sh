@@ -40,17 +40,18 @@ with open("clip.y4m", "wb") as file:
 PYTHON
     run encode clip.y4m -o clip.gsv
     run info clip.gsv | sed -n 1,4p
-    run decode clip.gsv -o back.mp4 --steps 0
+    run decode clip.gsv -o back.mp4
+    test -s back.mp4
     run encode back.mp4 -o again.gsv --level 3 --frames 4
     test -s again.gsv
     test -s env/share/man/man1/gsvc.1
     env/bin/gsvc completion bash | cmp - env/share/bash-completion/completions/gsvc
-    refuse_steps
+    refuse_compact
 }
 
-refuse_steps() { # in one line that names the extra
-    echo '$ gsvc decode clip.gsv -o refined.mp4 --steps 1'
-    if message=$(env/bin/gsvc decode clip.gsv -o refined.mp4 --steps 1 2>&1); then
+refuse_compact() { # in one line that names the extra
+    echo '$ gsvc decode clip.gsv -o refined.mp4 --backend compact'
+    if message=$(env/bin/gsvc decode clip.gsv -o refined.mp4 --backend compact 2>&1); then
         echo "refining without its extra should fail"
         exit 1
     fi
