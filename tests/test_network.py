@@ -420,9 +420,7 @@ def test_a_rate_that_sending_does_not_keep_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_answered", [True, False])
 def test_all_that_is_sent_keeps_within_the_rate_of_a_link(is_answered: bool) -> None:
     """A copy of six tenths of the pictures, and 2 kbit/s of sound and headers."""
-    encoder = SimpleNamespace(
-        target_bitrate=9000.0, keyframes_on_request=is_answered, is_low_delay=False
-    )
+    encoder = SimpleNamespace(target_bitrate=9000.0, keyframes_on_request=is_answered)
     link = LinkRate(cast(gsvc.Encoder, encoder), 10_000)
     pictures, sent, queue, rates = 0.0, 0.0, 0.0, []
     for second in range(1, 121):

@@ -154,8 +154,6 @@ _LOOK, _LONGEST_LOOK = 4.0, 32.0
 another rate costs an intra picture that nobody asked for."""
 _AIM = 0.95
 """Of a link, what is aimed at: without look-ahead a rate is only neared."""
-_INTRA = 1.5
-"""Seconds of the pictures' rate that an intra picture may take: a receiver waits for it."""
 _QUEUED = 2.0
 """Seconds of a link's queue from which the rate moves sooner."""
 _MOVES = 0.1
@@ -180,12 +178,6 @@ class LinkRate:
         self._at, self._look, self._queue = 0.0, _LOOK, 0.0
         self._pictures = self._all = 0.0
         self._before = 0.0, 0.0
-        self._aim(encoder.target_bitrate or self._total)
-
-    def _aim(self, bitrate: float) -> None:
-        self._encoder.target_bitrate = bitrate
-        if self._encoder.is_low_delay:
-            self._encoder.hold(is_held=False, intra_bits=_INTRA * bitrate)
 
     def sent(self, seconds: float, pictures: float, total: float) -> None:
         """Take note of what was sent up to this second of the video: bits of packets of `pictures`,
@@ -204,7 +196,7 @@ class LinkRate:
         room = max(_LEAST_SHARE * self._total, self._total - self._queue / self._look)
         now = self._encoder.target_bitrate
         if now is None or abs(share * room / now - 1) > _MOVES:
-            self._aim(share * room)
+            self._encoder.target_bitrate = share * room
 
 
 def pictures_within(total: float, sound: float, wire: WireSettings) -> float:
