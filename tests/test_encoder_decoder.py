@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -355,9 +356,9 @@ def test_packaged_clips_come_back(name: str, level: int, monkeypatch: pytest.Mon
     """All tools on real video: frames, times, and every integer of the scaffold."""
     written: list[Interval] = []
 
-    def watched(self: GroupWriter, intervals: Sequence[Interval], units: Sequence[bytes]) -> bytes:
+    def watched(self: GroupWriter, intervals: Sequence[Interval], *more: Any) -> bytes:
         written.extend(intervals)
-        return write(self, intervals, units)
+        return write(self, intervals, *more)
 
     write = GroupWriter.write
     monkeypatch.setattr(GroupWriter, "write", watched)
