@@ -382,8 +382,9 @@ def _is_container(target: PathOrFile) -> bool:
 
 
 def _warn_of_other_model(stream_model: bytes, settings: DecoderSettings) -> None:
-    known = bytes(4), model_id()
-    if settings.steps and stream_model not in (*known, model_id(settings.backend)):
+    if not settings.steps:
+        return
+    if stream_model not in (bytes(4), model_id(), model_id(settings.backend)):
         _log.warning(
             "the stream was made for other weights of the refiner (%s): "
             "pictures may differ from the encoder's",

@@ -13,7 +13,6 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.reports import EncodeReport
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import shown_dimensions
@@ -64,6 +63,7 @@ def carried(source: str, budgets: "Budgets", options: Namespace) -> Carried:
     `options`: audio, size and fps. Raises ConfigError where nothing is left.
     """
     from gsvc.codec.api.encode_file import EncodeJob, sized, suited
+    from gsvc.codec.api.encoder_settings import EncoderSettings
     from gsvc.codec.network.rtp import WireSettings
     from gsvc.codec.network.video_sender import SOUND_HEADERS, pictures_within
     from gsvc.codec.planning.plan_search import LinkLoad
@@ -136,6 +136,7 @@ def planned_encoding(options: Namespace) -> "tuple[BudgetPlan, Foretold]":
 
     Raises ConfigError for budgets that cannot be met, and for options that a plan decides.
     """
+    from gsvc.codec.api.encoder_settings import EncoderSettings
     from gsvc.codec.planning.budgets import read_budgets
     from gsvc.codec.planning.plan_search import encoder_settings, planner_for
 
