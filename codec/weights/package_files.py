@@ -29,6 +29,11 @@ def sha256_of(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def weights_id(path: str | Path) -> bytes:
+    """4 bytes that name weights in a stream's header: the first of the SHA-256 of their file."""
+    return bytes.fromhex(sha256_of(path))[:4]
+
+
 Progress = Callable[[str], None]
 """Called with one short line before each step that takes time."""
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.weights.package_files import sha256_of
+from gsvc.codec.weights.package_files import weights_id
 
 if TYPE_CHECKING:
     from gsvc.decoders.keyframes.keyframe import Keyframe
@@ -76,7 +76,7 @@ class Backend(Protocol):
 
         0 for a back end without files. Errors as of `files`.
         """
-        return bytes.fromhex(sha256_of(self.files[0]))[:4] if self.files else bytes(4)
+        return weights_id(self.files[0]) if self.files else bytes(4)
 
     def load(self) -> None:
         """Load the network now: the first picture then need not wait for it (several seconds)."""

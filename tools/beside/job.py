@@ -174,8 +174,8 @@ class Job:
         """Falls as the root of the steps, so that the job can be prolonged at any time."""
         step = self.progress.step
         warm = min(1.0, (step + 1) / _WARM_UP)
-        left = min(1.0, (self.settings.steps - step) / max(1, self.settings.settle))
-        left = left if self.settings.settle else 1.0
+        steps, settle = self.settings.steps, self.settings.settle
+        left = min(1.0, (steps - step) / settle) if settle else 1.0
         return self.settings.rate * warm * left * float((1 + step / _RATE_HALVES) ** -0.5)
 
     def learn(self) -> dict[str, float]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import MissingModelError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.weights.package_files import sha256_of
+from gsvc.codec.weights.package_files import weights_id
 from gsvc.decoders.keyframes.keyframe import Keyframe
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class RestorerNetwork:
     @property
     def id(self) -> bytes:
         """As of `Backend.id`."""
-        return bytes.fromhex(sha256_of(FILE))[:4]
+        return weights_id(FILE)
 
     def restorations(self, key: Keyframe) -> Restorations:
         """All that its outputs draw for a keyframe."""
