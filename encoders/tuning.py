@@ -78,6 +78,22 @@ def shape_for(
     return None if factor == 1 and rate == frame_rate else (min(lines, shorter), rate)
 
 
+STILL_BPP = 0.016
+"""Bits per pixel below which a single picture is too large for its bytes. Above, a larger one is
+nearer to its source than a smaller one of as many bytes, by ST-LPIPS VGG (four photographs, 500 and
+2000 bytes)."""
+PREVIEW_BPP = 0.25
+"""The same of a preview of 200 bytes: above, faces and colours go. By eye."""
+
+
+def shape_of_still(
+    bits: float, width: int, height: int, least_bpp: float = STILL_BPP
+) -> int | None:
+    """Shorter side in pixels of a single picture of so many bits; None where its own is right."""
+    factor = math.sqrt(bits / least_bpp / (width * height))
+    return None if factor >= 1 else round(factor * min(width, height))
+
+
 FILE_GOP, LIVE_GOP = 32.0, 4.0
 """Keyframe interval in seconds, at most: with look-ahead, where a file is decoded from its
 beginning or from an index, and without, where a receiver waits for the next group to join."""

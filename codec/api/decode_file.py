@@ -2,7 +2,7 @@
 
 import logging
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -24,7 +24,14 @@ from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes, Limits
 from gsvc.codec.bitstream.texts import NO_TEXTS, Texts, moved, read_texts
 from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.output import STANDARD_OUTPUT
-from gsvc.codec.media.places import PathOrFile, display_name, open_any, refuse_same, shown
+from gsvc.codec.media.places import (
+    PartialStream,
+    PathOrFile,
+    display_name,
+    open_any,
+    refuse_same,
+    shown,
+)
 from gsvc.codec.media.video_writer import VideoWriter, image_pattern, open_writer
 from gsvc.decoders.keyframes.backends import model_id
 from gsvc.decoders.streams.pace import Pace
@@ -241,7 +248,10 @@ class FileDecoding:
             )
 
     def tell_damage(
-        self, concealed: BitstreamError | None, source: PathOrFile, target: PathOrFile
+        self,
+        concealed: BitstreamError | None,
+        source: PathOrFile | Sequence[str | Path],
+        target: PathOrFile,
     ) -> None:
         """Raise BitstreamError for damage that ended the video; warn of what was `concealed`."""
         count = len(self.times)
@@ -290,7 +300,7 @@ def written(target: PathOrFile) -> str:
 
 @typed
 def decode(
-    source: PathOrFile,
+    source: PathOrFile | Sequence[str | Path],
     target: PathOrFile,
     *,
     settings: DecoderSettings | None = None,
@@ -308,7 +318,8 @@ def decode(
 
     Args:
         source: A path, of a stream or of what `mux` wrote, "-" for standard input, or an open
-            binary file, of which all that is left is read.
+            binary file, of which all that is left is read. Of pieces (`encode_pieces`) a folder, a
+            pattern or a list: in any order, and where some are missing what can be shown is.
         target: A container by its suffix, numbered images ("out/%05d.png"), or y4m ("-", a path
             ending in .y4m, or an open binary file, which is written to as frames come).
         settings: How to decode; one step of the default refiner by default.
@@ -337,6 +348,9 @@ def decode(
     settings = settings or DecoderSettings()
     refuse_same(source, target)
     with open_any(source) as file:
+        if isinstance(file, PartialStream):
+            _log.warning("%s: %s", display_name(source), file.told)
+            settings = replace(settings, conceal=True)
         beside, conceals = _is_container(target), settings.conceal
         portion = find_time_range(
             file, start, frames, limits, is_container=beside, conceals=conceals

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
@@ -41,7 +42,7 @@ from gsvc.codec.media.video_reader import (
     fitted_size,
     open_video,
 )
-from gsvc.encoders.tuning import shape_for
+from gsvc.encoders.tuning import shape_for, shape_of_still
 
 _log = logging.getLogger(__name__)
 
@@ -177,6 +178,14 @@ class EncodeJob:
             raise InputError(f"{display_name(self.source)}: has no length: encode it at a rate")
         return seconds
 
+    @cached_property
+    def is_still(self) -> bool:
+        """Whether it is a single picture."""
+        if self.frames == 1:
+            return True
+        with self.open() as video:
+            return len(list(islice(video, 2))) == 1
+
     def beside(self, video: VideoReader) -> Texts:
         """Title, chapters and subtitles. What is not carried is told of the first time."""
         if self._beside is None:
@@ -217,6 +226,8 @@ def suited(job: EncodeJob, bitrate: float | None) -> EncodeJob:
         return job
     with job.open() as video:
         form = video.format
+    if job.is_still:
+        return _suited_still(job, form, bitrate / float(form.frame_rate))
     own = form.width, form.height, float(form.frame_rate)
     shape = shape_for(bitrate, *own, is_asked=is_asked)
     if shape is None:
@@ -228,6 +239,23 @@ def suited(job: EncodeJob, bitrate: float | None) -> EncodeJob:
     )  # fmt: skip
     fps = job.fps if is_glob(job.source) else shape[1]  # of images it is not the most, but theirs
     return replace(job, size=(width, height), fps=fps)
+
+
+SMALLEST_STILL = 32
+"""Pixels of the shorter side."""
+
+
+def _suited_still(job: EncodeJob, form: VideoFormat, bits: float) -> EncodeJob:
+    shorter = shape_of_still(bits, form.width, form.height)
+    if shorter is None:
+        return job
+    shorter = min(max(shorter, SMALLEST_STILL), form.width, form.height)
+    _log.warning(
+        '%s: encoded at %dx%d, for %.0f bytes; size="source" keeps %dx%d',
+        display_name(job.source), *fitted_size(form.width, form.height, shorter), bits / 8,
+        form.width, form.height,
+    )  # fmt: skip
+    return replace(job, size=shorter)
 
 
 _RATE_MISS, _QUALITY_MISS = 0.05, 0.1
@@ -280,6 +308,29 @@ def encode_to_size(job: EncodeJob, size: int, target: str) -> tuple[bytes, Encod
     ConfigError for a size that sound and texts take by themselves, for one beside a rate or a
     quality, and for standard input; else as `encode` does.
     """
+    found = nearest_stream(job, size, target)
+    _tell(found[1], size)
+    return found
+
+
+_SHRINKS = 0.7
+"""By how much the sides of a single picture shrink where it takes too much all the same."""
+
+
+def nearest_stream(job: EncodeJob, size: int, target: str) -> tuple[bytes, EncodeReport]:
+    """`encode_to_size` without its warning."""
+    is_free = job.size in (None, AUTO_SIZE)
+    found = _tried(job, size, target)
+    while is_free and job.is_still and found[1].size > size:
+        shorter = int(_SHRINKS * min(found[1].width, found[1].height))
+        if shorter < SMALLEST_STILL:
+            break
+        found = _tried(replace(job, size=shorter), size, target)
+    return found
+
+
+def _tried(job: EncodeJob, size: int, target: str) -> tuple[bytes, EncodeReport]:
+    """The best of a few attempts."""
     job, bitrate, room = sized(job, size)
     tried: list[tuple[bytes, EncodeReport]] = []
     for _ in range(_PASSES):
@@ -290,9 +341,7 @@ def encode_to_size(job: EncodeJob, size: int, target: str) -> tuple[bytes, Encod
         if _ENOUGH * size <= report.size <= size or _is_stuck(tried):
             break
         bitrate *= _AIM * room / report.video_size
-    found = min(tried, key=lambda one: (one[1].size > size, abs(size - one[1].size)))
-    _tell(found[1], size)
-    return found
+    return min(tried, key=lambda one: (one[1].size > size, abs(size - one[1].size)))
 
 
 def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:

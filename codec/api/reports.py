@@ -82,6 +82,16 @@ class EncodeReport(FileReport):
 
 
 @dataclass(frozen=True)
+class PiecesReport(EncodeReport):
+    """The result of `gsvc.encode_pieces`; `size` is that of all pieces together."""
+
+    pieces: int = 0
+    """How many there are."""
+    preview: tuple[int, int] | None = None
+    """Width and height of the small picture in piece 0; None without one."""
+
+
+@dataclass(frozen=True)
 class DecodeReport(FileReport):
     """The result of `gsvc.decode`."""
 

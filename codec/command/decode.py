@@ -22,13 +22,15 @@ from gsvc.codec.command.arguments import (
 )
 from gsvc.codec.command.planned import Foretold, budgeted_decoding, deadline_decoding
 from gsvc.codec.command.progress import has_watcher, json_lines, shown_progress
+from gsvc.codec.media.places import piece_paths
 from gsvc.codec.planning.process import peak_memory, process_seconds
 
 if TYPE_CHECKING:
     from gsvc.codec.planning.realtime import DeadlinePace
 
 DESCRIPTION = """Decode a stream to a video: a container by its suffix (.mp4, .mkv, .webm ...),
-images ('out/%05d.png'), or y4m (.y4m, or - for standard output)."""
+images ('out/%05d.png'), or y4m (.y4m, or - for standard output). IN may be a folder of the pieces
+of --packets, or several of them."""
 
 RENAMED = {"--budget": "--time-budget"}
 
@@ -65,11 +67,11 @@ def run(options: Namespace) -> int:
     """Decode a file, then tell what came out."""
     from gsvc.codec.api.decode_file import decode
 
-    target = target_of(options, ".decoded.mp4")
+    source, target = _places(options)
     settings, pace, foretold = _spending(options)
     with shown_progress(options, "decoded") as progress:
         report = decode(
-            options.source,
+            source,
             target,
             settings=settings,
             start=options.start,
@@ -88,6 +90,15 @@ def run(options: Namespace) -> int:
         restored = "" if pace is None else f", {pace.restored} pictures restored"
         print(_line(report) + restored, file=sys.stderr)
     return 0
+
+
+def _places(options: Namespace) -> tuple[str | list[str], str]:
+    """The stream, or all names but the last where the first of several is a piece; the video."""
+    if not (options.others and piece_paths(options.source)):
+        return options.source, target_of(options, ".decoded.mp4")
+    names = [options.source, options.target, *options.others]
+    target = options.output or names.pop()
+    return names, target
 
 
 def _spending(

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_rate, shown_time
+from gsvc.codec.api.reports import (
+    EncodeReport,
+    JsonLines,
+    PiecesReport,
+    Report,
+    shown_rate,
+    shown_time,
+)
 from gsvc.codec.bitstream.audio import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.header import TOOLS
@@ -58,6 +65,8 @@ def encode_one(
     from gsvc.codec.api.encode_file import encode
     from gsvc.codec.command.encode_dry import taken
 
+    if options.packets is not None:
+        return _encode_pieces(options, source, target, progress)
     return taken(options, source, target) or encode(
         source,
         target,
@@ -65,13 +74,36 @@ def encode_one(
         start=options.start,
         frames=options.frames,
         fps=options.fps,
-        audio=options.audio,
+        audio=options.audio or AUDIO_CODINGS[0],
         texts=not options.no_texts,
         deinterlace=options.deinterlace,
         size=options.size,
         audio_bitrate=options.audio_bitrate and round(options.audio_bitrate),
         target_size=options.target_size,
         total_bitrate=options.total_bitrate,
+        overwrite=options.overwrite,
+        progress=progress,
+    )
+
+
+def _encode_pieces(
+    options: Namespace, source: str, target: str, progress: Report | None
+) -> EncodeReport:
+    from gsvc.codec.api.encode_pieces import encode_pieces
+
+    return encode_pieces(
+        source,
+        target,
+        packets=options.packets,
+        packet_bytes=options.packet_bytes,
+        settings=settings_from(options),
+        start=options.start,
+        frames=options.frames,
+        fps=options.fps,
+        audio=options.audio not in (None, "none"),
+        audio_bitrate=options.audio_bitrate and round(options.audio_bitrate),
+        deinterlace=options.deinterlace,
+        size=options.size,
         overwrite=options.overwrite,
         progress=progress,
     )
@@ -111,10 +143,23 @@ def as_line(report: EncodeReport) -> str:
         reached = f"distance {report.measured_quality:.3f} (measured), "
     elif report.estimated_quality is not None:
         reached = f"distance {report.estimated_quality:.3f} by estimate, --score measures it, "
+    if isinstance(report, PiecesReport):
+        return _pieces_line(report)
     rate = shown_rate(report.total_bitrate, report.bitrate, report.bpp)
     return (
         f"{report.target}: {report.frames} frames, level {report.level}, {reached}"
         f"{report.video_size} bytes{also}, {rate}, in {shown_time(report.elapsed)}"
+    )
+
+
+def _pieces_line(report: PiecesReport) -> str:
+    what = "a still" if report.frames == 1 else f"{report.frames} pictures, {report.duration:.1f} s"
+    first = "no preview"
+    if report.preview is not None:
+        first = "piece 0 a preview of {}x{}".format(*report.preview)
+    return (
+        f"{report.target}: {what} of {report.width}x{report.height}, {report.size} bytes in "
+        f"{report.pieces} pieces, {first}, in {shown_time(report.elapsed)}"
     )
 
 
@@ -243,8 +288,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_size(parser)
     whole = "draw whole pictures of interlaced video"
     add("--deinterlace", action="store_true", help=whole)
-    sound = "carry the sound, or drop it"
-    add("--audio", choices=AUDIO_CODINGS, default=AUDIO_CODINGS[0], help=sound)
+    sound = "carry the sound (the default, but for --packets), or drop it"
+    add("--audio", choices=AUDIO_CODINGS, help=sound)
     usual = "of the sound (16k, stereo 24k, less in a given size); mono below 18k"
     add("--audio-bitrate", type=bitrate, metavar="RATE", help=usual)
     add("--no-texts", action="store_true", help="leave out title, chapters and subtitles")
@@ -286,6 +331,12 @@ def _add_rate(parser: ArgumentParser) -> None:
     rate.add_argument("--total-bitrate", type=bitrate, metavar="RATE", help=shared)
     all = "share this many bytes among all videos of --out: 20MB"
     rate.add_argument("--total-size", type=size, metavar="SIZE", help=all)
+    pieces = (
+        "make a folder OUT of at most N pieces of --packet-bytes, in any order: LoRa, mesh radio"
+    )
+    rate.add_argument("--packets", type=int, metavar="N", help=pieces)
+    most = "bytes of a piece, all headers included: 237"
+    parser.add_argument("--packet-bytes", type=int, metavar="N", help=most)
     told = "settings that keep the budgets of this TOML file, as gsvc plan finds them"
     parser.add_argument("--plan", metavar="FILE", help=told)
     cap = "never more than this in any second"
@@ -299,9 +350,10 @@ def run(options: Namespace) -> int:
     if options.out is not None:
         return _run_many(options)
     _check_single(options)
+    _check_pieces(options)
     if options.dry_run:
         return _run_dry(options, [options.source])
-    target = target_of(options, ".gsv")
+    target = target_of(options, ".gsv" if options.packets is None else ".pieces")
     planned = planned_encoding(options) if options.plan is not None else None
     metrics = metrics_of(options, target)
     with shown_progress(options, "encoded") as progress:
@@ -347,11 +399,27 @@ def _check_single(options: Namespace) -> None:
         raise ConfigError("--plan predicts what it chooses: leave out --dry-run")
 
 
+def _check_pieces(options: Namespace) -> None:
+    if (options.packets is None) != (options.packet_bytes is None):
+        raise ConfigError(
+            "--packets and --packet-bytes go together: --packets 12 --packet-bytes 237"
+        )
+    if options.packets is None:
+        return
+    for name in ("dry_run", "plan", "score", "max_bitrate", "max_packet_bytes"):
+        if getattr(options, name) not in (None, False):
+            raise ConfigError(f"--packets has no --{name.replace('_', '-')}: leave one out")
+    if target_of(options, ".pieces") == STANDARD_OUTPUT:
+        raise ConfigError("--packets makes several files: name a folder for them with -o")
+
+
 def _run_many(options: Namespace) -> int:
     from gsvc.codec.command.encode_many import encode_many, targets_of
 
     if options.plan is not None:
         raise ConfigError("--plan is for one video: leave out --out")
+    if options.packets is not None or options.packet_bytes is not None:
+        raise ConfigError("--packets is for one video: leave out --out")
     if options.dry_run and options.total_size is not None:
         raise ConfigError("--dry-run tells what a level or a rate takes: leave --total-size out")
     if options.dry_run:

@@ -69,7 +69,7 @@ def job_from(options: Namespace, source: str) -> EncodeJob:
         options.start,
         options.frames,
         options.fps,
-        options.audio == "opus",
+        options.audio != "none",
         options.audio_bitrate and round(options.audio_bitrate),
         not options.no_texts,
         deinterlace=options.deinterlace,

@@ -7,7 +7,7 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
@@ -21,14 +21,17 @@ from gsvc.codec.bitstream.errors import (
     InputError,
     WrongTypeError,
 )
+from gsvc.codec.bitstream.pieces import MOST_PIECE_BYTES, Gathered, gather, is_piece
 from gsvc.codec.media.output import STANDARD_OUTPUT, StandardOutput, atomic_output
 
 STANDARD_INPUT = "-"
 """The source that stands for standard input."""
 
 
-def display_name(source: str | Path | BinaryIO) -> str:
+def display_name(source: str | Path | BinaryIO | Sequence[str | Path]) -> str:
     """The source's name in a message."""
+    if isinstance(source, list | tuple):
+        return f"{len(source)} pieces"
     if not isinstance(source, str | Path):
         name = getattr(source, "name", None)
         return name if isinstance(name, str) else "the open file"
@@ -154,7 +157,7 @@ def read_secret(path: str | Path) -> bytes:
     return secret
 
 
-def refuse_same(source: PathOrFile, target: PathOrFile) -> None:
+def refuse_same(source: PathOrFile | Sequence[str | Path], target: PathOrFile) -> None:
     """Raise ConfigError where the target is the source itself, which writing would destroy."""
     if not (isinstance(source, str | Path) and isinstance(target, str | Path)):
         return
@@ -259,10 +262,58 @@ def _standard_input() -> BinaryIO:
     return cast(io.BufferedReader, sys.stdin.buffer)
 
 
+class PartialStream(io.BytesIO):
+    """What there is of a stream of which pieces are missing."""
+
+    def __init__(self, found: Gathered) -> None:
+        super().__init__(found.stream)
+        missing = f"without {', '.join(map(str, found.missing))} of {found.count} pieces"
+        self.told = f"{missing}, {'a preview' if found.is_preview else 'a part'} is shown"
+        """What to tell of it."""
+
+
+def piece_paths(source: PathOrFile) -> list[str]:
+    """The files of pieces that a folder, a pattern, or the name of one stands for; else none."""
+    if not isinstance(source, str | Path):
+        return []
+    paths = [str(source)]
+    if os.path.isdir(source):
+        paths = [entry.path for entry in os.scandir(source) if entry.is_file()]
+    elif is_glob(source):
+        paths = matches(str(source))
+    return sorted(path for path in paths if _is_piece_file(path))
+
+
+def _is_piece_file(path: str) -> bool:
+    if not os.path.isfile(path):
+        return False
+    try:
+        with open(path, "rb") as file:
+            return is_piece(file.read(1))
+    except OSError:
+        return False
+
+
+def _gathered(paths: Sequence[str | Path]) -> io.BytesIO:
+    pieces = []
+    for path in paths:
+        with open(path, "rb") as file:
+            pieces.append(file.read(MOST_PIECE_BYTES))
+    found = gather(pieces)
+    return PartialStream(found) if found.missing else io.BytesIO(found.stream)
+
+
 @contextmanager
-def open_any(source: PathOrFile) -> Iterator[BinaryIO]:
-    """`open_stream`, of a stream or of a video file that one was mapped into."""
-    if not isinstance(source, str | Path) and not is_pipe(source):
+def open_any(source: PathOrFile | Sequence[str | Path]) -> Iterator[BinaryIO]:
+    """`open_stream`, of a stream, of a video file that one was mapped into, or of its pieces: a
+    folder, a pattern or a list of them. Where some are missing it is a `PartialStream`."""
+    if isinstance(source, Sequence) and not isinstance(source, str):
+        with named_errors("the pieces"):
+            yield _gathered(source)
+    elif paths := piece_paths(source):
+        with named_errors(source):
+            yield _gathered(paths)
+    elif not isinstance(source, str | Path) and not is_pipe(source):
         with local_path(source) as path, open_any(path) as file:
             yield file
     elif isinstance(source, str | Path) and is_container(source):

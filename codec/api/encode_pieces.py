@@ -1,0 +1,191 @@
+"""`encode_pieces`: a picture or a few seconds of video in so many messages of so many bytes."""
+
+import logging
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from time import monotonic
+
+from gsvc.codec.api.encode_file import (
+    AUTO_SIZE,
+    SMALLEST_STILL,
+    EncodeJob,
+    nearest_stream,
+    suited,
+)
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.api.reports import EncodeReport, PiecesReport, Report
+from gsvc.codec.bitstream.errors import ConfigError, OutputError
+from gsvc.codec.bitstream.header import HEADER_BYTES
+from gsvc.codec.bitstream.pieces import (
+    MOST_PIECES,
+    carried_bytes,
+    head_bytes,
+    preview_bytes,
+    split,
+)
+from gsvc.codec.bitstream.typed import typed
+from gsvc.codec.media.output import atomic_folder
+from gsvc.codec.media.places import PathOrFile, display_name, local_path, piece_paths
+from gsvc.codec.media.video_reader import Size
+from gsvc.encoders.tuning import PREVIEW_BPP, shape_of_still
+
+_log = logging.getLogger(__name__)
+_LEAST_RATE = 1000.0
+"""Bits per second below which a video says nothing: there fewer seconds of it are sent."""
+_PREVIEWED = 4
+"""Pieces from which the first one is a preview: of fewer it would take too large a part."""
+SUFFIX = ".piece"
+
+
+@typed
+def encode_pieces(
+    source: PathOrFile,
+    folder: str | Path,
+    *,
+    packets: int,
+    packet_bytes: int,
+    settings: EncoderSettings | None = None,
+    start: float = 0.0,
+    frames: int | None = None,
+    fps: float | None = None,
+    audio: bool = False,
+    audio_bitrate: int | None = None,
+    deinterlace: bool = False,
+    size: Size | str | None = None,
+    overwrite: bool = False,
+    progress: Report | None = None,
+) -> PiecesReport:
+    """Encode an image or a video to numbered pieces, which `decode` takes in any order.
+
+    Of four pieces or more the first one is a preview, which is shown until the first picture of the
+    rest is whole.
+
+    Args:
+        source: As of `encode`, but no pipe.
+        folder: Where the pieces go; made where it is missing.
+        packets: Most pieces, up to 4096.
+        packet_bytes: Most bytes of a piece, all headers included.
+        settings: How to encode, without a rate or a quality.
+        start: Second of the source to begin at.
+        frames: Most frames; 1 makes a still.
+        fps: Most frames a second.
+        audio: Whether to carry the sound.
+        audio_bitrate: Bits per second of the sound, as of `encode`.
+        deinterlace: Draw whole pictures of interlaced video.
+        size: As of `encode`. None is "auto" for video; a still is shrunk where its bytes are far
+            too few. Of a long video only so many seconds are sent as leave 1 kbit/s.
+        overwrite: Replace pieces that are in the folder.
+        progress: Called as by `encode`.
+
+    Returns:
+        Size of the pieces together, and of what is in them.
+
+    Raises:
+        ConfigError: The budget is too small, which names what would do; else as `encode`.
+        InputError: The source cannot be read.
+        OutputError: The folder cannot be written, or has pieces already.
+    """
+    began = monotonic()
+    settings = settings or EncoderSettings()
+    _check(packets, packet_bytes, settings)
+    folder = Path(folder)
+    _check_folder(folder, overwrite)
+    with local_path(source) as path:
+        job = EncodeJob(
+            path, settings, start, frames, fps, audio, audio_bitrate, False, progress, deinterlace,
+            size,
+        )  # fmt: skip
+        pieces, report, preview = _pieces(job, packets, packet_bytes, str(folder))
+    with atomic_folder(folder) as temporary:
+        digits = len(str(len(pieces) - 1))
+        for number, piece in enumerate(pieces):
+            Path(temporary, f"{number:0{digits}}{SUFFIX}").write_bytes(piece)
+        for old in _pieces_in(folder):
+            old.unlink()
+    whole = replace(report, size=sum(map(len, pieces)), elapsed=monotonic() - began)
+    return PiecesReport(**vars(whole), pieces=len(pieces), preview=preview)
+
+
+def _check(packets: int, packet_bytes: int, settings: EncoderSettings) -> None:
+    if not 1 <= packets <= MOST_PIECES:
+        raise ConfigError(f"{packets} packets: 1 to {MOST_PIECES}")
+    if packet_bytes <= 2 * head_bytes(packets):
+        raise ConfigError(f"packets of {packet_bytes} bytes: allow {4 * head_bytes(packets)}")
+    if settings.low_delay or settings.task is not None:
+        raise ConfigError("pieces are made of pictures with look-ahead: leave the option out")
+
+
+def _pieces_in(folder: Path) -> list[Path]:
+    """Those of an earlier call."""
+    if not folder.is_dir():
+        return []
+    return [Path(path) for path in piece_paths(folder) if path.endswith(SUFFIX)]
+
+
+def _check_folder(folder: Path, overwrite: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder} is a file: name a folder for the pieces")
+    if not overwrite and _pieces_in(folder):
+        raise OutputError(f"{folder} has pieces already: overwrite=True replaces them")
+
+
+def _pieces(
+    job: EncodeJob, count: int, size: int, target: str
+) -> tuple[list[bytes], EncodeReport, tuple[int, int] | None]:
+    """The pieces, what is in them, and the size of the preview if there is one."""
+    room = size - head_bytes(count)
+    is_previewed = count >= _PREVIEWED
+    # What the pieces carry is a stream with a shorter header.
+    most = room * (count - is_previewed) + HEADER_BYTES - _HEADER
+    job = _cut(job, most)
+    stream, report = nearest_stream(job, most, target)
+    if carried_bytes(stream) > room * (count - is_previewed):
+        least = carried_bytes(stream) + room * is_previewed
+        raise ConfigError(
+            f"{display_name(job.source)}: {count} packets of {size} bytes are too few: about the "
+            f"least is {-(-least // room)} of {size}, or shrink it, or take fewer frames"
+        )
+    preview = _preview(job, report, room) if is_previewed else None
+    pieces = split(stream, preview and preview[0], count, size)
+    return pieces, report, preview and (preview[1].width, preview[1].height)
+
+
+_HEADER = 20
+"""What a shortened header takes, about."""
+_SHRINKS = 0.7
+"""By how much a preview's sides shrink where it does not fit."""
+
+
+def _cut(job: EncodeJob, size: int) -> EncodeJob:
+    """The job at a size, a rate and for as long as `size` bytes allow. Warnings tell."""
+    with job.open() as video:
+        rate = video.format.frame_rate
+    seconds = Fraction(0) if job.is_still else job.seconds
+    most = Fraction(8 * size) / Fraction(_LEAST_RATE)
+    if min(seconds, most) * rate <= 1:
+        return replace(job, frames=1)
+    if most < seconds:
+        _log.warning(
+            "%s: the first %.1f of %.1f s are sent", display_name(job.source), most, seconds
+        )
+    seconds = min(seconds, most)
+    if job.size is None:
+        job = suited(replace(job, size=AUTO_SIZE), 8 * size / float(seconds))
+    with job.open() as video:
+        rate = video.format.frame_rate
+    return replace(job, frames=max(1, min(job.frames or 1 << 40, round(seconds * rate))))
+
+
+def _preview(job: EncodeJob, report: EncodeReport, room: int) -> tuple[bytes, EncodeReport] | None:
+    """The first picture as a stream of its own that fits a piece; None where none does."""
+    own, bits = (report.width, report.height), 8 * (room - _HEADER)
+    shorter = max(shape_of_still(bits, *own, PREVIEW_BPP) or min(own), min(SMALLEST_STILL, *own))
+    settings = replace(job.settings, level=report.level)
+    while shorter >= SMALLEST_STILL:
+        still = replace(job, frames=1, size=shorter, settings=settings, sound=False, progress=None)
+        found = nearest_stream(still, room + HEADER_BYTES - _HEADER, report.target)
+        if preview_bytes(found[0]) <= room:
+            return found
+        shorter = int(_SHRINKS * shorter)
+    return None

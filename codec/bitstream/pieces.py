@@ -1,0 +1,221 @@
+"""Pieces: a stream cut into numbered messages for radio links, which arrive in any order or not.
+
+`split` cuts, `gather` puts together whatever arrived. A first piece may hold a preview: a small
+picture, a stream of its own, which is shown while the first picture of the stream is not whole.
+"""
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from google_crc32c import value as crc32c
+
+from gsvc.codec.bitstream.container import (
+    Cutter,
+    Packet,
+    PacketType,
+    Salvage,
+    StreamReader,
+    read_varint,
+    varint,
+)
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, TruncatedStreamError
+from gsvc.codec.bitstream.header import HEADER_BYTES, MAGIC, VERSION, Header
+from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
+
+_PLAIN, _PREVIEWED = MARKS = 0xB6, 0xB7
+"""First byte of a piece; of the second kind, piece 0 is a preview."""
+_ID_BYTES = 2
+MOST_PIECES, MOST_PIECE_BYTES = 4096, 1 << 20
+_USUAL = bytes.fromhex("0000000004044210000400064000040070f1000098414e9a")
+"""Fields of a header that are not sent where a stream has the same."""
+_WASTE = 8
+"""A packet that fits into a piece is not divided where that leaves 1/8 of a piece empty at most."""
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What pieces of a stream make."""
+
+    stream: bytes
+    """A stream to decode: of all pieces the one that was split; of some, damaged."""
+    count: int
+    """How many pieces there are in all."""
+    missing: tuple[int, ...]
+    """Numbers of those that are not here."""
+    is_preview: bool
+    """Whether it is the preview, as the stream's first picture is not whole."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    previewed: bool
+    id: bytes
+    number: int
+    count: int
+    body: bytes
+
+
+def head_bytes(count: int) -> int:
+    """What one of `count` pieces takes beside what it carries, at most."""
+    return 1 + _ID_BYTES + 2 * len(varint(count))
+
+
+def carried_bytes(stream: bytes) -> int:
+    """What the pieces of a stream carry together, without its preview."""
+    return len(_short(stream[:HEADER_BYTES])) + len(stream) - HEADER_BYTES
+
+
+def preview_bytes(preview: bytes) -> int:
+    """What its piece carries."""
+    return len(_preview_body(preview, preview[:HEADER_BYTES]))
+
+
+def split(stream: bytes, preview: bytes | None, count: int, size: int) -> list[bytes]:
+    """At most `count` pieces of at most `size` bytes each.
+
+    `preview`: a stream of one picture whose header has another size alone, or None. Raises
+    ConfigError where they do not fit.
+    """
+    room, rest = size - head_bytes(count), count - (preview is not None)
+    own, packets = _short(stream[:HEADER_BYTES]), list(_packets(stream))
+    bodies: list[bytes] = []
+    for waste in (room // _WASTE, 0):
+        if room > 0 and len(bodies := _bodies(own, packets, room, waste)) <= rest:
+            break
+    if preview is not None:
+        bodies.insert(0, _preview_body(preview, stream[:HEADER_BYTES]))
+    if not 0 < len(bodies) <= count or max(map(len, bodies)) > room:
+        raise ConfigError(f"{carried_bytes(stream)} bytes do not fit {count} pieces of {size}")
+    mark = bytes([_PLAIN if preview is None else _PREVIEWED]) + _id(stream)
+    total = varint(len(bodies))
+    return [mark + varint(number) + total + body for number, body in enumerate(bodies)]
+
+
+def is_piece(data: bytes) -> bool:
+    """Whether these bytes begin as a piece does."""
+    return data[:1] != b"" and data[0] in MARKS
+
+
+def gather(pieces: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> Gathered:
+    """Put pieces together, given in any order, some of them missing or twice.
+
+    Raises BitstreamError for what is no piece, for pieces of several streams, and where nothing can
+    be shown of those that are here.
+    """
+    found = _by_number([_parsed(data) for data in pieces])
+    one = next(iter(found.values()))
+    missing = tuple(number for number in range(one.count) if number not in found)
+    main = _main(found, one.previewed)
+    if main is not None and (not missing or _shows(main, limits)):
+        if not missing and _id(main) != one.id:
+            raise BitstreamError("a piece is damaged: have all of them sent again")
+        return Gathered(main, one.count, missing, is_preview=False)
+    if one.previewed and 0 in found:
+        return Gathered(_preview(found[0].body), one.count, missing, is_preview=True)
+    raise TruncatedStreamError(
+        f"of {len(found)} of {one.count} pieces nothing can be shown yet: "
+        f"have {', '.join(map(str, missing[:20]))} sent again"
+    )
+
+
+def _by_number(pieces: Sequence[_Piece]) -> dict[int, _Piece]:
+    found: dict[int, _Piece] = {}
+    for piece in pieces:
+        other = next(iter(found.values()), piece)
+        same = found.get(piece.number, piece)
+        if replace(piece, number=other.number, body=other.body) != other or piece != same:
+            raise BitstreamError(
+                f"pieces of different streams ({other.id.hex()} and {piece.id.hex()}, number "
+                f"{piece.number}): put each stream's into a folder of its own"
+            )
+        found[piece.number] = piece
+    return found
+
+
+def _parsed(data: bytes) -> _Piece:
+    if not is_piece(data):
+        raise BitstreamError("not a piece of a stream: it begins otherwise")
+    cut = Cutter(data[1:])
+    own, number, count = cut.take(_ID_BYTES), read_varint(cut.take), read_varint(cut.take)
+    if not number < count <= MOST_PIECES:
+        raise BitstreamError(f"piece {number} of {count}: it is damaged, have it sent again")
+    return _Piece(data[0] == _PREVIEWED, own, number, count, cut.rest())
+
+
+def _id(stream: bytes) -> bytes:
+    return bytes(crc32c(stream).to_bytes(4, "little")[:_ID_BYTES])
+
+
+def _short(header: bytes) -> bytes:
+    """A header's fields without those that are usual: a bit for each byte, then the others."""
+    fields = header[4:-4]
+    differs = [mine != usual for mine, usual in zip(fields, _USUAL, strict=True)]
+    mask = sum(one << place for place, one in enumerate(reversed(differs)))
+    kept = bytes(mine for mine, is_own in zip(fields, differs, strict=True) if is_own)
+    return mask.to_bytes(len(_USUAL) // 8, "big") + kept
+
+
+def _whole_header(cut: Cutter) -> bytes:
+    mask = int.from_bytes(cut.take(len(_USUAL) // 8), "big")
+    places = range(len(_USUAL) - 1, -1, -1)
+    fields = b"".join(
+        cut.take(1) if mask >> place & 1 else bytes([usual])
+        for place, usual in zip(places, _USUAL, strict=True)
+    )
+    body = MAGIC + bytes([VERSION]) + fields
+    return body + bytes(crc32c(body).to_bytes(4, "little"))
+
+
+def _packets(stream: bytes) -> Iterator[bytes]:
+    for packet in StreamReader(io.BytesIO(stream)):
+        yield packet.to_bytes()
+
+
+def _bodies(header: bytes, packets: Sequence[bytes], room: int, waste: int) -> list[bytes]:
+    """What each piece carries of a stream."""
+    bodies = [header]
+    for packet in packets:
+        left = room - len(bodies[-1])
+        if left < len(packet) <= room and left <= waste:
+            bodies.append(b"")
+        while packet:
+            if len(bodies[-1]) == room:
+                bodies.append(b"")
+            left = room - len(bodies[-1])
+            bodies[-1], packet = bodies[-1] + packet[:left], packet[left:]
+    return bodies
+
+
+def _preview_body(preview: bytes, header: bytes) -> bytes:
+    """The header of the stream, the preview's own size, and its picture."""
+    form = Header.from_bytes(preview[:HEADER_BYTES]).format
+    (picture,) = [one for one in StreamReader(io.BytesIO(preview)) if one.is_picture]
+    return _short(header) + varint(form.width) + varint(form.height) + picture.to_bytes()
+
+
+def _preview(body: bytes) -> bytes:
+    cut = Cutter(body)
+    header = Header.from_bytes(_whole_header(cut))
+    width, height = read_varint(cut.take), read_varint(cut.take)
+    header = replace(header, format=replace(header.format, width=width, height=height))
+    return header.to_bytes() + cut.rest() + Packet(PacketType.END, 0, varint(1)).to_bytes()
+
+
+def _main(found: dict[int, _Piece], previewed: bool) -> bytes | None:
+    """The stream as far as it is here; None without a header."""
+    first = int(previewed)
+    bodies = {number: piece.body for number, piece in found.items() if number >= first}
+    if first in bodies:
+        cut = Cutter(bodies[first])
+        header, bodies[first] = _whole_header(cut), cut.rest()
+    elif previewed and 0 in found:
+        header = _whole_header(Cutter(found[0].body))
+    else:
+        return None
+    return header + b"".join(bodies[number] for number in sorted(bodies))
+
+
+def _shows(stream: bytes, limits: Limits) -> bool:
+    """Whether a picture can be decoded of what there is."""
+    return any(one.is_intra and one.payload for one in Salvage(io.BytesIO(stream), limits))

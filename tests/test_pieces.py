@@ -1,0 +1,197 @@
+"""Pieces: a budget of bytes is kept, and whatever arrives, in any order, shows something."""
+
+import random
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import cv2
+import pytest
+from PIL import Image
+
+import gsvc
+from commands import run_gsvc
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError, OutputError
+from gsvc.codec.bitstream.pieces import gather, split
+
+Pictures = Callable[..., list[gsvc.Picture]]
+FAST = gsvc.EncoderSettings(preset="fast", face_weight=1)
+BARE = "--preset", "fast", "--face-weight", "1"
+PLAIN = gsvc.DecoderSettings(steps=0)
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory, moving_pictures: Pictures) -> Path:
+    """192x128."""
+    path = tmp_path_factory.mktemp("image") / "photo.png"
+    cv2.imwrite(str(path), moving_pictures(1, (192, 128))[0])
+    return path
+
+
+@pytest.fixture(scope="module")
+def still(image: Path) -> list[bytes]:
+    """At most 8 pieces of at most 90 bytes."""
+    folder = image.parent / "still"
+    report = gsvc.encode_pieces(image, folder, packets=8, packet_bytes=90, settings=FAST)
+    pieces = read(folder)
+    assert report.pieces == len(pieces) and report.size == sum(map(len, pieces))
+    assert report.preview is not None and report.frames == 1
+    return pieces
+
+
+@pytest.fixture(scope="module")
+def video(
+    tmp_path_factory: pytest.TempPathFactory,
+    moving_pictures: Pictures,
+    write_video: Callable[..., Path],
+) -> Path:
+    """128x96, 50 frames, 2 s of sound."""
+    path = tmp_path_factory.mktemp("video") / "video.mp4"
+    return write_video(path, moving_pictures(50, (128, 96)), sound=2)
+
+
+def read(folder: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(folder.iterdir())]
+
+
+def write(folder: Path, pieces: list[bytes]) -> Path:
+    """Under names that tell nothing of their order."""
+    folder.mkdir()
+    for number, piece in enumerate(pieces):
+        (folder / f"{hash(piece) & 0xFFFF}-{number}").write_bytes(piece)
+    return folder
+
+
+def test_the_budget_is_kept(still: list[bytes]) -> None:
+    assert 4 <= len(still) <= 8 and all(len(piece) <= 90 for piece in still)
+    assert sum(map(len, still)) > 0.85 * 8 * 90
+
+
+def test_pieces_in_any_order_make_the_same_stream(still: list[bytes], tmp_path: Path) -> None:
+    whole = gather(still)
+    assert not whole.missing and not whole.is_preview
+    mixed = random.sample([*still, *still[:3]], len(still) + 3)  # some of them twice
+    assert gather(mixed) == whole
+    (tmp_path / "a.gsv").write_bytes(whole.stream)
+    assert gsvc.info(tmp_path / "a.gsv").frames == 1
+    for source in (write(tmp_path / "mixed", mixed), tmp_path / "a.gsv"):
+        gsvc.decode(source, tmp_path / "a.png", settings=PLAIN, overwrite=True)
+        with Image.open(tmp_path / "a.png") as shown:
+            assert shown.size == (192, 128)
+
+
+def test_a_stream_is_the_same_after_pieces_of_any_size(still: list[bytes]) -> None:
+    stream = gather(still).stream
+    for size in (30, 64, 200, 5000):
+        pieces = split(stream, None, 4096, size)
+        assert all(len(piece) <= size for piece in pieces)
+        assert gather(pieces[::-1]).stream == stream
+    with pytest.raises(ConfigError, match="do not fit"):
+        split(stream, None, 2, 30)
+
+
+@pytest.mark.parametrize("lost", range(8))
+def test_each_lost_piece_leaves_something_to_see(
+    still: list[bytes], tmp_path: Path, lost: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without piece 0 the picture, without any other the preview."""
+    if lost >= len(still):
+        pytest.skip("there are fewer pieces")
+    folder = write(tmp_path / "some", still[:lost] + still[lost + 1 :])
+    report = gsvc.decode(folder, tmp_path / "a.png", settings=PLAIN)
+    assert f"without {lost} of {len(still)} pieces" in caplog.text
+    with Image.open(tmp_path / "a.png") as shown:
+        assert shown.size == (report.width, report.height)
+    assert report.width == 192 if lost == 0 else report.width < 192
+
+
+def test_what_is_no_set_of_pieces_is_refused(still: list[bytes], tmp_path: Path) -> None:
+    changed = bytearray(still[1])
+    changed[1] ^= 1  # of another stream
+    with pytest.raises(BitstreamError, match="different streams"):
+        gather([*still, bytes(changed)])
+    changed = bytearray(still[2])
+    changed[-1] ^= 1
+    with pytest.raises(BitstreamError, match="different streams"):
+        gather([*still, bytes(changed)])  # the same number, other bytes
+    with pytest.raises(BitstreamError, match="damaged"):
+        gather([*still[:2], bytes(changed), *still[3:]])
+    with pytest.raises(BitstreamError, match="not a piece"):
+        gather([*still, b"GSV"])
+    with pytest.raises(BitstreamError, match="nothing can be shown yet"):
+        gather(still[2:4])
+    for cut in range(1, 6):
+        with pytest.raises(BitstreamError):
+            gather([still[0][:cut]])
+    with pytest.raises(InputError, match="folder"):
+        gsvc.decode(write(tmp_path / "none", [b"", b"GSV", b"text"]), tmp_path / "a.png")
+
+
+@pytest.mark.slow
+def test_seconds_of_a_video_without_its_sound(video: Path, tmp_path: Path) -> None:
+    done = run_gsvc(
+        "encode", video, "-o", tmp_path / "v", "--packets", 8, "--packet-bytes", 120, *BARE
+    )
+    assert done.returncode == 0, done.stderr
+    pieces = read(tmp_path / "v")
+    assert len(pieces) <= 8 and max(map(len, pieces)) <= 120
+    told = gsvc.info(tmp_path / "v")
+    assert told.frames > 5 and not told.header.audio
+    frames = []
+    for lost in range(len(pieces)):
+        some = write(tmp_path / f"without{lost}", pieces[:lost] + pieces[lost + 1 :])
+        target = tmp_path / f"{lost}.mp4"
+        frames.append(gsvc.decode(some, target, settings=PLAIN).frames)
+    assert min(frames) >= 1 and max(frames) >= told.frames
+    names = sorted((tmp_path / "v").iterdir())[::-1]
+    assert run_gsvc("decode", *names, tmp_path / "all.mp4", "--steps", 0).returncode == 0
+    assert gsvc.decode(names, tmp_path / "again.mp4", settings=PLAIN).frames == told.frames
+
+
+def test_what_cannot_be_is_told(image: Path, tmp_path: Path) -> None:
+    def refused(*options: object) -> str:
+        done = run_gsvc("encode", image, "-o", tmp_path / "a", *options, *BARE)
+        assert done.returncode != 0 and not list(tmp_path.iterdir())
+        (line,) = done.stderr.decode().splitlines()[-1:]
+        return line
+
+    assert "go together" in refused("--packets", 3)
+    assert "go together" in refused("--packet-bytes", 237)
+    assert "allow" in refused("--packets", 3, "--packet-bytes", 4)
+    assert "not allowed with" in refused("--packets", 3, "--packet-bytes", 90, "--target-size", 9)
+    assert "leave one out" in refused("--packets", 3, "--packet-bytes", 90, "-n")
+    with pytest.raises(ConfigError, match="about the least is [0-9]+ of 40"):
+        gsvc.encode_pieces(image, tmp_path / "a", packets=1, packet_bytes=40, settings=FAST)
+    assert not list(tmp_path.iterdir())
+
+
+def test_pieces_are_replaced_only_when_asked(image: Path, tmp_path: Path) -> None:
+    def made(count: int, *, overwrite: bool = False) -> int:
+        folder = tmp_path / "a"
+        done = gsvc.encode_pieces(
+            image, folder, packets=count, packet_bytes=180, settings=FAST, overwrite=overwrite
+        )
+        return done.pieces
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "notes.piece").write_text("mine")
+    made(3)
+    with pytest.raises(OutputError, match="has pieces already"):
+        made(2)
+    count = made(2, overwrite=True)
+    names = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert names == [*(f"{n}.piece" for n in range(count)), "notes.piece"]
+
+
+@pytest.mark.slow
+def test_a_still_of_few_bytes_shrinks_until_it_fits(tmp_path: Path) -> None:
+    noise = cv2.randu(cv2.UMat(480, 640, cv2.CV_8UC3), 0, 255).get()
+    cv2.imwrite(str(tmp_path / "noise.png"), noise)
+    sizes = []
+    for target in (400, 2000):
+        made = gsvc.encode(
+            tmp_path / "noise.png", tmp_path / f"{target}.gsv", settings=FAST, target_size=target
+        )
+        assert made.size <= target
+        sizes.append(made.width)
+    assert all(small < large for small, large in pairwise(sizes))
