@@ -46,11 +46,12 @@ from gsvc.codec.bitstream.container import Packet, PacketType, StreamReader, var
 from gsvc.codec.bitstream.entropy_coding import Reader, Writer
 from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.group import split_payload
-from gsvc.codec.bitstream.header import TOOLS, Header, Tools
+from gsvc.codec.bitstream.header import HEADER_BYTES, TOOLS, Header, Tools
 from gsvc.codec.bitstream.layers import ALL_LAYERS
 from gsvc.codec.bitstream.layers.pose import POSE, People
 from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes
 from gsvc.codec.bitstream.objects import ObjectReader, ObjectWriter
+from gsvc.codec.bitstream.pieces import gather, split
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Layer, Place, Site
 from gsvc.codec.bitstream.stream_info import read_info, scaffold_bytes
 from gsvc.codec.bitstream.texts import read_texts, text_packets
@@ -249,6 +250,27 @@ def make_objects(rng: random.Random) -> bytes:
     return b"".join(len(one).to_bytes(2, "big") + one for one in payloads)
 
 
+def check_pieces(data: bytes) -> None:
+    """Pieces, each led by its length; what they make has a header that can be read."""
+    pieces = []
+    while data:
+        size = int.from_bytes(data[:2], "big")
+        pieces.append(data[2 : 2 + size])
+        data = data[2 + size :]
+    found = gather(pieces)
+    assert Header.from_bytes(found.stream[:HEADER_BYTES]) and len(found.missing) < found.count
+
+
+def make_pieces(rng: random.Random) -> bytes:
+    """Some of a golden stream's, in any order, one of them bent."""
+    stream = join_stream(*rng.choice(golden_streams()))
+    pieces = split(stream, None, 4096, rng.choice((40, 237, 1000)))
+    pieces = rng.sample(pieces, rng.randint(1, len(pieces)))
+    if rng.random() < 0.5:
+        pieces[0] = bend(rng, pieces[0])
+    return b"".join(len(one).to_bytes(2, "big") + one for one in pieces)
+
+
 TARGETS: dict[str, Target] = {
     "header": Target(any_header, check_header),
     "header_bytes": Target(lambda rng: bend(rng, golden_streams()[0][0]), check_header),
@@ -274,5 +296,6 @@ TARGETS: dict[str, Target] = {
     "concealment": Target(bent_stream, check_concealment, cost=60),
     "datagrams": Target(make_datagrams, check_datagrams, cost=8),
     "rtcp": Target(make_rtcp, check_rtcp),
+    "pieces": Target(make_pieces, check_pieces, cost=8),
     "sealed": Target(make_sealed, check_sealed),
 }

@@ -198,6 +198,8 @@ def _preview(body: bytes) -> bytes:
     cut = Cutter(body)
     header = Header.from_bytes(_whole_header(cut))
     width, height = read_varint(cut.take), read_varint(cut.take)
+    if not (0 < width <= header.format.width and 0 < height <= header.format.height):
+        raise BitstreamError(f"a preview of {width}x{height}: the piece is damaged")
     header = replace(header, format=replace(header.format, width=width, height=height))
     return header.to_bytes() + cut.rest() + Packet(PacketType.END, 0, varint(1)).to_bytes()
 

@@ -17,6 +17,7 @@ from gsvc.codec.api.inspection import info as info
 from gsvc.codec.api.reports import (
     DecodeReport as DecodeReport,
     EncodeReport as EncodeReport,
+    PiecesReport as PiecesReport,
     Progress as Progress,
 )
 from gsvc.codec.bitstream.container import (
