@@ -14,7 +14,7 @@ import gsvc
 from gsvc.codec.command.live_session import Watch
 from gsvc.codec.command.main import command_parser, main
 from gsvc.codec.command.recv import _recv
-from gsvc.codec.command.send import _send
+from gsvc.codec.command.send import send_video
 from gsvc.codec.media.audio_source import open_sound, read_audio
 from gsvc.codec.media.tracks import _decoded
 from gsvc.codec.media.video_reader import open_video
@@ -152,7 +152,7 @@ def test_recv_writes_what_send_sends(
         while receiver._udp is None and not receiving.done():
             await asyncio.sleep(0.01)
         giving = options("send", clip, outgoing, "--audio", "opus", "--fast")
-        await _send(giving, gsvc.SendSettings(realtime=False), FAST)
+        await send_video(giving, gsvc.SendSettings(realtime=False), FAST)
         await receiving
 
     asyncio.run(both())

@@ -5,8 +5,9 @@ import logging
 import signal
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol, Self, TextIO
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.media.output import STANDARD_OUTPUT, explain_failure, refuse_foreign
@@ -76,18 +77,22 @@ class Watch:
 
     was_interrupted = False
 
-    def __init__(self, session: LiveSession, options: Namespace) -> None:
-        """`options`: those of `add_watch`."""
+    def __init__(
+        self, session: LiveSession, options: Namespace, note: Callable[[], str] = lambda: ""
+    ) -> None:
+        """`options`: those of `add_watch`; `note`: gives what else there is to say."""
+        self._note = note
         self._session, self._target, self._stays = session, options.stats, options.verbose
         self._line = sys.stderr is not None and sys.stderr.isatty() and not self._stays
         if self._stays:
             logging.getLogger("gsvc").setLevel(logging.INFO)
 
-    async def __aenter__(self) -> None:
+    async def __aenter__(self) -> Self:
         for number in _SIGNALS:
             asyncio.get_running_loop().add_signal_handler(number, self._end)
         self._file = self._open()
         self._task = asyncio.create_task(self._every_second())
+        return self
 
     async def __aexit__(self, *_: object) -> None:
         self._task.cancel()
@@ -108,7 +113,7 @@ class Watch:
             await asyncio.sleep(_STATS_SECONDS)
             stats = self._session.stats()
             self._put("stats", stats)
-            self._show(status_text(stats))
+            self._show(status_text(stats) + self._note())
 
     def _show(self, text: str, *, ended: bool = False) -> None:
         """On a terminal, write over the last line."""

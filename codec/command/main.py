@@ -161,6 +161,7 @@ COMMANDS = {
     "analyze": "the same",
     "send": "video to network",
     "recv": "network to video",
+    "relay": "camera to network, network to player",
     "serve": "stream to browsers",
     "score": "two videos compared",
     "plan": "settings for a budget",

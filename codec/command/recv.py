@@ -4,10 +4,11 @@ import asyncio
 import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
 from gsvc.codec.bitstream.audio import SAMPLE_RATE
@@ -21,7 +22,7 @@ from gsvc.codec.network.depacketizer import ReorderLimits
 
 if TYPE_CHECKING:
     from gsvc.codec.media.video_writer import VideoWriter
-    from gsvc.codec.network.video_receiver import VideoReceiver
+    from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 
 DESCRIPTION = """Receive what gsvc send sends: udp://@:port, tcp://, tls://, ws:// or wss:// (the
 last two need gsvc[stream]), listening (@) or connecting, and write the video; missing packets never
@@ -36,6 +37,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("address", metavar="ADDRESS", help="udp://@:port, tcp://@:port, ws://host:port ...")
     add("-o", dest="output", metavar="OUT", required=True, help="the video, or - for y4m")
     add_overwrite(parser)
+    add_receiving(parser)
+    silence = "end after so long without a packet"
+    add("--timeout", dest="silence", type=float, metavar="S", help=silence)
+    add_security(parser)
+    add_watch(parser)
+
+
+def add_receiving(parser: ArgumentParser) -> None:
+    """How to receive and draw a stream."""
+    add = parser.add_argument
     add_refiner(parser, DecoderSettings())
     wait = 1000 * ReorderLimits.seconds
     add("--wait", type=float, default=wait, metavar="MS", help="for missing packets (%(default)g)")
@@ -45,17 +56,25 @@ def add_arguments(parser: ArgumentParser) -> None:
     share = "time that decoding may take: 0.8x; refiner and rife are left out beyond it"
     add("--load", type=load, metavar="TIME", help=share)
     add("--trusted", action="store_true", help="wide limits: pictures beyond 1080p too")
-    silence = "end after so long without a packet"
-    add("--timeout", dest="silence", type=float, metavar="S", help=silence)
-    add_security(parser)
-    add_watch(parser)
 
 
 def run(options: Namespace) -> int:
     """Receive a stream and write its video."""
-    from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
+    from gsvc.codec.network.video_receiver import VideoReceiver
 
-    settings = settings_of(
+    settings = receive_settings(options)
+    if STANDARD_OUTPUT == options.output == options.stats:
+        raise ConfigError("video and --stats cannot both go to standard output: give one a file")
+    receiver = VideoReceiver(options.address, settings)
+    watch = Watch(receiver, options)
+    return run_watched(_recv(options, receiver, watch), watch)
+
+
+def receive_settings(options: Namespace) -> "ReceiveSettings":
+    """Of the options of `add_receiving` and `add_security`."""
+    from gsvc.codec.network.video_receiver import ReceiveSettings
+
+    return settings_of(
         ReceiveSettings,
         options,
         decoder=settings_of(DecoderSettings, options),
@@ -63,12 +82,12 @@ def run(options: Namespace) -> int:
         **security_of(options),
         **({"limits": DEFAULT_LIMITS} if options.trusted else {}),
     )
-    if STANDARD_OUTPUT == options.output == options.stats:
-        raise ConfigError("video and --stats cannot both go to standard output: give one a file")
-    receiver = VideoReceiver(options.address, settings)
-    watch = Watch(receiver, options)
+
+
+def run_watched(work: Coroutine[Any, Any, None], watch: Watch) -> int:
+    """Run what receives; where it is interrupted, the process ends with it."""
     try:
-        asyncio.run(_recv(options, receiver, watch))
+        asyncio.run(work)
     except InputError as error:
         if not watch.was_interrupted:
             raise

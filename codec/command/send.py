@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,9 +56,28 @@ _log = logging.getLogger(__name__)
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc send`."""
     add = parser.add_argument
-    wire = WireSettings()
     add("source", metavar="IN", help="the video, or - for y4m on standard input")
     add("address", metavar="ADDRESS", help="udp://host:port, tcp://host:port, ws://host:port")
+    add_sending(parser)
+    add_part(parser, "send")
+    add("--objects", action="store_true", help="find objects and send them too")
+    add("--events-only", action="store_true", help="pictures only while something happens")
+    add("--loop", action="store_true", help="begin again at the end of the video")
+    fast = "as fast as can be, instead of in real time"
+    add("--fast", dest="realtime", action="store_false", help=fast)
+    heard = "send the sound too, over UDP (%(default)s)"
+    add("--audio", choices=AUDIO_CODINGS, default="none", help=heard)
+    usual = "of the sound (16k, stereo 24k); mono below 18k"
+    add("--audio-bitrate", type=bitrate, metavar="RATE", help=usual)
+    add("--sdp", metavar="FILE", help="write a session description")
+    add_security(parser)
+    add_watch(parser)
+
+
+def add_sending(parser: ArgumentParser) -> None:
+    """How to encode pictures and send them."""
+    add = parser.add_argument
+    wire = WireSettings()
     add_level(parser, _LIVE)
     rate = parser.add_mutually_exclusive_group()
     rate.add_argument("--bitrate", type=bitrate, metavar="RATE", help=f"{BITRATE}, of the pictures")
@@ -67,15 +86,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     late = "code whole groups: seconds late, fewer bits"
     add("--look-ahead", dest="low_delay", action="store_false", help=late)
     add_gop(parser)
-    add_part(parser, "send")
     add("--fps", type=frame_rate, metavar="N", help="at most N frames a second")
     add_size(parser)
     add("--deinterlace", action="store_true", help="draw whole pictures of interlaced video")
-    add("--objects", action="store_true", help="find objects and send them too")
-    add("--events-only", action="store_true", help="pictures only while something happens")
-    add("--loop", action="store_true", help="begin again at the end of the video")
-    fast = "as fast as can be, instead of in real time"
-    add("--fast", dest="realtime", action="store_false", help=fast)
     size = "bytes of a datagram at most; larger pictures go in pieces; 240 for LoRa (%(default)s)"
     add("--mtu", "--max-packet-bytes", type=int, default=wire.mtu, metavar="N", help=size)
     follow = "follow the network between these rates, as 4k:60k, from --bitrate on"
@@ -90,17 +103,16 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="N",
         help="datagrams a parity is for, 0: none (%(default)s)",
     )
-    heard = "send the sound too, over UDP (%(default)s)"
-    add("--audio", choices=AUDIO_CODINGS, default="none", help=heard)
-    usual = "of the sound (16k, stereo 24k); mono below 18k"
-    add("--audio-bitrate", type=bitrate, metavar="RATE", help=usual)
-    add("--sdp", metavar="FILE", help="write a session description")
-    add_security(parser)
-    add_watch(parser)
 
 
 def run(options: Namespace) -> int:
     """Encode a video as it plays and send it."""
+    asyncio.run(send_video(options, *settings_for(options)))
+    return 0
+
+
+def settings_for(options: Namespace) -> "tuple[SendSettings, EncoderSettings]":
+    """Of the options of `add_arguments`, checked."""
     from gsvc.codec.network.video_sender import SendSettings
 
     wire, security = settings_of(WireSettings, options), security_of(options)
@@ -116,8 +128,7 @@ def run(options: Namespace) -> int:
         _check_sound(options)
     if options.sdp and settings.key:
         raise ConfigError("--sdp describes plain RTP, which a key replaces: leave one of them out")
-    asyncio.run(_send(options, settings, encoding))
-    return 0
+    return settings, encoding
 
 
 def _check_sound(options: Namespace) -> None:
@@ -146,7 +157,13 @@ def adaptation(text: str) -> Adaptation:
         ) from error
 
 
-async def _send(options: Namespace, settings: "SendSettings", encoding: EncoderSettings) -> None:
+async def send_video(
+    options: Namespace,
+    settings: "SendSettings",
+    encoding: EncoderSettings,
+    frames_of: "Callable[[VideoReader], Iterator[Frame]]" = iter,
+) -> bool:
+    """Send to the end, the frames that `frames_of` takes; gives whether it was interrupted."""
     from gsvc.codec.api.encoder import Encoder
     from gsvc.codec.media.video_reader import INTERLACED
     from gsvc.codec.network.video_sender import VideoSender
@@ -166,11 +183,12 @@ async def _send(options: Namespace, settings: "SendSettings", encoding: EncoderS
                 Path(options.sdp).write_text(
                     session_description(encoder.header, sender.address), encoding="utf-8"
                 )
-        frames = _looped(video, options) if options.loop else iter(video)
-        async with Watch(sender, options):
+        frames = _looped(video, options) if options.loop else frames_of(video)
+        async with Watch(sender, options) as watch:
             await sender.run(frames, sound.rest(None))
         if settings.adapt is None:
             _tell_of_rate(sender.stats(), float(video.format.frame_rate), options.total_bitrate)
+        return watch.was_interrupted
 
 
 def _suit(options: Namespace, wire: WireSettings) -> None:

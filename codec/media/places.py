@@ -35,7 +35,8 @@ def display_name(source: str | Path | BinaryIO | Sequence[str | Path]) -> str:
     if not isinstance(source, str | Path):
         name = getattr(source, "name", None)
         return name if isinstance(name, str) else "the open file"
-    return "standard input" if str(source) == STANDARD_INPUT else str(source)
+    name = "standard input" if str(source) == STANDARD_INPUT else str(source)
+    return re.sub(r"(?<=://)[^/@]+@", "", name)  # the password of a camera
 
 
 NUMBER = re.compile(r"%(?:0?(\d+))?d")

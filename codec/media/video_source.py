@@ -85,19 +85,45 @@ class InputPipe:
         return False
 
 
+_DEVICE = "/dev/video"
+_SDP = ".sdp"
+_SILENCE: Any = 10.0
+"""Seconds after which what sends nothing is gone."""
+
+
+def is_live(source: str | Path) -> bool:
+    """Whether this is a URL, a V4L2 device or a session description (RTP) rather than a file."""
+    return bool(_URL.match(str(source))) or str(source).startswith(_DEVICE) or _is_sdp(source)
+
+
+def _is_sdp(source: str | Path) -> bool:
+    return Path(source).suffix.lower() == _SDP
+
+
 def open_media(source: str | Path, options: dict[str, str] | None = None) -> InputContainer:
-    """Open a file or URL, with options of FFmpeg. Raises InputError when it cannot read it."""
-    name = str(source)
+    """Open a file, device or URL, with options of FFmpeg.
+
+    Raises InputError when it cannot read it.
+    """
+    name, live, how = str(source), is_live(source), dict(options or {})
     if not _URL.match(name):
         _check_file(Path(source))
         # FFmpeg takes the text before a colon for a protocol.
         name = f"file:{name}" if ":" in name else name
+    if name.startswith("rtsp"):
+        how["rtsp_flags"] = "prefer_tcp"
+    elif _is_sdp(source):
+        how["protocol_whitelist"] = "file,rtp,udp"
+    more = {**_LENIENT, **({"timeout": _SILENCE} if live else {})}
     try:
-        container: InputContainer = av.open(name, "r", options=options, **_LENIENT)
+        kind = "v4l2" if name.startswith(_DEVICE) else None
+        container: InputContainer = av.open(name, "r", format=kind, options=how, **more)
     except av.FFmpegError as error:
         is_stream = Path(source).suffix == SUFFIX
         why = "this is a stream: run gsvc decode first" if is_stream else reason(error)
-        raise InputError(f"{source}: {why}") from error
+        if live:
+            why = f"nothing comes ({error.strerror}): is it on, are name and password right?"
+        raise InputError(f"{display_name(source)}: {why}") from error
     if container.format.name in _TEXT_ART:
         container.close()
         raise InputError(
@@ -483,7 +509,8 @@ class VideoSource:
                 if self._container.format.name == _Y4M:  # which cannot find the next frame
                     raise self._damaged(error) from error
             except av.FFmpegError as error:
-                raise InputError(f"{self.name}: {reason(error)}") from error
+                why = f"no more comes ({error.strerror})" if is_live(self.name) else reason(error)
+                raise InputError(f"{self.name}: {why}") from error
         raise InputError(f"{self.name}: FFmpeg finds no further frame in it: convert it first")
 
     def _report_end(self, trouble: av.FFmpegError | None, sought: bool) -> None:

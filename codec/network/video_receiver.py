@@ -119,6 +119,9 @@ class VideoReceiver:
         self._source: int | None = None
         self._frames = self._concealed = self._damaged = 0
         self._latency, self._decoding, self._rate = Durations(), Durations(), RateMeter()
+        self.late: float | None = None
+        """Seconds from the last frame's capture by the sender's clock to its handing out by this
+        one; None: not known, as over TCP and WebSocket."""
         self._is_stopped = asyncio.Event()
 
     @property
@@ -338,7 +341,8 @@ class VideoReceiver:
         assert stream is not None
         captured = self._rtp.capture_time(frame.pts)
         if captured is not None and not frame.concealed:
-            self._latency.add(time.time() - captured)
+            self.late = time.time() - captured
+            self._latency.add(self.late)
         self._frames += 1
         self._concealed += frame.concealed
         return self._timeline.placed(frame, stream.number, stream.header, time.monotonic())

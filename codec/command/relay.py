@@ -1,0 +1,84 @@
+"""`gsvc relay`: cameras and players stay as they are, the link between them carries gsvc."""
+
+import asyncio
+import time
+from argparse import ArgumentParser, Namespace
+from functools import partial
+
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError
+from gsvc.codec.command.live_session import Watch, add_security, add_watch
+from gsvc.codec.command.recv import add_receiving, receive_settings, run_watched
+from gsvc.codec.command.send import add_sending, send_video, settings_for
+
+DESCRIPTION = """Two of these put a thin link between a camera and a player. At the camera: SOURCE
+is rtsp://..., /dev/video0, an .sdp file (RTP), udp://0.0.0.0:port (MPEG-TS) or a file, TARGET as of
+gsvc send. At the player: SOURCE is as of gsvc recv (udp://@:port, tcp://, ws://...), TARGET
+udp://host:port or rtp://host:port (MPEG-TS), rtsp://server/name (a server that takes ANNOUNCE) or
+/dev/video10 (v4l2loopback); it gets H.264 without sound at a constant rate, with "frozen, as of
+12 s ago" over the picture while no new one comes. What worked once is tried again when it is lost.
+Ctrl-C ends either."""
+
+_GSVC = "udp://@", "tcp://", "tls://", "ws://", "wss://"
+"""How a SOURCE begins that sends gsvc."""
+_LOAD = 0.8
+"""Share of the time that drawing may take unless told: a player's video waits for nothing."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc relay`: some are the camera's side's, some the player's."""
+    add = parser.add_argument
+    add("source", metavar="SOURCE", help="the camera, or what gsvc sends")
+    add("target", metavar="TARGET", help="where gsvc goes to, or the player")
+    add_sending(parser)
+    add_receiving(parser)
+    old = "write over pictures of more than 2 s how old they are, in step with the camera's clock"
+    add("--burn-in-age", action="store_true", help=old)
+    add_security(parser)
+    add_watch(parser)
+    # What else gsvc send takes.
+    parser.set_defaults(start=0.0, frames=None, loop=False, audio="none", sdp=None, load=_LOAD)
+
+
+def run(options: Namespace) -> int:
+    """Relay until interrupted, or to the end of a file."""
+    is_from_gsvc = options.source.startswith(_GSVC)
+    return (_to_player if is_from_gsvc else _from_camera)(options)
+
+
+def _to_player(options: Namespace) -> int:
+    from gsvc.codec.network.relay import Relay
+
+    settings = receive_settings(options)
+    relay = Relay(options.source, settings, options.target, options.fps, options.burn_in_age)
+    watch = Watch(relay, options, lambda: relay.note)
+
+    async def shown() -> None:
+        async with watch:
+            await relay.run()
+
+    return run_watched(shown(), watch)
+
+
+def _from_camera(options: Namespace) -> int:
+    from gsvc.codec.media.places import display_name
+    from gsvc.codec.media.video_source import is_live
+    from gsvc.codec.network.relay import Outage, newest
+
+    del options.seed  # of what the receiver draws
+    options.address, camera = options.target, is_live(options.source)
+    outage = Outage(display_name(options.source))
+    frames_of = partial(newest, outage=outage) if camera else iter
+    while True:
+        settings, encoding = settings_for(options)
+        why = f"{display_name(options.source)}: it ended"
+        try:
+            if asyncio.run(send_video(options, settings, encoding, frames_of)) or not camera:
+                return 0
+        except GsvcError as error:
+            if isinstance(error, ConfigError) or not outage.has_been_there:
+                raise
+            why = str(error)
+        try:
+            time.sleep(outage.lost(why))
+        except KeyboardInterrupt:
+            return 0

@@ -1,0 +1,389 @@
+"""A steady video for players out of a stream that stalls, and frames of cameras that come and go.
+
+The player sees a constant frame rate: the last picture stands until the next one is there, and
+says how old it is. What is lost is tried again, ever more patiently, and told in one line.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from urllib.parse import urlsplit
+
+import av
+import cv2
+import numpy as np
+from av.video.stream import VideoStream
+
+from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
+from gsvc.codec.bitstream.frames import Color, Frame, Picture, VideoFormat
+from gsvc.codec.media.color import yuv_from_rgb
+from gsvc.codec.media.places import display_name
+from gsvc.codec.media.video_reader import VideoReader
+from gsvc.codec.network.live_decoder import PlayoutClock
+from gsvc.codec.network.stats import ReceiverStats
+from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
+
+_log = logging.getLogger(__name__)
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
+"""Seconds before something lost is tried again."""
+
+
+class Outage:
+    """What there is to say and to wait while something is lost."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._since, self._pause = name, 0.0, _FIRST_PAUSE
+        self.has_been_there = False
+
+    def lost(self, why: str) -> float:
+        """Tell of it, once; gives the seconds to wait before the next try."""
+        if not self._since:
+            self._since = time.monotonic()
+            _log.warning("%s %s: trying again", time.strftime("%H:%M:%S"), why)
+        pause, self._pause = self._pause, min(_LONGEST_PAUSE, 2 * self._pause)
+        return pause
+
+    def over(self) -> None:
+        """It is there (again)."""
+        if self._since:
+            seconds = time.monotonic() - self._since
+            _log.warning("%s %s: back after %.0f s", time.strftime("%H:%M:%S"), self._name, seconds)
+        self._since, self._pause, self.has_been_there = 0.0, _FIRST_PAUSE, True
+
+
+def newest(video: VideoReader, outage: Outage) -> Iterator[Frame]:
+    """The frames of a camera from now on. Those that had waited in FFmpeg when it was opened are
+    left out: sent one by one, as they are due, they would keep all others as late."""
+    tick, least, first = float(video.format.time_base), float("inf"), None
+    early = 0.5 / float(video.format.frame_rate)
+    for frame in video:
+        late = time.monotonic() - frame.pts * tick
+        if late < least - early:
+            least = late
+            continue
+        if first is None:
+            first = frame.pts
+            outage.over()
+        yield replace(frame, pts=frame.pts - first)
+
+
+_OLD = 2.0
+"""Seconds from which a picture says how old it is."""
+_FROZEN, _FROZEN_FRAMES = 5.0, 6
+"""Seconds, and frames that are due, without a new picture from which a video is frozen."""
+_MOST_LATE = 600.0
+"""Seconds: later pictures are of a clock that is wrong."""
+_WAITING_FRAMES = 48
+"""Frames that wait until they are due: a packet may bring a dozen."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The picture that is due, and what is known of it in seconds of the monotonic clock."""
+
+    picture: Picture
+    captured: float
+    arrived: float
+    """When the last one came that was not made up."""
+    patience: float
+    """Seconds without a new one that mean nothing."""
+
+    def note(self, now: float) -> str:
+        """How old it is: "as of 4 s ago"; "frozen" before it where nothing new comes."""
+        age = _duration(max(0.0, now - self.captured))
+        return f"{'frozen, ' * self.is_frozen(now)}as of {age} ago"
+
+    def is_frozen(self, now: float) -> bool:
+        """Whether nothing new has come for long."""
+        return now - self.arrived > self.patience
+
+    def burnt(self, now: float, *, burns_age: bool) -> Picture:
+        """The picture; over it that it is frozen and, where asked for, that it is old."""
+        is_old = burns_age and now - self.captured > _OLD
+        return (
+            stamped(self.picture, self.note(now))
+            if is_old or self.is_frozen(now)
+            else (self.picture)
+        )
+
+
+def _duration(seconds: float) -> str:
+    for unit, name in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} s"
+
+
+_FONT, _LINES = cv2.FONT_HERSHEY_SIMPLEX, 22
+"""Heights of its letters in a picture."""
+
+
+def stamped(picture: Picture, text: str) -> Picture:
+    """A copy of RGB uint8 (H, W, 3) with white text on black in its lower left corner."""
+    height, width = picture.shape[:2]
+    (wide, high), below = cv2.getTextSize(text, _FONT, 1.0, 2)
+    scale = min(height / _LINES / high, 0.96 * width / wide)
+    drawn = np.ascontiguousarray(picture).copy()
+    foot, pad = round(scale * (below + 4)), round(scale * 6) + 1
+    top = max(0, height - foot - round(scale * high) - pad)
+    drawn[top:, : round(scale * wide) + 2 * pad] = 0
+    white, thick = (255, 255, 255), max(1, round(2 * scale))
+    cv2.putText(drawn, text, (pad, height - foot), _FONT, scale, white, thick, cv2.LINE_AA)
+    return drawn
+
+
+class Playout:
+    """Frames wait here until they are due; the last one that was stays."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, Shown]] = deque(maxlen=_WAITING_FRAMES)
+        self._clock: PlayoutClock | None = None
+        self._shown: Shown | None = None
+        self.format: VideoFormat | None = None
+
+    def begin(self) -> None:
+        """Times start anew."""
+        self._clock = None
+
+    def take(self, frame: Frame, form: VideoFormat, now: float, late: float | None) -> None:
+        """Take a frame that came `now`; `late`: seconds from its capture, None: not known."""
+        if self._clock is None:
+            self._waiting.clear()
+            self._clock = PlayoutClock(form.time_base, 0.0)
+        self._clock.arrived(frame.pts, 0, now)
+        patience = max(_FROZEN, _FROZEN_FRAMES / float(form.frame_rate))
+        before = self._waiting[-1][1] if self._waiting else self._shown
+        captured = now - (late if late is not None and 0 <= late < _MOST_LATE else 0.0)
+        if frame.concealed and before is not None:
+            now, captured = before.arrived, before.captured
+        self._waiting.append((frame.pts, Shown(frame.pixels, captured, now, patience)))
+        self.format = form
+
+    def at(self, now: float) -> Shown | None:
+        """What is to be seen; None before the first picture."""
+        due = self._clock.due(now) if self._clock else None
+        while self._waiting and (due is None or self._waiting[0][0] <= due):
+            self._shown = self._waiting.popleft()[1]
+        return self._shown
+
+
+_LEAST_RATE, _MOST_RATE = 10, 60
+"""Frames a second that players expect."""
+_FORMATS = {"udp": "mpegts", "rtp": "rtp_mpegts", "rtsp": "rtsp"}
+_DATAGRAM = "pkt_size=1316"
+"""Seven packets of MPEG-TS: as many as fit into an Ethernet frame."""
+_OPTIONS = {"rtsp": {"rtsp_transport": "tcp"}, "mpegts": {"mpegts_flags": "resend_headers"}}
+_X264 = {"preset": "veryfast", "tune": "zerolatency", "crf": "23"}
+_GROUP = 2
+"""Seconds from one intra picture to the next: who tunes in waits so long."""
+_DEVICE = "v4l2"
+
+
+def player_format(target: str) -> str:
+    """FFmpeg's name of what a player is given at `target`. Raises ConfigError for what is none."""
+    form = _DEVICE if target.startswith("/dev/video") else _FORMATS.get(urlsplit(target).scheme)
+    if form is None:
+        raise ConfigError(
+            f"{target} is no player: write udp://host:port (MPEG-TS), rtp://host:port, "
+            "rtsp://server/name or /dev/video10; gsvc recv -o writes files"
+        )
+    return form
+
+
+class PlayerOutput:
+    """H.264 (raw pictures for a V4L2 device) at a constant rate, as an ordinary player takes it."""
+
+    def __init__(self, target: str, form: VideoFormat, rate: Fraction) -> None:
+        """Open it, for pictures of the size of `form`. Raises OutputError, ConfigError."""
+        self._name, kind = display_name(target), player_format(target)
+        self._size = form.width & ~1, form.height & ~1
+        self._last = -1
+        if kind == "mpegts" and "pkt_size" not in target:
+            target += ("&" if "?" in target else "?") + _DATAGRAM
+        if kind == _DEVICE and not os.path.exists(target):
+            raise OutputError(f"{target}: no such device: sudo modprobe v4l2loopback video_nr=10")
+        with self._explained():
+            self._container = av.open(target, "w", format=kind, options=_OPTIONS.get(kind, {}))
+            codec, options = ("rawvideo", {}) if kind == _DEVICE else ("libx264", _X264)
+            stream = self._container.add_stream(codec, rate=rate, options=dict(options))
+            assert isinstance(stream, VideoStream)
+            stream.width, stream.height = self._size
+            stream.pix_fmt = "yuv420p"
+            stream.codec_context.gop_size = max(1, round(_GROUP * rate))
+            stream.codec_context.sample_aspect_ratio = form.pixel_aspect
+        self._stream = stream
+
+    def write(self, picture: Picture, number: int) -> None:
+        """Show a picture of any size; `number`: of its frame, above the one before.
+
+        Raises OutputError."""
+        frame = yuv_from_rgb(_fitted(picture, *self._size), Color())
+        frame.pts, frame.time_base = number, 1 / Fraction(self._stream.average_rate or 1)
+        with self._explained():
+            self._container.mux(self._stream.encode(frame))
+
+    def close(self) -> None:
+        """End it."""
+        with suppress(av.FFmpegError):
+            self._container.mux(self._stream.encode(None))
+        with suppress(av.FFmpegError):
+            self._container.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except av.FFmpegError as error:
+            advice = "is the host right, does it take this?"
+            if self._name.startswith("rtsp:"):
+                advice = "is a server there that takes what is announced to it (ANNOUNCE, RECORD)?"
+            why = f"cannot be sent to ({error.strerror}): {advice}"
+            raise OutputError(f"{self._name}: {why}") from error
+
+
+def _fitted(picture: Picture, width: int, height: int) -> Picture:
+    """The picture in the middle of one of this size, in proportion."""
+    own_height, own_width = picture.shape[:2]
+    if (own_width, own_height) == (width, height):
+        return picture
+    factor = min(width / own_width, height / own_height)
+    wide, high = (max(1, round(factor * side)) for side in (own_width, own_height))
+    found = np.zeros((height, width, 3), np.uint8)
+    left, top = (width - wide) // 2, (height - high) // 2
+    found[top : top + high, left : left + wide] = cv2.resize(
+        picture, (wide, high), interpolation=cv2.INTER_AREA
+    )
+    return found
+
+
+class Relay:
+    """Gives a player what comes from a `VideoReceiver`, until `stop`.
+
+    `run` it once. What never worked raises, what worked once is tried again.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        settings: ReceiveSettings,
+        target: str,
+        fps: float | None = None,
+        burns_age: bool = False,
+    ) -> None:
+        """`target`: see `player_format`; `fps`: of the player's video, the stream's own without it,
+        10 at least; `burns_age`: pictures older than 2 s say how old they are, as frozen ones do.
+        """
+        player_format(target)
+        self._address, self._settings, self._target = address, settings, target
+        self._fps, self._burns_age = fps, burns_age
+        self._receiver = VideoReceiver(address, settings)
+        self._playout = Playout()
+        self._output: PlayerOutput | None = None
+        self._coming, self._moving = Outage(address), Outage(address)
+        self._going = Outage(display_name(target))
+        self._is_stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        """End `run`."""
+        self._is_stopped.set()
+        self._receiver.stop()
+
+    def stats(self) -> ReceiverStats:
+        """Of the receiver."""
+        return self._receiver.stats()
+
+    @property
+    def note(self) -> str:
+        """How old the picture is that the player shows; "" before the first."""
+        shown, now = self._playout.at(time.monotonic()), time.monotonic()
+        return "" if shown is None else f", {shown.note(now)}"
+
+    async def run(self) -> None:
+        """Show what comes. Raises InputError where nothing can be received, OutputError where
+        nothing can be shown."""
+        with ThreadPoolExecutor(1) as pool:
+            tasks = [asyncio.create_task(self._take()), asyncio.create_task(self._show(pool))]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                self.stop()
+                await asyncio.wait(tasks)
+                if self._output is not None:
+                    await asyncio.get_running_loop().run_in_executor(pool, self._output.close)
+            for task in tasks:
+                await task
+
+    async def _take(self) -> None:
+        """Receive one stream after another."""
+        while True:
+            receiver = self._receiver
+            self._playout.begin()
+            pause = 0.1  # the port is free then
+            try:
+                async for frame in receiver.frames():
+                    assert receiver.header is not None  # known with the first frame
+                    now, late = time.monotonic(), receiver.late
+                    self._playout.take(frame, receiver.header.format, now, late)
+                    self._coming.over()
+            except InputError as error:
+                is_first = self._playout.format is None
+                if is_first and (self._is_stopped.is_set() or not receiver.stats().bytes):
+                    raise
+                if not self._is_stopped.is_set():
+                    pause = self._coming.lost(str(error))
+            if await self._stops_within(pause):
+                return
+            self._receiver = VideoReceiver(self._address, self._settings)
+
+    async def _show(self, pool: ThreadPoolExecutor) -> None:
+        """Write the picture of the time, at a constant rate."""
+        while (form := self._playout.format) is None:
+            if await self._stops_within(0.02):
+                return
+        usual = min(Fraction(_MOST_RATE), max(Fraction(_LEAST_RATE), form.frame_rate))
+        rate = Fraction(self._fps).limit_denominator(1001) if self._fps else usual
+        run, begun, number = asyncio.get_running_loop().run_in_executor, time.monotonic(), 0
+        pause = 0.0
+        while not await self._stops_within(max(pause, begun + number / rate - time.monotonic())):
+            number = max(number + 1, int((time.monotonic() - begun) * rate))
+            pause = 0.0
+            try:
+                await run(pool, partial(self._draw, form, rate, number))
+                self._going.over()
+            except OutputError as error:
+                if not self._going.has_been_there:
+                    raise
+                pause = self._going.lost(str(error))
+
+    def _draw(self, form: VideoFormat, rate: Fraction, number: int) -> None:
+        """Show the picture of now as the frame of this number. Runs in the writer's thread."""
+        if self._output is None:
+            self._output = PlayerOutput(self._target, form, rate)
+        now = time.monotonic()
+        shown = self._playout.at(now)
+        assert shown is not None
+        if shown.is_frozen(now):
+            self._moving.lost(f"{self._address}: no new picture comes, the last one stands")
+        else:
+            self._moving.over()
+        try:
+            self._output.write(shown.burnt(now, burns_age=self._burns_age), number)
+        except OutputError:
+            self._output.close()
+            self._output = None
+            raise
+
+    async def _stops_within(self, seconds: float) -> bool:
+        """Wait so long, or until it is to stop."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._is_stopped.wait(), max(0.001, seconds))
+        return self._is_stopped.is_set()

@@ -1,0 +1,202 @@
+"""`gsvc relay`: a camera's video over gsvc to an ordinary player, which never loses its picture."""
+
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import av
+import numpy as np
+import pytest
+
+from commands import FAILED, SCRIPT, USAGE, assert_one_line, run_gsvc
+from gsvc.codec.bitstream.frames import Frame
+from gsvc.codec.media.places import display_name
+from gsvc.codec.media.video_reader import VideoReader
+from gsvc.codec.network.relay import Outage, Playout, Shown, newest, stamped
+from live import SECONDS, VIDEO, frames, free_port
+from video_clips import Clip
+
+GREY = np.full((64, 96, 3), 128, np.uint8)
+
+
+def shown(captured: float, arrived: float) -> Shown:
+    return Shown(GREY, captured, arrived, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("captured", "arrived", "note"),
+    [
+        (99.0, 99.5, "as of 1 s ago"),
+        (96.0, 99.5, "as of 4 s ago"),
+        (90.0, 91.0, "frozen, as of 10 s ago"),
+        (-200.0, 0.0, "frozen, as of 5 min ago"),
+        (101.0, 100.0, "as of 0 s ago"),  # clocks differ
+    ],
+)
+def test_a_picture_says_how_old_it_is(captured: float, arrived: float, note: str) -> None:
+    assert shown(captured, arrived).note(100.0) == note
+
+
+@pytest.mark.parametrize(
+    ("captured", "arrived", "with_age", "without"),
+    [(99.0, 99.5, False, False), (96.0, 99.5, True, False), (90.0, 91.0, True, True)],
+)
+def test_what_is_burnt_in(captured: float, arrived: float, with_age: bool, without: bool) -> None:
+    one = shown(captured, arrived)
+    for burns_age, changes in ((True, with_age), (False, without)):
+        assert (one.burnt(100.0, burns_age=burns_age) is not GREY) == changes
+    assert np.array_equal(GREY, np.full_like(GREY, 128))
+
+
+@pytest.mark.parametrize(("width", "height"), [(96, 64), (640, 360), (1920, 1080), (64, 256)])
+def test_a_stamp_fits_the_picture(width: int, height: int) -> None:
+    picture = np.full((height, width, 3), 128, np.uint8)
+    drawn = stamped(picture, "frozen, as of 10 min ago")
+    assert drawn.shape == picture.shape and drawn.max() > 140 and drawn.min() < 50
+    assert (drawn[: height // 2] == 128).all()  # at the foot alone
+    assert (drawn[:, -1] == 128).all() or width < 640
+
+
+def test_frames_of_a_burst_are_shown_in_turn_and_the_last_one_stays() -> None:
+    playout, made = Playout(), frames(12)
+    for number in range(12):  # six at once, every 6 / 50 s
+        at = 10.0 + 0.12 * (number // 6)
+        playout.take(Frame(made[number].pixels, number), VIDEO, at, 0.5)
+    seen = [playout.at(10.0 + 0.01 * step) for step in range(60)]
+    pictures = {id(one.picture): one for one in seen if one}
+    assert len(pictures) == 12
+    last = seen[-1]
+    assert last and last.picture is made[11].pixels
+    assert (last.arrived, last.captured) == pytest.approx((10.12, 9.62))
+
+
+def test_what_is_made_up_is_no_news() -> None:
+    playout = Playout()
+    playout.take(Frame(GREY, 0), VIDEO, 10.0, None)
+    playout.take(Frame(GREY, 50, concealed=True), VIDEO, 17.0, 0.1)
+    now = playout.at(17.0)
+    assert now and now.note(17.0) == "frozen, as of 7 s ago"
+
+
+def test_what_waited_in_a_camera_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+    class Camera:
+        format = VIDEO
+
+        def __iter__(self) -> Iterator[Frame]:
+            for number in range(100):  # a second of frames had waited
+                clock[0] += 0.001 if number < 50 else 0.02
+                yield Frame(GREY, number)
+
+    found = list(newest(cast(VideoReader, Camera()), Outage("camera")))
+    assert [frame.pts for frame in found] == list(range(len(found)))
+    assert 48 <= len(found) <= 51
+
+
+def test_passwords_are_not_shown() -> None:
+    assert display_name("rtsp://me:secret@192.0.2.7/1") == "rtsp://192.0.2.7/1"
+    assert display_name("udp://@:5004") == "udp://@:5004"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "code", "part"),
+    [
+        ("no.mp4", "udp://127.0.0.1:9", FAILED, "no such file"),
+        ("rtsp://me:secret@127.0.0.1:9/x", "udp://127.0.0.1:9", FAILED, "nothing comes"),
+        ("/dev/video77", "udp://127.0.0.1:9", FAILED, "no such file"),
+        ("{clip}", "udp://@127.0.0.1:9", USAGE, "name the receiver"),
+        ("{clip}", "out.mp4", USAGE, "is no address"),
+        ("udp://@127.0.0.1:9", "out.mp4", USAGE, "gsvc recv -o"),
+        ("udp://@203.0.113.1:9", "udp://127.0.0.1:9", FAILED, "cannot listen"),
+    ],
+)
+def test_what_cannot_be_relayed_is_told_in_a_line(
+    source: str, target: str, code: int, part: str, tmp_path: Path
+) -> None:
+    if "{clip}" in source:
+        source = source.format(clip=clip(tmp_path, 4))
+    assert_one_line(result := run_gsvc("relay", source, target), code, part)
+    assert b"secret" not in result.stderr
+
+
+def clip(folder: Path, count: int) -> Path:
+    return Clip([frame.pixels for frame in frames(count)]).write(folder / "clip.mkv")
+
+
+@contextmanager
+def relaying(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+    command = [str(SCRIPT), "relay", *map(str, arguments)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+class Player:
+    """Reads MPEG-TS over UDP as an ordinary player does."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.sizes: list[tuple[int, int]] = []
+        self.times: list[float] = []
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        url = f"udp://127.0.0.1:{self.port}"
+        with av.open(url, format="mpegts", timeout=SECONDS) as container:
+            stream = container.streams.video[0]
+            for frame in container.decode(stream):
+                self.sizes.append((frame.width, frame.height))
+                self.times.append(float(frame.time or 0.0))
+
+    def has(self, count: int) -> bool:
+        """Whether it sees so many pictures, in time."""
+        deadline = time.monotonic() + SECONDS
+        while len(self.sizes) < count and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return len(self.sizes) >= count
+
+
+@pytest.mark.slow
+def test_a_player_keeps_its_picture_while_the_camera_begins_again(tmp_path: Path) -> None:
+    video, port, player = clip(tmp_path, 250), free_port(), Player()
+    here, there = f"udp://@127.0.0.1:{port}", f"udp://127.0.0.1:{port}"
+    with relaying(here, f"udp://127.0.0.1:{player.port}", "--steps", 0, "-v") as viewer:
+        for _ in range(2):
+            before = len(player.sizes)
+            with relaying(video, there) as camera:
+                assert player.has(before + 40)
+                camera.kill()
+            assert player.has(len(player.sizes) + 150)  # six seconds: it is frozen
+        viewer.send_signal(signal.SIGINT)
+        told = viewer.communicate(timeout=SECONDS)[1].decode()
+    assert viewer.returncode == 0, told
+    assert set(player.sizes) == {(96, 64)}
+    gaps = np.diff(player.times)
+    assert np.median(gaps) == pytest.approx(1 / 25, rel=0.01) and gaps.min() > 0
+    assert told.count("no new picture comes") == 2 and told.count("back after") == 1
+    assert "frozen, as of " in told and "Traceback" not in told
+
+
+def test_a_player_gets_what_a_camera_sends(tmp_path: Path) -> None:
+    """In one process each, on one machine, a second of video."""
+    video, port, player = clip(tmp_path, 100), free_port(), Player()
+    here, there = f"udp://@127.0.0.1:{port}", f"udp://127.0.0.1:{port}"
+    with (
+        relaying(here, f"udp://127.0.0.1:{player.port}", "--steps", 0) as viewer,
+        relaying(video, there) as camera,
+    ):
+        assert player.has(10) and player.sizes[0] == (96, 64)
+        for process in (camera, viewer):
+            process.send_signal(signal.SIGINT)
+            assert (process.communicate(timeout=SECONDS)[1], process.returncode) == (b"", 0)
