@@ -50,6 +50,14 @@ def test_a_size_is_met_from_below_with_the_sound_in_it(
     assert gsvc.info(tmp_path / "a.gsv").frames == 30
 
 
+def test_a_small_size_has_no_sound_unless_asked(
+    video: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    report = gsvc.encode(video, tmp_path / "a.gsv", settings=FAST, target_size=900)
+    assert report.size <= 900 and not report.audio_size
+    assert "without its sound" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("total", "sound"), [(10_000, 8000), pytest.param(7_400, 6000, marks=pytest.mark.slow)]
 )
@@ -80,7 +88,7 @@ def test_a_size_that_cannot_be_is_told_of(
 ) -> None:
     target = tmp_path / "a.gsv"
     with pytest.raises(ConfigError, match="sound and texts take .* of 450 bytes"):
-        gsvc.encode(video, target, settings=FAST, target_size=450)
+        gsvc.encode(video, target, settings=FAST, target_size=450, audio="opus")
     assert not list(tmp_path.iterdir())
     gsvc.encode(video, target, settings=FAST, target_size=10**6)
     assert "about the most that this video takes" in caplog.text

@@ -139,6 +139,8 @@ class EncodeJob:
     progress: Report | None = None
     deinterlace: bool = False
     size: Size | str | None = None
+    sound_may_go: bool = False
+    """Whether a small size has none."""
     _beside: Texts | None = field(default=None, init=False)
 
     def encode(
@@ -350,6 +352,7 @@ def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:
     _check(job, size)
     seconds = job.seconds
     total = 8 * size / float(seconds)
+    job = _without_sound(job, size, total)
     with job.open() as video:
         sound = job.audio_bitrate or _SOUND[0] if job.sound and video.has_sound else 0
     job = _shared(suited(job, max(_LEAST_RATE, total - sound)), total)
@@ -361,6 +364,23 @@ def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:
         )
     room = size - beside
     return job, max(_LEAST_RATE, 8 * _AIM * room / float(seconds)), room
+
+
+_LEAST_BESIDE = 1_000
+"""Bits per second of pictures that sound must leave, or be left out."""
+
+
+def _without_sound(job: EncodeJob, size: int, total: float) -> EncodeJob:
+    least = (job.audio_bitrate or _SOUND[0]) + _LEAST_BESIDE
+    if not (job.sound and job.sound_may_go and total < least):
+        return job
+    with job.open() as video:
+        if video.has_sound:
+            _log.warning(
+                '%s: without its sound, for which %d bytes are too few; audio="opus" carries it',
+                display_name(job.source), size,
+            )  # fmt: skip
+    return replace(job, sound=False)
 
 
 def size_at(job: EncodeJob, total_bitrate: float) -> int:
@@ -451,7 +471,7 @@ def encode(
     start: float = 0.0,
     frames: int | None = None,
     fps: float | None = None,
-    audio: str = "opus",
+    audio: str | None = None,
     audio_bitrate: int | None = None,
     texts: bool = True,
     deinterlace: bool = False,
@@ -474,7 +494,8 @@ def encode(
         frames: Most frames to encode; None for all.
         fps: Most frames a second to encode; None for all. Of a pattern of images its rate, 25 by
             default.
-        audio: "opus" carries the sound, "none" drops it. Images and pipes have none.
+        audio: "opus" carries the sound, "none" drops it. None carries it unless a size or a total
+            rate leaves less than 1 kbit/s beside it. Images and pipes have none.
         audio_bitrate: Bits per second of the sound, 6000 to 510000, mono below 18000; None takes
             16000 for mono and 24000 for stereo, or its share of a size or a total rate.
         texts: Carry title, chapters and subtitles.
@@ -501,14 +522,14 @@ def encode(
         MissingModelError: A scaffold layer needs a model that is not installed.
     """
     began = monotonic()
-    if audio not in AUDIO_CODINGS:
+    if audio not in (None, *AUDIO_CODINGS):
         raise ConfigError(f"audio {audio!r}: choose one of {', '.join(AUDIO_CODINGS)}")
     refuse_same(source, target)
-    settings, is_heard = settings or EncoderSettings(), audio == "opus"
+    settings, is_heard = settings or EncoderSettings(), audio != "none"
     with local_path(source) as path:
         job = EncodeJob(
             path, settings, start, frames, fps, is_heard, audio_bitrate, texts, progress,
-            deinterlace, size,
+            deinterlace, size, audio is None,
         )  # fmt: skip
         if total_bitrate is not None:
             if target_size is not None:

@@ -136,15 +136,14 @@ def _pieces(
     """The pieces, what is in them, and the size of the preview if there is one."""
     room = size - head_bytes(count)
     is_previewed = count >= _PREVIEWED
+    rest = room * (count - is_previewed)
     # What the pieces carry is a stream with a shorter header.
-    most = room * (count - is_previewed) + HEADER_BYTES - _HEADER
-    job = _cut(job, most)
-    stream, report = nearest_stream(job, most, target)
-    if carried_bytes(stream) > room * (count - is_previewed):
-        least = carried_bytes(stream) + room * is_previewed
+    stream, report, job = _fitting(job, rest + HEADER_BYTES - _HEADER, target)
+    if (carried := carried_bytes(stream)) > rest:
+        least = -(-carried // room)
         raise ConfigError(
             f"{display_name(job.source)}: {count} packets of {size} bytes are too few: about the "
-            f"least is {-(-least // room)} of {size}, or shrink it, or take fewer frames"
+            f"least is {least + (least + 1 >= _PREVIEWED)} of {size}"
         )
     preview = _preview(job, report, room) if is_previewed else None
     pieces = split(stream, preview and preview[0], count, size)
@@ -155,21 +154,38 @@ _HEADER = 20
 """What a shortened header takes, about."""
 _SHRINKS = 0.7
 """By how much a preview's sides shrink where it does not fit."""
+_FEWER = 0.9
+"""Of the frames that a rate too high leaves: the first picture takes most, and stays."""
+
+
+def _fitting(job: EncodeJob, size: int, target: str) -> tuple[bytes, EncodeReport, EncodeJob]:
+    """The stream of as many seconds, at most, as fit `size` bytes; a warning tells."""
+    cut = _cut(job, size)
+    stream, report = nearest_stream(cut, size, target)
+    while len(stream) > size and report.frames > 1:
+        fewer = max(1, int(_FEWER * report.frames * size / len(stream)))
+        cut = replace(cut, frames=fewer, size=cut.size if fewer > 1 else job.size)
+        stream, report = nearest_stream(cut, size, target)
+    if not job.is_still and (whole := float(job.seconds)) - report.duration > _SHORT:
+        _log.warning(
+            "%s: the first %.1f of %.1f s are sent",
+            display_name(job.source), report.duration, whole,
+        )  # fmt: skip
+    return stream, report, cut
+
+
+_SHORT = 0.5
+"""Seconds left out of which a user is told."""
 
 
 def _cut(job: EncodeJob, size: int) -> EncodeJob:
-    """The job at a size, a rate and for as long as `size` bytes allow. Warnings tell."""
+    """The job at a size, a rate and for as long as `size` bytes allow at the least rate."""
     with job.open() as video:
         rate = video.format.frame_rate
     seconds = Fraction(0) if job.is_still else job.seconds
-    most = Fraction(8 * size) / Fraction(_LEAST_RATE)
-    if min(seconds, most) * rate <= 1:
+    seconds = min(seconds, Fraction(8 * size) / Fraction(_LEAST_RATE))
+    if seconds * rate <= 1:
         return replace(job, frames=1)
-    if most < seconds:
-        _log.warning(
-            "%s: the first %.1f of %.1f s are sent", display_name(job.source), most, seconds
-        )
-    seconds = min(seconds, most)
     if job.size is None:
         job = suited(replace(job, size=AUTO_SIZE), 8 * size / float(seconds))
     with job.open() as video:

@@ -74,7 +74,7 @@ def encode_one(
         start=options.start,
         frames=options.frames,
         fps=options.fps,
-        audio=options.audio or AUDIO_CODINGS[0],
+        audio=options.audio,
         texts=not options.no_texts,
         deinterlace=options.deinterlace,
         size=options.size,
@@ -288,7 +288,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_size(parser)
     whole = "draw whole pictures of interlaced video"
     add("--deinterlace", action="store_true", help=whole)
-    sound = "carry the sound (the default, but for --packets), or drop it"
+    sound = "carry the sound (the default where there is room), or drop it"
     add("--audio", choices=AUDIO_CODINGS, help=sound)
     usual = "of the sound (16k, stereo 24k, less in a given size); mono below 18k"
     add("--audio-bitrate", type=bitrate, metavar="RATE", help=usual)

@@ -74,6 +74,7 @@ def job_from(options: Namespace, source: str) -> EncodeJob:
         not options.no_texts,
         deinterlace=options.deinterlace,
         size=options.size,
+        sound_may_go=options.audio is None,
     )
 
 
