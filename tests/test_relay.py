@@ -1,24 +1,35 @@
 """`gsvc relay`: a camera's video over gsvc to an ordinary player, which never loses its picture."""
 
+import asyncio
+import json
 import signal
+import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import cast
+from urllib.request import urlopen
 
 import av
 import numpy as np
 import pytest
 
+import gsvc
 from commands import FAILED, SCRIPT, USAGE, assert_one_line, run_gsvc
+from gsvc.codec.bitstream.container import Packet, PacketType
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.media.places import display_name
 from gsvc.codec.media.video_reader import VideoReader
+from gsvc.codec.network.live_decoder import ArrivedPacket, LivePackets
+from gsvc.codec.network.page_relay import PageRelay
 from gsvc.codec.network.relay import Outage, Playout, Shown, newest, stamped
-from live import SECONDS, VIDEO, frames, free_port
+from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
+from gsvc.codec.network.video_sender import VideoSender
+from live import SECONDS, SETTINGS, STILL, VIDEO, collect, endless, frames, free_port, run, some
 from video_clips import Clip
 
 GREY = np.full((64, 96, 3), 128, np.uint8)
@@ -114,6 +125,8 @@ def test_passwords_are_not_shown() -> None:
         ("{clip}", "udp://@127.0.0.1:9", USAGE, "name the receiver"),
         ("{clip}", "out.mp4", USAGE, "is no address"),
         ("udp://@127.0.0.1:9", "out.mp4", USAGE, "gsvc recv -o"),
+        ("udp://@127.0.0.1:9", "http://0.0.0.0:8000", USAGE, "as browsers name"),
+        ("tcp://127.0.0.1:9", "http://127.0.0.1:8000", USAGE, "gsvc serve takes ws://"),
         ("udp://@203.0.113.1:9", "udp://127.0.0.1:9", FAILED, "cannot listen"),
     ],
 )
@@ -128,6 +141,42 @@ def test_what_cannot_be_relayed_is_told_in_a_line(
 
 def clip(folder: Path, count: int) -> Path:
     return Clip([frame.pixels for frame in frames(count)]).write(folder / "clip.mkv")
+
+
+def test_after_a_loss_packets_go_on_from_an_intra_picture() -> None:
+    header = gsvc.Encoder(VIDEO, SETTINGS).header
+    kinds = [PacketType.INTRA, *[PacketType.INTER] * 5, PacketType.INTRA, PacketType.INTER]
+    packets = [Packet(kind, 1, b"", number=n) for n, kind in enumerate(kinds)]
+    asked: list[bool] = []
+    live = LivePackets(lambda: asked.append(True))
+    came = [ArrivedPacket(1, header, one, 0.0) for one in packets if one.number != 3]
+    kept = [one.packet.number for arrival in came for one in live.frames(arrival)]
+    assert kept == [0, 1, 2, 6, 7] and len(asked) == 2
+
+
+def test_a_page_gets_what_comes_over_udp() -> None:
+    port, page = free_port(), free_port(socket.SOCK_STREAM)
+    relay = PageRelay(f"udp://@127.0.0.1:{port}", ReceiveSettings(), f"http://127.0.0.1:{page}")
+
+    async def main() -> None:
+        sender = VideoSender(f"udp://127.0.0.1:{port}", gsvc.Encoder(VIDEO, SETTINGS))
+        working = [asyncio.create_task(relay.run()), asyncio.create_task(sender.run(endless()))]
+        for _ in range(2):  # the second browser comes long after the first picture
+            settings = ReceiveSettings(decoder=STILL)
+            browser, seen = VideoReceiver(f"ws://127.0.0.1:{page + 1}", settings), list[Frame]()
+            looking = asyncio.create_task(collect(browser, seen))
+            await some(seen)
+            browser.stop()
+            await looking
+            assert seen[0].pixels.shape == (64, 96, 3)
+        asking = partial(urlopen, f"http://127.0.0.1:{page}/source.json")
+        with await asyncio.get_running_loop().run_in_executor(None, asking) as answer:
+            assert json.load(answer)["live"] == f"ws://127.0.0.1:{page + 1}"
+        relay.stop()
+        sender.stop()
+        await asyncio.gather(*working)
+
+    run(main())
 
 
 @contextmanager

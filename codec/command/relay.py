@@ -4,19 +4,24 @@ import asyncio
 import time
 from argparse import ArgumentParser, Namespace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.codec.command.live_session import Watch, add_security, add_watch
 from gsvc.codec.command.recv import add_receiving, receive_settings, run_watched
 from gsvc.codec.command.send import add_sending, send_video, settings_for
 
+if TYPE_CHECKING:  # late: --help does not wait for FFmpeg
+    from gsvc.codec.command.send import FramesOf
+    from gsvc.codec.network.relay import Outage
+
 DESCRIPTION = """Two of these put a thin link between a camera and a player. At the camera: SOURCE
 is rtsp://..., /dev/video0, an .sdp file (RTP), udp://0.0.0.0:port (MPEG-TS) or a file, TARGET as of
 gsvc send. At the player: SOURCE is as of gsvc recv (udp://@:port, tcp://, ws://...), TARGET
 udp://host:port or rtp://host:port (MPEG-TS), rtsp://server/name (a server that takes ANNOUNCE) or
-/dev/video10 (v4l2loopback); it gets H.264 without sound at a constant rate, with "frozen, as of
-12 s ago" over the picture while no new one comes. What worked once is tried again when it is lost.
-Ctrl-C ends either."""
+/dev/video10 (v4l2loopback). It gets H.264 without sound at a constant rate, with "frozen, as of
+12 s ago" over the picture while no new one comes. TARGET http://host:port serves the page of gsvc
+serve. What worked once is tried again when it is lost. Ctrl-C ends either."""
 
 _GSVC = "udp://@", "tcp://", "tls://", "ws://", "wss://"
 """How a SOURCE begins that sends gsvc."""
@@ -46,10 +51,15 @@ def run(options: Namespace) -> int:
 
 
 def _to_player(options: Namespace) -> int:
-    from gsvc.codec.network.relay import Relay
+    from gsvc.codec.network.page_relay import PageRelay
+    from gsvc.codec.network.relay import PlayerRelay
 
-    settings = receive_settings(options)
-    relay = Relay(options.source, settings, options.target, options.fps, options.burn_in_age)
+    settings, where = receive_settings(options), (options.source, options.target)
+    relay: PageRelay | PlayerRelay
+    if options.target.startswith("http://"):
+        relay = PageRelay(where[0], settings, where[1])
+    else:
+        relay = PlayerRelay(where[0], settings, where[1], options.fps, options.burn_in_age)
     watch = Watch(relay, options, lambda: relay.note)
 
     async def shown() -> None:
@@ -67,18 +77,26 @@ def _from_camera(options: Namespace) -> int:
     del options.seed  # of what the receiver draws
     options.address, camera = options.target, is_live(options.source)
     outage = Outage(display_name(options.source))
-    frames_of = partial(newest, outage=outage) if camera else iter
-    while True:
-        settings, encoding = settings_for(options)
-        why = f"{display_name(options.source)}: it ended"
-        try:
-            if asyncio.run(send_video(options, settings, encoding, frames_of)) or not camera:
-                return 0
-        except GsvcError as error:
-            if isinstance(error, ConfigError) or not outage.has_been_there:
-                raise
-            why = str(error)
-        try:
-            time.sleep(outage.lost(why))
-        except KeyboardInterrupt:
-            return 0
+    frames_of: FramesOf = partial(newest, outage=outage) if camera else iter
+    try:
+        while _is_lost(options, frames_of, outage):
+            pass
+    except KeyboardInterrupt:  # while it is opened again
+        if not outage.has_been_there:
+            raise
+    return 0
+
+
+def _is_lost(options: Namespace, frames_of: "FramesOf", outage: "Outage") -> bool:
+    """Send; whether the camera was lost, after a pause, or else it is over."""
+    why = f"{outage.name}: it ended"
+    try:
+        sent = send_video(options, *settings_for(options), frames_of)
+        if asyncio.run(sent) or frames_of is iter:
+            return False
+    except GsvcError as error:
+        if isinstance(error, ConfigError) or not outage.has_been_there:
+            raise
+        why = str(error)
+    time.sleep(outage.lost(why))
+    return True

@@ -35,6 +35,8 @@ if TYPE_CHECKING:  # late: --help does not wait for FFmpeg
     from gsvc.codec.media.video_reader import VideoReader
     from gsvc.codec.network.video_sender import SendSettings
 
+    FramesOf = Callable[[VideoReader], Iterator[Frame]]
+
 DESCRIPTION = """Encode a video as it plays and send it: udp://host:port (RTP) to one receiver,
 tcp://, tls://, ws:// or wss:// (the last two need gsvc[stream]) too, or with @ before the host to
 all that connect. With --audio opus its sound goes along over UDP. Ctrl-C ends the stream in good
@@ -161,7 +163,7 @@ async def send_video(
     options: Namespace,
     settings: "SendSettings",
     encoding: EncoderSettings,
-    frames_of: "Callable[[VideoReader], Iterator[Frame]]" = iter,
+    frames_of: "FramesOf" = iter,
 ) -> bool:
     """Send to the end, the frames that `frames_of` takes; gives whether it was interrupted."""
     from gsvc.codec.api.encoder import Encoder

@@ -282,6 +282,29 @@ class Live(Protocol[_Made_co]):
     def flush(self) -> Iterator[_Made_co]: ...
 
 
+class LivePackets:
+    """Passes arrivals on; after a loss those from the next INTRA packet on, which it asks for."""
+
+    def __init__(self, ask: Callable[[], None]) -> None:
+        self._ask, self._next = ask, (0, 0)
+
+    def frames(self, arrival: ArrivedPacket) -> Iterator[ArrivedPacket]:
+        """The arrival, if what it builds on went before."""
+        packet = arrival.packet
+        if packet.is_picture and packet.number is not None:
+            if not packet.is_intra and (arrival.stream, packet.number) != self._next:
+                self._ask()
+                return
+            self._next = arrival.stream, packet.number + 1
+        yield arrival
+
+    def due(self) -> Iterator[ArrivedPacket]:
+        """Nothing is made up."""
+        return iter(())
+
+    flush = due
+
+
 class LiveDecoder:
     """Decodes arrivals and conceals what is lost. Its methods run in one worker thread.
 

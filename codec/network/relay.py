@@ -9,12 +9,13 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import av
@@ -41,7 +42,7 @@ class Outage:
     """What there is to say and to wait while something is lost."""
 
     def __init__(self, name: str) -> None:
-        self._name, self._since, self._pause = name, 0.0, _FIRST_PAUSE
+        self.name, self._since, self._pause = name, 0.0, _FIRST_PAUSE
         self.has_been_there = False
 
     def lost(self, why: str) -> float:
@@ -56,7 +57,7 @@ class Outage:
         """It is there (again)."""
         if self._since:
             seconds = time.monotonic() - self._since
-            _log.warning("%s %s: back after %.0f s", time.strftime("%H:%M:%S"), self._name, seconds)
+            _log.warning("%s %s: back after %.0f s", time.strftime("%H:%M:%S"), self.name, seconds)
         self._since, self._pause, self.has_been_there = 0.0, _FIRST_PAUSE, True
 
 
@@ -265,11 +266,64 @@ def _fitted(picture: Picture, width: int, height: int) -> Picture:
     return found
 
 
-class Relay:
-    """Gives a player what comes from a `VideoReceiver`, until `stop`.
+_T = TypeVar("_T")
 
-    `run` it once. What never worked raises, what worked once is tried again.
+
+class Relay:
+    """What comes from one `VideoReceiver` after another, until `stop`.
+
+    Where nothing can be received at first, that raises; what came once is waited for again.
     """
+
+    def __init__(self, address: str, settings: ReceiveSettings) -> None:
+        self._address, self._settings = address, settings
+        self._receiver = VideoReceiver(address, settings)
+        self._coming = Outage(address)
+        self._is_stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        """End it."""
+        self._is_stopped.set()
+        self._receiver.stop()
+
+    def stats(self) -> ReceiverStats:
+        """Of the receiver."""
+        return self._receiver.stats()
+
+    @property
+    def note(self) -> str:
+        """What else there is to say."""
+        return ""
+
+    async def _received(
+        self, made: Callable[[VideoReceiver], AsyncIterator[_T]]
+    ) -> AsyncIterator[_T]:
+        """What is `made` of each stream. Raises InputError where nothing can be received."""
+        while True:
+            receiver, pause = self._receiver, 0.1  # then its port is free
+            try:
+                async for item in made(receiver):
+                    self._coming.over()
+                    yield item
+            except InputError as error:
+                is_over = self._is_stopped.is_set()
+                if not self._coming.has_been_there and (is_over or not receiver.stats().bytes):
+                    raise
+                if not is_over:
+                    pause = self._coming.lost(str(error))
+            if await self._stops_within(pause):
+                return
+            self._receiver = VideoReceiver(self._address, self._settings)
+
+    async def _stops_within(self, seconds: float) -> bool:
+        """Wait so long, or until it is to stop."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._is_stopped.wait(), max(0.001, seconds))
+        return self._is_stopped.is_set()
+
+
+class PlayerRelay(Relay):
+    """Gives a player what comes. `run` it once."""
 
     def __init__(
         self,
@@ -282,24 +336,12 @@ class Relay:
         """`target`: see `player_format`; `fps`: of the player's video, the stream's own without it,
         10 at least; `burns_age`: pictures older than 2 s say how old they are, as frozen ones do.
         """
+        super().__init__(address, settings)
         player_format(target)
-        self._address, self._settings, self._target = address, settings, target
-        self._fps, self._burns_age = fps, burns_age
-        self._receiver = VideoReceiver(address, settings)
+        self._target, self._fps, self._burns_age = target, fps, burns_age
         self._playout = Playout()
         self._output: PlayerOutput | None = None
-        self._coming, self._moving = Outage(address), Outage(address)
-        self._going = Outage(display_name(target))
-        self._is_stopped = asyncio.Event()
-
-    def stop(self) -> None:
-        """End `run`."""
-        self._is_stopped.set()
-        self._receiver.stop()
-
-    def stats(self) -> ReceiverStats:
-        """Of the receiver."""
-        return self._receiver.stats()
+        self._moving, self._going = Outage(address), Outage(display_name(target))
 
     @property
     def note(self) -> str:
@@ -323,26 +365,16 @@ class Relay:
                 await task
 
     async def _take(self) -> None:
-        """Receive one stream after another."""
-        while True:
+        """Receive frames."""
+        before = None
+        async for frame in self._received(VideoReceiver.frames):
             receiver = self._receiver
-            self._playout.begin()
-            pause = 0.1  # the port is free then
-            try:
-                async for frame in receiver.frames():
-                    assert receiver.header is not None  # known with the first frame
-                    now, late = time.monotonic(), receiver.late
-                    self._playout.take(frame, receiver.header.format, now, late)
-                    self._coming.over()
-            except InputError as error:
-                is_first = self._playout.format is None
-                if is_first and (self._is_stopped.is_set() or not receiver.stats().bytes):
-                    raise
-                if not self._is_stopped.is_set():
-                    pause = self._coming.lost(str(error))
-            if await self._stops_within(pause):
-                return
-            self._receiver = VideoReceiver(self._address, self._settings)
+            if receiver is not before:
+                before = receiver
+                self._playout.begin()
+            assert receiver.header is not None  # known with the first frame
+            form, now = receiver.header.format, time.monotonic()
+            self._playout.take(frame, form, now, receiver.late)
 
     async def _show(self, pool: ThreadPoolExecutor) -> None:
         """Write the picture of the time, at a constant rate."""
@@ -381,9 +413,3 @@ class Relay:
             self._output.close()
             self._output = None
             raise
-
-    async def _stops_within(self, seconds: float) -> bool:
-        """Wait so long, or until it is to stop."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._is_stopped.wait(), max(0.001, seconds))
-        return self._is_stopped.is_set()

@@ -296,6 +296,8 @@ class RtpReceiver:
         self.srtp = srtp
         self._bandwidth, self._pictures = bandwidth, pictures
         self.datagrams = self.bytes = self.invalid = 0
+        self.asks_key = False
+        """Set it to ask for a new group once."""
         self._limits, self._reorder = limits, reorder
         self._own = secrets.randbits(32)
         self.current: RtpSource | None = None
@@ -344,8 +346,9 @@ class RtpReceiver:
             if missing:
                 found.append(Nack(self._own, source.ssrc, tuple(missing)))
             silent = now - source.heard > _PLI_SECONDS
-            if depacketizer.needs_key and not silent and now - source.pli_sent >= _PLI_SECONDS:
-                source.pli_sent = now
+            needs_key = depacketizer.needs_key or self.asks_key
+            if needs_key and not silent and now - source.pli_sent >= _PLI_SECONDS:
+                source.pli_sent, self.asks_key = now, False
                 found.append(PictureLoss(self._own, source.ssrc))
             if source.is_report_due(now):
                 source.reported = now

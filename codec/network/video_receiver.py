@@ -31,6 +31,7 @@ from gsvc.codec.network.live_decoder import (
     LiveAnalysis,
     LiveDecoder,
     LivePace,
+    LivePackets,
     PlayoutTimeline,
 )
 from gsvc.codec.network.live_sound import ArrivedSound
@@ -163,6 +164,21 @@ class VideoReceiver:
                 self._frames += 1
                 yield told
         self._damaged += live.damaged
+
+    async def packets(self) -> AsyncIterator[ArrivedPacket]:
+        """The packets themselves, in place of `frames`: those that a decoder can use, END last.
+
+        Raises InputError as `frames` does.
+        """
+        live = LivePackets(self.ask_key)
+        async with self._working(lambda: None) as (worker, tasks):
+            async for arrival in until_set(self._is_stopped, self._made(live, worker, tasks)):
+                self._frames += arrival.packet.frames
+                yield arrival
+
+    def ask_key(self) -> None:
+        """Ask the sender for a new group (UDP)."""
+        self._rtp.asks_key = True
 
     @asynccontextmanager
     async def _working(
