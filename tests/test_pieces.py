@@ -1,6 +1,7 @@
 """Pieces: a budget of bytes is kept, and whatever arrives, in any order, shows something."""
 
 import random
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -160,9 +161,13 @@ def test_what_cannot_be_is_told(image: Path, tmp_path: Path) -> None:
     assert "allow" in refused("--packets", 3, "--packet-bytes", 4)
     assert "not allowed with" in refused("--packets", 3, "--packet-bytes", 90, "--target-size", 9)
     assert "leave one out" in refused("--packets", 3, "--packet-bytes", 90, "-n")
-    with pytest.raises(ConfigError, match="about the least is [0-9]+ of 40"):
+    with pytest.raises(ConfigError, match=r"about the least is \d+ x 40") as told:
         gsvc.encode_pieces(image, tmp_path / "a", packets=1, packet_bytes=40, settings=FAST)
+    with pytest.raises(ConfigError, match="read but once"):
+        gsvc.encode_pieces("-", tmp_path / "a", packets=9, packet_bytes=90)
     assert not list(tmp_path.iterdir())
+    least = int(re.findall(r"(\d+) x 40", str(told.value))[-1])
+    gsvc.encode_pieces(image, tmp_path / "a", packets=least, packet_bytes=40, settings=FAST)
 
 
 def test_pieces_are_replaced_only_when_asked(image: Path, tmp_path: Path) -> None:

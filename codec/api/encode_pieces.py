@@ -26,7 +26,13 @@ from gsvc.codec.bitstream.pieces import (
 )
 from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.output import atomic_folder
-from gsvc.codec.media.places import PathOrFile, display_name, local_path, piece_paths
+from gsvc.codec.media.places import (
+    STANDARD_INPUT,
+    PathOrFile,
+    display_name,
+    local_path,
+    piece_paths,
+)
 from gsvc.codec.media.video_reader import Size
 from gsvc.encoders.tuning import PREVIEW_BPP, shape_of_still
 
@@ -91,6 +97,8 @@ def encode_pieces(
     _check(packets, packet_bytes, settings)
     folder = Path(folder)
     _check_folder(folder, overwrite)
+    if source == STANDARD_INPUT:
+        raise ConfigError("standard input can be read but once: make pieces of a file")
     with local_path(source) as path:
         job = EncodeJob(
             path, settings, start, frames, fps, audio, audio_bitrate, False, progress, deinterlace,
@@ -142,8 +150,8 @@ def _pieces(
     if (carried := carried_bytes(stream)) > rest:
         least = -(-carried // room)
         raise ConfigError(
-            f"{display_name(job.source)}: {count} packets of {size} bytes are too few: about the "
-            f"least is {least + (least + 1 >= _PREVIEWED)} of {size}"
+            f"{display_name(job.source)}: {count} x {size} bytes are too few: about the least is "
+            f"{least + (least + 1 >= _PREVIEWED)} x {size}"
         )
     preview = _preview(job, report, room) if is_previewed else None
     pieces = split(stream, preview and preview[0], count, size)
