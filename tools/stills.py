@@ -14,6 +14,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,6 +35,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "WEBP": {"method": 6},
     "JXL": {"effort": 9},
 }
+_STEPS = {"gsvc": 1, "gsvc, steps 0": 0}
 _METRICS = "st_lpips_vgg", "ms_ssim"
 
 
@@ -50,11 +52,9 @@ def main() -> None:
     photos = photos[: options.photos]
     rows = []
     for budget in options.bytes:
-        for name in ("gsvc", *_formats()):
-            measured = []
-            for photo in photos:
-                found = list(_gsvc(photo, budget) if name == "gsvc" else _best(photo, name, budget))
-                measured.append(found)
+        for name in (*_STEPS, *_formats()):
+            way = partial(_gsvc, steps=_STEPS[name]) if name in _STEPS else partial(_best, name)
+            measured = [way(budget, photo) for photo in photos]
             means = np.mean(measured, axis=0)
             rows.append([str(budget), name, f"{means[0]:.0f}", *(f"{m:.3f}" for m in means[1:])])
             print(*rows[-1], file=sys.stderr)
@@ -78,18 +78,18 @@ def _formats() -> Iterator[str]:
         yield "JXL"
 
 
-def _gsvc(photo: Image.Image, budget: int) -> list[float]:
+def _gsvc(budget: int, photo: Image.Image, steps: int) -> list[float]:
     with TemporaryDirectory() as name:
         source, stream, shown = (Path(name, each) for each in ("s.png", "s.gsv", "d.png"))
         photo.save(source)
         size = gsvc.encode(source, stream, target_size=budget).size
-        gsvc.decode(stream, shown)
+        gsvc.decode(stream, shown, settings=gsvc.DecoderSettings(steps=steps))
         if size > budget:
             raise RuntimeError(f"{size} bytes of {budget}")
         return [size, *_distances(photo, Image.open(shown))]
 
 
-def _best(photo: Image.Image, name: str, budget: int) -> list[float]:
+def _best(name: str, budget: int, photo: Image.Image) -> list[float]:
     """The best of several sizes by the first metric."""
     found = []
     for factor in _SIZES:
@@ -100,8 +100,8 @@ def _best(photo: Image.Image, name: str, budget: int) -> list[float]:
 
 
 def _largest(photo: Image.Image, name: str, budget: int) -> bytes | None:
-    """The finest quality, 0 to 100, that fits."""
-    least, most, best = 0, 100, None
+    """The finest quality, 0 to 95, that fits."""
+    least, most, best = 0, 95, None  # JPEG XL is lossless at 100
     while least <= most:
         middle = (least + most) // 2
         file = io.BytesIO()
