@@ -80,7 +80,7 @@ def test_what_cannot_be_read_or_written_is_named(clip: Path, stream: Path, tmp_p
     with open(stream, "rb") as file, pytest.raises(gsvc.WrongTypeError, match="cannot be written"):
         gsvc.encode(clip, file, settings=PLAIN)
     text = cast("io.BytesIO", io.StringIO("text"))
-    with pytest.raises(gsvc.WrongTypeError, match="give a path or a file opened in binary"):
+    with pytest.raises(gsvc.WrongTypeError, match="give a path, a file opened in binary"):
         gsvc.decode(text, video, settings=FAST)
 
 
