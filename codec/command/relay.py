@@ -10,21 +10,25 @@ from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.codec.command.live_session import Watch, add_security, add_watch
 from gsvc.codec.command.recv import add_receiving, receive_settings, run_watched
 from gsvc.codec.command.send import add_sending, send_video, settings_for
+from gsvc.codec.network.congestion_control import Adaptation
 
 if TYPE_CHECKING:  # late: --help does not wait for FFmpeg
     from gsvc.codec.command.send import FramesOf
-    from gsvc.codec.network.relay import Outage
+    from gsvc.codec.network.player_relay import Outage
 
 DESCRIPTION = """Two of these put a thin link between a camera and a player. At the camera: SOURCE
 is rtsp://..., /dev/video0, an .sdp file (RTP), udp://0.0.0.0:port (MPEG-TS) or a file, TARGET as of
-gsvc send. At the player: SOURCE is as of gsvc recv (udp://@:port, tcp://, ws://...), TARGET
-udp://host:port or rtp://host:port (MPEG-TS), rtsp://server/name (a server that takes ANNOUNCE) or
-/dev/video10 (v4l2loopback). It gets H.264 without sound at a constant rate, with "frozen, as of
-12 s ago" over the picture while no new one comes. TARGET http://host:port serves the page of gsvc
-serve. What worked once is tried again when it is lost. Ctrl-C ends either."""
+gsvc send. Without a rate or level it follows the link, from 8 to 120 kbit/s. At the player: SOURCE
+is as of gsvc recv (udp://@:port, tcp://, ws://...), TARGET udp://host:port or rtp://host:port
+(MPEG-TS), rtsp://server/name (a server that takes ANNOUNCE) or /dev/video10 (v4l2loopback). It gets
+H.264 without sound at a constant rate, with "frozen, as of 12 s ago" over the picture while no new
+one comes. TARGET http://host:port serves the page of gsvc serve. What worked once is tried again
+when it is lost. Ctrl-C ends either."""
 
 _GSVC = "udp://@", "tcp://", "tls://", "ws://", "wss://"
 """How a SOURCE begins that sends gsvc."""
+_LINK = Adaptation(8_000, 120_000)
+"""What a link is taken to carry unless told, in bits per second."""
 _LOAD = 0.8
 """Share of the time that drawing may take unless told: a player's video waits for nothing."""
 
@@ -52,7 +56,7 @@ def run(options: Namespace) -> int:
 
 def _to_player(options: Namespace) -> int:
     from gsvc.codec.network.page_relay import PageRelay
-    from gsvc.codec.network.relay import PlayerRelay
+    from gsvc.codec.network.player_relay import PlayerRelay
 
     settings, where = receive_settings(options), (options.source, options.target)
     relay: PageRelay | PlayerRelay
@@ -70,11 +74,13 @@ def _to_player(options: Namespace) -> int:
 
 
 def _from_camera(options: Namespace) -> int:
-    from gsvc.codec.media.places import display_name
-    from gsvc.codec.media.video_source import is_live
-    from gsvc.codec.network.relay import Outage, newest
+    from gsvc.codec.media.places import display_name, is_live
+    from gsvc.codec.network.player_relay import Outage, newest
 
     del options.seed  # of what the receiver draws
+    given = options.bitrate, options.total_bitrate, options.level, options.adapt
+    if options.low_delay and given == (None,) * len(given):
+        options.adapt = _LINK
     options.address, camera = options.target, is_live(options.source)
     outage = Outage(display_name(options.source))
     frames_of: FramesOf = partial(newest, outage=outage) if camera else iter

@@ -39,6 +39,20 @@ def display_name(source: str | Path | BinaryIO | Sequence[str | Path]) -> str:
     return re.sub(r"(?<=://)[^/@]+@", "", name)  # the password of a camera
 
 
+DEVICE, SDP = "/dev/video", ".sdp"
+"""How the name of a V4L2 device begins, and that of a session description (RTP) ends."""
+
+
+def is_url(source: str | Path) -> bool:
+    """Whether this is no path."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", str(source)) is not None
+
+
+def is_live(source: str | Path) -> bool:
+    """Whether this may be a camera: a URL, a V4L2 device, a session description."""
+    return is_url(source) or str(source).startswith(DEVICE) or Path(source).suffix == SDP
+
+
 NUMBER = re.compile(r"%(?:0?(\d+))?d")
 """What stands for a number in the names of images, %05d or %d; its group is the least digits."""
 

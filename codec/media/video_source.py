@@ -31,7 +31,16 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.color import ContainerColor, refuse_track
-from gsvc.codec.media.places import STANDARD_INPUT, SUFFIX, display_name, matches
+from gsvc.codec.media.places import (
+    DEVICE,
+    SDP,
+    STANDARD_INPUT,
+    SUFFIX,
+    display_name,
+    is_live,
+    is_url,
+    matches,
+)
 from gsvc.codec.media.source_clock import AnyPacket, SourceClock, fraction
 
 # These demuxers draw any text file as an animation.
@@ -41,8 +50,6 @@ _TEXT_ART = {"tty", "bin", "xbin", "adf", "idf"}
 _LENIENT: dict[str, Any] = (
     {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
 )
-
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 class InputPipe:
@@ -85,38 +92,23 @@ class InputPipe:
         return False
 
 
-_DEVICE = "/dev/video"
-_SDP = ".sdp"
-_SILENCE: Any = 10.0
-"""Seconds after which what sends nothing is gone."""
-
-
-def is_live(source: str | Path) -> bool:
-    """Whether this is a URL, a V4L2 device or a session description (RTP) rather than a file."""
-    return bool(_URL.match(str(source))) or str(source).startswith(_DEVICE) or _is_sdp(source)
-
-
-def _is_sdp(source: str | Path) -> bool:
-    return Path(source).suffix.lower() == _SDP
+_SILENCE: Any = 10.0  # seconds after which what sends nothing is gone
 
 
 def open_media(source: str | Path, options: dict[str, str] | None = None) -> InputContainer:
-    """Open a file, device or URL, with options of FFmpeg.
-
-    Raises InputError when it cannot read it.
-    """
+    """Open a file, device or URL by FFmpeg. Raises InputError when it cannot read it."""
     name, live, how = str(source), is_live(source), dict(options or {})
-    if not _URL.match(name):
+    if not is_url(name):
         _check_file(Path(source))
         # FFmpeg takes the text before a colon for a protocol.
         name = f"file:{name}" if ":" in name else name
-    if name.startswith("rtsp"):
+    if name.startswith(("rtsp:", "rtsps:")):
         how["rtsp_flags"] = "prefer_tcp"
-    elif _is_sdp(source):
+    elif Path(source).suffix == SDP:
         how["protocol_whitelist"] = "file,rtp,udp"
     more = {**_LENIENT, **({"timeout": _SILENCE} if live else {})}
     try:
-        kind = "v4l2" if name.startswith(_DEVICE) else None
+        kind = "v4l2" if name.startswith(DEVICE) else None
         container: InputContainer = av.open(name, "r", format=kind, options=how, **more)
     except av.FFmpegError as error:
         is_stream = Path(source).suffix == SUFFIX

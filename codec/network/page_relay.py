@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.network.address import Address
+from gsvc.codec.network.player_relay import Relay
 from gsvc.codec.network.player_server import LiveSource, serving
-from gsvc.codec.network.relay import Relay
 from gsvc.codec.network.tcp_websocket import Broadcaster, Channel, end_all, run_channels
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 

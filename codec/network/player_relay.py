@@ -26,7 +26,7 @@ from av.video.stream import VideoStream
 from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
 from gsvc.codec.bitstream.frames import Color, Frame, Picture, VideoFormat
 from gsvc.codec.media.color import yuv_from_rgb
-from gsvc.codec.media.places import display_name
+from gsvc.codec.media.places import DEVICE, display_name
 from gsvc.codec.media.video_reader import VideoReader
 from gsvc.codec.network.live_decoder import PlayoutClock
 from gsvc.codec.network.stats import ReceiverStats
@@ -190,8 +190,13 @@ _DEVICE = "v4l2"
 
 
 def player_format(target: str) -> str:
-    """FFmpeg's name of what a player is given at `target`. Raises ConfigError for what is none."""
-    form = _DEVICE if target.startswith("/dev/video") else _FORMATS.get(urlsplit(target).scheme)
+    """FFmpeg's name of what a player is given at `target`.
+
+    Raises ConfigError for what is none, OutputError for a device that is not there.
+    """
+    form = _DEVICE if target.startswith(DEVICE) else _FORMATS.get(urlsplit(target).scheme)
+    if form == _DEVICE and not os.path.exists(target):
+        raise OutputError(f"{target}: no such device: sudo modprobe v4l2loopback video_nr=10")
     if form is None:
         raise ConfigError(
             f"{target} is no player: write udp://host:port (MPEG-TS), rtp://host:port, "
@@ -210,8 +215,6 @@ class PlayerOutput:
         self._last = -1
         if kind == "mpegts" and "pkt_size" not in target:
             target += ("&" if "?" in target else "?") + _DATAGRAM
-        if kind == _DEVICE and not os.path.exists(target):
-            raise OutputError(f"{target}: no such device: sudo modprobe v4l2loopback video_nr=10")
         with self._explained():
             self._container = av.open(target, "w", format=kind, options=_OPTIONS.get(kind, {}))
             codec, options = ("rawvideo", {}) if kind == _DEVICE else ("libx264", _X264)
