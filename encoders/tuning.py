@@ -31,6 +31,9 @@ class Level:
     """Blocks of motion corrections are 2^n cells wide."""
     texture_log2: int
     """Blocks of texture gains are 2^n cells wide ("Texture gains")."""
+    guide_place: float
+    """Weight of structure where a guide is chosen, in proportion to the tune's: the better the
+    picture is, the more the texture that the restorer draws must be right."""
 
     def suited_to(self, pixels: int, frame_rate: float) -> "Level":
         """The level for frames of `pixels` pixels, `frame_rate` a second."""
@@ -40,10 +43,42 @@ class Level:
 
 
 LEVELS = (
-    Level(lmbda=300, most_bpp=0.001, usual_bpp=0.0015, spacing=0.8, block_log2=3, texture_log2=3),
-    Level(lmbda=90, most_bpp=0.003, usual_bpp=0.0045, spacing=0.5, block_log2=2, texture_log2=2),
-    Level(lmbda=30, most_bpp=0.007, usual_bpp=0.012, spacing=0.33, block_log2=2, texture_log2=2),
-    Level(lmbda=9, most_bpp=0.02, usual_bpp=math.inf, spacing=0.2, block_log2=1, texture_log2=2),
+    Level(
+        lmbda=300,
+        most_bpp=0.001,
+        usual_bpp=0.0015,
+        spacing=0.8,
+        block_log2=3,
+        texture_log2=3,
+        guide_place=3,
+    ),
+    Level(
+        lmbda=90,
+        most_bpp=0.003,
+        usual_bpp=0.0045,
+        spacing=0.5,
+        block_log2=2,
+        texture_log2=2,
+        guide_place=6,
+    ),
+    Level(
+        lmbda=30,
+        most_bpp=0.007,
+        usual_bpp=0.012,
+        spacing=0.33,
+        block_log2=2,
+        texture_log2=2,
+        guide_place=8,
+    ),
+    Level(
+        lmbda=9,
+        most_bpp=0.02,
+        usual_bpp=math.inf,
+        spacing=0.2,
+        block_log2=1,
+        texture_log2=2,
+        guide_place=12,
+    ),
 )
 """Index = level. The rates are decided, not fitted; the multipliers are those at which development
 clips of 288 lines come near to them, scaled to the distance of "Place"."""
@@ -291,5 +326,3 @@ are cheaper ("Pre-emphasis")."""
 
 DETECT, KEY_POINTS, MOTION = TASKS = "detect", "people", "motion"
 """Boxes of everything; of people, with key points; of what moves, with activity and camera."""
-GUIDE_PLACE = 4.0
-"""Weight of structure where a guide is chosen, in proportion to the tune's."""

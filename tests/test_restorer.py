@@ -27,6 +27,7 @@ from gsvc.decoders.keyframes.backends import load_refiner, model_id
 from gsvc.decoders.keyframes.compact.pipeline import pictures_of, tensor_of
 from gsvc.decoders.keyframes.compact.restorer import Restorer, conditions_of, mixed
 from gsvc.decoders.keyframes.compact.restorer_backend import RESTORER, RestorerBackend
+from gsvc.decoders.keyframes.compact.restorer_network import FILE
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.eval.baselines.gsvc import coded, decoded
 
@@ -40,14 +41,12 @@ def key(height: int, width: int, guide: int | None = None) -> Keyframe:
     return Keyframe(picture, gain, quantizer=0.9, size=0.75, layer=2, guide=guide)
 
 
-def test_the_file_computes_what_was_trained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_computes_what_was_trained(tmp_path: Path) -> None:
     state, job = read_checkpoint(KEPT)
     network = Restorer(**job["network"])
     network.load_state_dict(state["average"])
-    monkeypatch.setattr(running, "FILE", tmp_path / "restorer.onnx")
-    export(network, running.FILE)
+    export(network, tmp_path / FILE.name)
+    assert (tmp_path / FILE.name).read_bytes() == FILE.read_bytes()
     one, made = key(47, 63), RestorerBackend(RESTORER)
     values = (torch.tensor([value]) for value in (one.quantizer, one.size, one.layer))
     edge = torch.nn.ReplicationPad2d((0, 1, 0, 1))
@@ -61,9 +60,9 @@ def test_the_file_computes_what_was_trained(
 
 
 def test_strips_have_no_seams(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = RestorerBackend(RESTORER).refine(key(160, 64), steps=1, seed=0)
-    monkeypatch.setattr(running, "_MOST_PIXELS", 20 * 32)
-    assert np.array_equal(RestorerBackend(RESTORER).refine(key(160, 64), steps=1, seed=0), whole)
+    whole = RestorerBackend(RESTORER).refine(key(500, 64), steps=1, seed=0)
+    monkeypatch.setattr(running, "_MOST_PIXELS", 70 * 32)
+    assert np.array_equal(RestorerBackend(RESTORER).refine(key(500, 64), steps=1, seed=0), whole)
 
 
 def test_a_look_moves_the_mixture_and_leaves_what_is_left_alone() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from beside.checkpoint import BEFORE, CHECKPOINT, read_checkpoint
+from beside.checkpoint import BEFORE, CHECKPOINT, read_checkpoint, write_checkpoint
 from beside.distances import WassersteinDistortion, fidelity
 from beside.pool import SamplePool
 from gsvc.decoders.keyframes.compact.restorer import Restorer, best_mixture, conditions_of, mixed
@@ -135,7 +135,7 @@ def test_a_full_disk_leaves_no_shard(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_merged_blocks_give_what_trained_ones_give() -> None:
     torch.manual_seed(1)
-    network = Restorer(channels=16, blocks=2)
+    network = Restorer((16, 24), (2, 1))
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.1)
     inputs = torch.rand(2, 3, 32, 48) * 2 - 1, torch.rand(2, 1, 32, 48), some_conditions()
@@ -147,7 +147,7 @@ def test_merged_blocks_give_what_trained_ones_give() -> None:
 
 def test_bfloat16_and_float32_agree() -> None:
     torch.manual_seed(1)
-    network = Restorer(channels=16, blocks=2)
+    network = Restorer((16, 24), (2, 1))
     torch.nn.init.normal_(network.leave.weight, std=0.02)
     inputs = torch.rand(2, 3, 32, 32) * 2 - 1, torch.rand(2, 1, 32, 32), some_conditions()
     exact = network(*inputs).detach()
@@ -162,7 +162,7 @@ def some_conditions() -> torch.Tensor:
 
 def test_an_untrained_network_leaves_the_picture_and_the_best_mixture_is_found() -> None:
     picture = torch.rand(2, 3, 32, 32) * 2 - 1
-    nothing = Restorer(channels=8, blocks=1)(picture, torch.zeros(2, 1, 32, 32), some_conditions())
+    nothing = Restorer((8,), (1,))(picture, torch.zeros(2, 1, 32, 32), some_conditions())
     assert float(nothing.detach().abs().max()) == 0
     residuals = torch.randn(2, 3, 3, 32, 32, requires_grad=True)
     weights = torch.tensor([[0.2, -0.5, 1.0], [1.0, 0.0, 0.3]])
@@ -187,7 +187,7 @@ def test_distances_are_least_where_pictures_agree() -> None:
 def test_the_exported_job_goes_on_after_a_kill(work: Path, run_job: RunJob) -> None:
     code, told = run_job("--steps", "2")
     assert code == 0 and "a new job" in told and "ended at step 2" in told
-    assert (work / CHECKPOINT).stat().st_size < 2_000_000
+    assert (work / CHECKPOINT).stat().st_size < 8_000_000
     # Killed while it wrote: a half file beside the whole one, or the newest one damaged.
     (work / f"fresh.{CHECKPOINT}.part").write_bytes(b"half")
     (work / BEFORE).write_bytes((work / CHECKPOINT).read_bytes())
@@ -222,10 +222,13 @@ def test_what_was_learned_is_kept_whole(
 ) -> None:
     module = loaded(STARTER, "starter")
     monkeypatch.setattr(module, "KEPT", tmp_path / "kept")
-    (work / CHECKPOINT).write_bytes(b"weights")
+    whole = {name: torch.full((2,), 0.5) for name in ("a", "b")}
+    state = {part: whole for part in ("weights", "average", "first", "second")}
+    write_checkpoint(work, state, {"step": 7, "network": {"widths": [8], "depths": [1]}})
     header = "time,step,samples,samples_a_second,core_hours,hours,rate,loss\n"
     (work / "log.csv").write_text(header + "2026-01-01 00:00:00,7,14,3.5,0.1,0.2,1e-3,0.9\n")
     module.main(["keep", "--work", str(work)])
-    assert (tmp_path / "kept" / CHECKPOINT).read_bytes() == b"weights"
+    kept, job = read_checkpoint(tmp_path / "kept" / CHECKPOINT)
+    assert job["step"] == 7 and kept["average"].keys() == whole.keys() and not kept["weights"]
     assert module.main(["status", "--work", str(work)]) == 0
     assert "step 7, 0.1 hours of a core" in capsys.readouterr().out

@@ -3,7 +3,8 @@
     python tools/export_restorer.py [CHECKPOINT] [--usual INDEX]
 
 The network becomes an ONNX file with averaged weights, one convolution a block, without what
-surrounds it (`decoders/keyframes/compact/restorer_network.py`).
+surrounds it (`decoders/keyframes/compact/restorer_network.py`). Weights are stored in half
+precision, as a checkpoint has them, and run in single.
 """
 
 import argparse
@@ -11,6 +12,8 @@ import json
 import warnings
 from pathlib import Path
 
+import numpy as np
+import onnx
 import torch
 from torch import Tensor, nn
 
@@ -21,7 +24,9 @@ from gsvc.codec.weights.safetensors_files import SUMS
 from gsvc.decoders.keyframes.compact.restorer import Restorer
 from gsvc.decoders.keyframes.compact.restorer_network import FILE
 
-KEPT = Path(__file__).resolve().parent / "training" / "shipped.safetensors"
+KEPT = Path(__file__).resolve().parent / "training" / "restorer.safetensors"
+"""The checkpoint of what ships."""
+_LEAST_HALVED = 256
 
 
 class Core(nn.Module):
@@ -52,6 +57,33 @@ def export(network: Restorer, target: Path) -> None:
             opset_version=17,
             dynamo=False,
         )
+    _halve(target)
+
+
+def _halve(path: Path) -> None:
+    """Store weights in half precision; onnxruntime casts them when it loads the file."""
+    model = onnx.load(path)
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    weights |= {
+        node.output[0]: node.attribute[0].t
+        for node in model.graph.node
+        if node.op_type == "Constant" and node.attribute[0].name == "value"
+    }
+    casts = []
+    for name, tensor in weights.items():
+        values = onnx.numpy_helper.to_array(tensor)
+        if values.dtype == np.float32 and values.size >= _LEAST_HALVED:
+            half = onnx.numpy_helper.from_array(values.astype(np.float16), f"{name}.half")
+            model.graph.initializer.append(half)
+            whole = onnx.TensorProto.FLOAT
+            casts.append(onnx.helper.make_node("Cast", [half.name], [name], to=whole))
+    cast = {node.output[0] for node in casts}
+    kept = [node for node in model.graph.node if not cast & set(node.output)]
+    left = [tensor for tensor in model.graph.initializer if tensor.name not in cast]
+    for field, values in ((model.graph.node, [*casts, *kept]), (model.graph.initializer, left)):
+        del field[:]
+        field.extend(values)
+    onnx.save(model, path)
 
 
 def main() -> None:
@@ -59,21 +91,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("checkpoint", nargs="?", type=Path, default=KEPT)
     parser.add_argument("--usual", type=int, default=7, choices=range(len(MIXTURES)))
-    parser.add_argument("--out", type=Path, default=FILE)
     options = parser.parse_args()
     state, job = read_checkpoint(options.checkpoint)
     network = Restorer(**job["network"])
     network.load_state_dict(state["average"])
-    export(network, options.out)
+    export(network, FILE)
     settings = {**network.settings, "usual": options.usual, "step": job["step"]}
-    options.out.with_suffix(".json").write_text(json.dumps(settings, indent=1) + "\n")
-    sums = options.out.parent / SUMS
-    names = {options.out.name, options.out.with_suffix(".json").name}
+    FILE.with_suffix(".json").write_text(json.dumps(settings, indent=1) + "\n")
+    sums = FILE.parent / SUMS
+    names = {FILE.name, FILE.with_suffix(".json").name}
     kept = sums.read_text().splitlines() if sums.exists() else []
     lines = [line for line in kept if line.split()[1] not in names]
-    lines += [f"{sha256_of(options.out.parent / name)}  {name}" for name in names]
+    lines += [f"{sha256_of(FILE.parent / name)}  {name}" for name in names]
     sums.write_text("\n".join(sorted(lines, key=lambda line: line.split()[1])) + "\n")
-    print(f"{options.out}: step {job['step']}, {options.out.stat().st_size} bytes")
+    print(f"{FILE}: step {job['step']}, {FILE.stat().st_size} bytes")
 
 
 if __name__ == "__main__":

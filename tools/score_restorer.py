@@ -65,7 +65,7 @@ class MixedRestorer(KeyRefiner):
     def refine(self, key: Keyframe, *, steps: int, seed: int) -> Picture:
         """See `KeyRefiner.refine`."""
         height, width = key.picture.shape[:2]
-        padding = 0, width % 2, 0, height % 2
+        padding = 0, -width % self._network.multiple, 0, -height % self._network.multiple
         pad = torch.nn.functional.pad
         picture = pad(tensor_of(key.picture), padding, mode="replicate")
         gain = pad(torch.from_numpy(key.gain)[None, None], padding, mode="replicate")

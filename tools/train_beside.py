@@ -4,6 +4,7 @@
     python tools/train_beside.py status
     python tools/train_beside.py keep                       the newest checkpoint, to be committed
     python tools/train_beside.py settle --steps 3000        train a copy while the rate falls to 0
+    python tools/train_beside.py gpu                        write the file that trains on a GPU
 
 The job is one file in the working folder, written once: no later change of the repository touches
 it. `start` goes on from the newest checkpoint, in a fresh clone from the committed one; `stop` has
@@ -21,7 +22,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from beside.checkpoint import CHECKPOINT, read_checkpoint
+from beside.checkpoint import CHECKPOINT, read_checkpoint, write_averages
 from beside.job import LOG, PROCESS, SCORES, lowest_priority, say
 from gsvc.codec.bitstream.errors import GsvcError
 
@@ -29,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "tools" / "training"
 _USAGE = '''"""Trains the restorer of gsvc {version} with Python, torch, numpy and Pillow alone.
 
-    python3 train_beside.py FOLDER
+    python3 FILE FOLDER
 
 Written by tools/train_beside.py, from the modules that the headings name.
 """'''
@@ -37,7 +38,9 @@ _START = """if __name__ == "__main__":
     raise SystemExit(main())
 """
 """What begins and ends the job's file, before and after its modules."""
+GPU_SCRIPT = "train_gpu.py"
 SCRIPT, FROZEN_FILE = "train_beside.py", "frozen.safetensors"
+VERBS = "start", "status", "stop", "keep", "make", "settle", "gpu"
 FIRST_SHARDS, ALL_SHARDS = 24, 560
 """A shard has about 27 samples: enough to begin with, and 15,000."""
 
@@ -45,7 +48,9 @@ FIRST_SHARDS, ALL_SHARDS = 24, 560
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one of the verbs. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("verb", choices=("start", "status", "stop", "keep", "make", "settle"))
+    parser.add_argument(
+        "verb", choices=("start", "status", "stop", "keep", "make", "settle", "gpu")
+    )
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "train")
     parser.add_argument("--footage", type=Path, default=ROOT / ".." / "shared" / "assets")
     parser.add_argument("--shards", type=int, default=ALL_SHARDS, help="to be made in all")
@@ -63,6 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stop(options.work)
         elif options.verb == "keep":
             keep(options.work)
+        elif options.verb == "gpu":
+            prepare(options.work, options.footage)
+            (options.work / GPU_SCRIPT).write_text(job_script("beside.gpu"))
+            print(options.work / GPU_SCRIPT)
         elif options.verb == "settle":
             return settle(options.work, options.steps)
         else:
@@ -112,11 +121,11 @@ def prepare(work: Path, footage: Path) -> None:
         make(work, footage, FIRST_SHARDS)
 
 
-def job_script() -> str:
-    """The text of the job's file."""
+def job_script(module: str = "beside.job") -> str:
+    """The text of a job's file."""
     from gsvc.decoders.training.bundle import one_file
 
-    return one_file("beside.job", _USAGE, _START)
+    return one_file(module, _USAGE, _START)
 
 
 def make(work: Path, footage: Path, shards: int) -> None:
@@ -149,7 +158,10 @@ def stop(work: Path) -> None:
 def keep(work: Path) -> None:
     """Copy the newest checkpoint, its log and its scores to where they are committed."""
     KEPT.mkdir(parents=True, exist_ok=True)
-    for name in (CHECKPOINT, LOG, SCORES):
+    state, job = read_checkpoint(work / CHECKPOINT)
+    write_averages(KEPT / CHECKPOINT, state["average"], job)
+    print(KEPT / CHECKPOINT)
+    for name in (LOG, SCORES):
         if (work / name).exists():
             part = KEPT / f"{name}.part"
             shutil.copyfile(work / name, part)

@@ -58,7 +58,6 @@ from gsvc.encoders.tuning import (
     EMPHASIS_CRFS,
     EMPHASIS_MOST,
     EMPHASIS_SHARE,
-    GUIDE_PLACE,
     TEXTURE_LMBDA,
 )
 
@@ -210,13 +209,14 @@ class Keyframes:
     ) -> None:
         """Choose how each is to be restored, likewise; after their textures."""
         each, guides = max(1.0, frames / len(self.decoded)), list[int | None]()
+        place = self.config.level.guide_place
         for number, reference in enumerate(references):
             crf, scale = self.plan.crf, self.plan.scale
             decoded, texture = self.decoded[number], self.textures[number]
             key = Keyframe.of(decoded, texture, crf, scale, temporal_layer(number))
             offered = restorer.restorations(key)
             costs = [
-                each * _restored_distortion(reference, offered.mixed(weights))
+                each * _restored_distortion(reference, offered.mixed(weights), place)
                 + lmbda * (_GUIDE_BITS if guides[-1:] != [guide] else 0)
                 for guide, weights in enumerate(MIXTURES)
             ]
@@ -228,10 +228,10 @@ class Keyframes:
         return raise_texture(self.decoded[number], self.textures[number])[0]
 
 
-def _restored_distortion(reference: Reference, restored: Picture) -> float:
+def _restored_distortion(reference: Reference, restored: Picture, place: float) -> float:
     """What it lacks. Place weighs more here, since the restorer draws texture of its own."""
     texture, misplaced = reference.totals(restored)
-    return texture + GUIDE_PLACE * misplaced
+    return texture + place * misplaced
 
 
 _LEAST_CRF = 10.0

@@ -1,7 +1,8 @@
-"""The job's checkpoint: one file under 2 MB with all that it needs to go on.
+"""The job's checkpoint: one file with all that it needs to go on.
 
-Weights and their average are float16, what Adam remembers is bfloat16. The file before the newest
-is kept, and whichever of several has the most steps and is whole is gone on with.
+Weights and their average are float16, what optimisers remember is bfloat16. The file before the
+newest is kept, and whichever of several has the most steps and is whole is gone on with. What is
+committed has averaged weights alone: the job goes on from those.
 """
 
 import json
@@ -16,7 +17,8 @@ from gsvc.decoders.training.standalone.tensors import read_tensors, write_tensor
 
 CHECKPOINT_FORMAT = 1
 CHECKPOINT, BEFORE = "checkpoint.safetensors", "checkpoint.before.safetensors"
-MOST_BYTES = 2_000_000
+MOST_BYTES = 16_000_000
+_AVERAGE = "average"
 _JOB = "job"
 _KINDS = {
     "weights": torch.float16,
@@ -56,6 +58,14 @@ def write_checkpoint(folder: Path, state: Mapping[str, Mapping[str, Tensor]], jo
     fresh.replace(newest)
 
 
+def write_averages(path: Path, averages: Mapping[str, Tensor], job: Any) -> None:
+    """Write averaged weights alone, whole or not at all. Errors as of `write_checkpoint`."""
+    tensors = {f"{_AVERAGE}.{name}": value.half() for name, value in averages.items()}
+    write_tensors(
+        path, tensors, {_JOB: json.dumps({"format": CHECKPOINT_FORMAT, **job})}, MOST_BYTES
+    )
+
+
 def read_checkpoint(path: Path) -> tuple[State, dict[str, Any]]:
     """All in float32, and `job`. Raises ValueError where damaged, NewerCheckpoint where newer."""
     tensors, metadata = read_tensors(path)
@@ -66,6 +76,8 @@ def read_checkpoint(path: Path) -> tuple[State, dict[str, Any]]:
         raise ValueError(f"{path} is no checkpoint of the job") from error
     if version > CHECKPOINT_FORMAT:
         raise NewerCheckpoint(f"{path} was written by a newer gsvc: go on with that one")
+    if "widths" not in job.get("network", {}):
+        raise ValueError(f"{path} is of an earlier network")
     state: State = {part: {} for part in _KINDS}
     for name, value in tensors.items():
         part, _, own = name.partition(".")

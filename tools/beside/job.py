@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -18,9 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from beside.checkpoint import (
     BEFORE,
@@ -29,25 +27,21 @@ from beside.checkpoint import (
     newest_checkpoint,
     write_checkpoint,
 )
-from beside.distances import (
-    WIDTHS,
-    WassersteinDistortion,
-    fidelity,
-    luma,
-    means_distance,
-    psnr,
-    structural,
+from beside.distances import WassersteinDistortion
+from beside.learning import (
+    COLUMNS,
+    Batch,
+    as_batch,
+    crops_of,
+    follow,
+    losses,
+    numbers_of,
+    optimizers_of,
+    scored,
+    texture_loss,
 )
 from beside.pool import SamplePool
-from gsvc.decoders.keyframes.compact.restorer import (
-    FAITHFUL,
-    MIDDLE,
-    TEXTURED,
-    Restorer,
-    best_mixture,
-    conditions_of,
-    mixed,
-)
+from gsvc.decoders.keyframes.compact.restorer import Restorer
 from gsvc.decoders.training.standalone.samples import SampleError, StoredSample
 from gsvc.decoders.training.standalone.tensors import read_tensors
 
@@ -57,14 +51,10 @@ _POOL, _RENEW_EVERY = 2048, 40
 """Samples in memory, and steps after which another shard comes in."""
 _HELD = 48
 _WARM_UP, _RATE_HALVES = 200, 6000
-_AVERAGE, _AVERAGE_EVERY = 0.999, 8
+_AVERAGE_EVERY = 8
 _LARGEST_GRADIENT = 1.0
 _MOST_BAD = 10
 _MOMENTS = "exp_avg", "exp_avg_sq"
-_GAIN_UNIT = 255 / 1.75
-
-Pictures = NDArray[np.uint8]
-_TEXTURE_MEANS = 1, 2
 _TEXTURE_EVERY = 3
 
 
@@ -74,7 +64,8 @@ class JobSettings:
 
     batch: int = 2
     crop: int = 64
-    rate: float = 1e-3
+    rate: float = 2e-4
+    """Small, since it goes on from weights of a GPU; 1e-3 to begin anew."""
     texture_from: int = 8000
     """Step from which texture is trained too."""
     seed: int = 0
@@ -127,8 +118,8 @@ class Job:
             say("a new job: no checkpoint was found")
             return
         path, state, job = found
-        self.network.load_state_dict(state["weights"])
         self.average.load_state_dict(state["average"])
+        self.network.load_state_dict(state["weights"] or state["average"])
         self.progress = Progress(**job["progress"])
         for name, value in self.network.named_parameters():
             if name in state["first"]:
@@ -190,189 +181,57 @@ class Job:
             optimizer.zero_grad(set_to_none=True)
             for group in optimizer.param_groups:
                 group["lr"] = self.rate()
-        loss, terms = self.loss(batch)
+        terms = self._terms(batch)
+        loss = torch.stack(list(terms.values())).sum()
         loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), _LARGEST_GRADIENT)
         if bool(torch.isfinite(norm)):
             self._bad = 0
             for optimizer in self.optimizers:
                 optimizer.step()
-            self._follow()
+            if self.progress.step % _AVERAGE_EVERY == 0:
+                follow(self.average, self.network, self.progress.step, _AVERAGE_EVERY)
         else:
             self._bad += 1
             if self._bad == _MOST_BAD:
                 raise ValueError(f"the loss was no number {_MOST_BAD} times in a row: {terms}")
         self.progress.step += 1
         self.progress.samples += len(batch["truth"])
-        return terms
+        told = {name: float(term.detach()) for name, term in terms.items()}
+        return {**told, "loss": float(loss.detach())}
 
-    def _follow(self) -> None:
-        step = self.progress.step
-        if step % _AVERAGE_EVERY:
-            return
-        share = 1 - min(_AVERAGE, (1 + step) / (20 + step)) ** _AVERAGE_EVERY
-        with torch.no_grad():
-            averages: list[Tensor] = list(self.average.parameters())
-            torch._foreach_lerp_(averages, list(self.network.parameters()), share)
-
-    def _batch(self, samples: Sequence[StoredSample]) -> dict[str, Tensor]:
-        """Random cuts, turned and mirrored."""
-        crop, given, truth = self.settings.crop, [], []
-        for sample in samples:
-            pair = np.concatenate([sample.stacks["given"][0], sample.stacks["truth"][0]], 2)
-            top, left = (int(self.dice.integers(length - crop + 1)) for length in pair.shape[:2])
-            cut = pair[top : top + crop, left : left + crop]
-            cut = np.rot90(cut, int(self.dice.integers(4)))
-            cut = cut[:, ::-1] if self.dice.random() < 0.5 else cut
-            given.append(cut[..., :-3])
-            truth.append(cut[..., -3:])
-        return as_batch(np.stack(given), np.stack(truth), samples)
-
-    def loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, float]]:
-        """Of each crop's best mixture and of the fidelity end; later of the texture end too."""
-        picture, truth = batch["picture"], batch["truth"]
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.low):
-            residuals = self.network(picture, batch["gain"], batch["conditions"])
-        residuals = residuals.float()
-        small, small_residuals, goal = halved(picture), halved(residuals), halved(truth)
-        weights = best_mixture(small, small_residuals, goal)
-        ends = torch.cat([mixed(small, small_residuals, weights), small + small_residuals[:, 0]])
-        best, faithful = fidelity(ends, goal.repeat(2, 1, 1, 1)).view(2, -1).mean(1)
-        terms = {"best": best, "faithful": faithful}
+    def _terms(self, batch: Batch) -> dict[str, Tensor]:
+        terms, residuals = losses(self.network, batch, low=self.low)
         step = self.progress.step
         if step >= self.settings.texture_from and step % _TEXTURE_EVERY == 0:
-            terms["texture"] = self._textured(picture, residuals, truth)
-        loss = torch.stack(list(terms.values())).sum()
-        told = {name: float(term.detach()) for name, term in terms.items()}
-        return loss, {**told, "loss": float(loss.detach())}
+            terms["texture"] = texture_loss(self.texture, batch, residuals)
+        return terms
 
-    def _textured(self, picture: Tensor, residuals: Tensor, truth: Tensor) -> Tensor:
-        """Of a mixture drawn between both ends: the nearer to texture, the wider it looks."""
-        share = torch.from_numpy(self.dice.random(len(picture)).astype(np.float32))
-        weights = torch.stack([1 - share, share, torch.zeros_like(share)], 1)
-        # The fidelity output learns nothing here: else it, too, is drawn towards texture.
-        fixed = torch.cat([residuals[:, :1].detach(), residuals[:, 1:]], 1)
-        shown = mixed(picture, fixed, weights)
-        wide = self.texture(shown, truth, share * (WIDTHS - 1))
-        small, goal = halved(shown), halved(truth)
-        near = 5 * means_distance(small, goal, _TEXTURE_MEANS)
-        terms: Tensor = near + share * 0.3 * wide + (1 - share) * fidelity(small, goal)
-        return terms.mean()
+    def _batch(self, samples: Sequence[StoredSample]) -> Batch:
+        """Random cuts, turned and mirrored."""
+        crop, cuts = self.settings.crop, []
+        for both in crops_of(samples):
+            top, left = (int(self.dice.integers(length - crop + 1)) for length in both.shape[1:])
+            cut = both[:, top : top + crop, left : left + crop]
+            cut = cut.rot90(int(self.dice.integers(4)), (1, 2))
+            cuts.append(cut.flip(2) if self.dice.random() < 0.5 else cut)
+        return as_batch(torch.stack(cuts), numbers_of(samples))
 
     def scores(self) -> dict[str, dict[str, float]]:
         """Of held-out samples with averaged weights, by mixture; empty without any."""
         with suppress(SampleError):
             self.held.fill()
         samples = self.held.all()[:_HELD]
-        sums: dict[str, NDArray[np.float64]] = {}
+        sums: dict[str, Tensor] = {}
         for first in range(0, len(samples), 8):
             part = samples[first : first + 8]
-            given, truth = (np.stack([s.stacks[x][0] for s in part]) for x in ("given", "truth"))
-            for name, row in self._scored(as_batch(given, truth, part)).items():
-                sums[name] = sums.get(name, np.zeros(4)) + row
-        columns = "psnr", "ssim_half", "ssim_quarter", "texture"
-        return {n: dict(zip(columns, row / len(samples), strict=True)) for n, row in sums.items()}
-
-    @torch.no_grad()
-    def _scored(self, batch: dict[str, Tensor]) -> dict[str, NDArray[np.float64]]:
-        picture, truth = batch["picture"], batch["truth"]
-        residuals = self.average(picture, batch["gain"], batch["conditions"]).float()
-        mixtures = {
-            "none": torch.zeros(3),
-            "faithful": torch.tensor(FAITHFUL),
-            "middle": torch.tensor(MIDDLE),
-            "texture": torch.tensor(TEXTURED),
-            "best": best_mixture(halved(picture), halved(residuals), halved(truth)),
+            batch = as_batch(crops_of(part), numbers_of(part))
+            for name, row in scored(self.average, self.texture, batch).items():
+                sums[name] = sums.get(name, torch.zeros(len(COLUMNS))) + row
+        return {
+            name: dict(zip(COLUMNS, (row / len(samples)).tolist(), strict=True))
+            for name, row in sums.items()
         }
-        width = torch.full((len(picture),), 3.0)
-        found = {}
-        for name, weights in mixtures.items():
-            shown = mixed(picture, residuals, weights).clamp(-1, 1)
-            pair = luma(shown), luma(truth)
-            rows = [psnr(shown, truth)]
-            for _ in range(2):
-                pair = halved(pair[0]), halved(pair[1])
-                rows.append(structural(*pair))
-            found[name] = (
-                torch.stack([*rows, self.texture(shown, truth, width)]).double().sum(1).numpy()
-            )
-        return found
-
-
-def halved(pictures: Tensor) -> Tensor:
-    """Means over 2x2 pixels of (..., H, W)."""
-    flat = functional.avg_pool2d(pictures.reshape(-1, 1, *pictures.shape[-2:]), 2)
-    return flat.view(*pictures.shape[:-2], *flat.shape[-2:])
-
-
-class KernelMuon(torch.optim.Optimizer):
-    """Muon (Jordan et al., 2024) for kernels of one shape: momentum made orthogonal, all at once.
-
-    torch.optim.Muon computes in bfloat16, one kernel after the other: 14 times as long without
-    AVX-512 BF16.
-    """
-
-    def __init__(self, kernels: Iterable[Tensor], lr: float) -> None:
-        super().__init__(kernels, {"lr": lr, "momentum": 0.95, "decay": 0.01})
-
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Move each kernel by about `lr` root mean square, as Adam does."""
-        for group in self.param_groups:
-            kernels, momentum = group["params"], group["momentum"]
-            for kernel in kernels:
-                state = self.state[kernel]
-                state.setdefault("momentum_buffer", torch.zeros_like(kernel))
-                state["momentum_buffer"].lerp_(kernel.grad, 1 - momentum)
-            buffers = torch.stack([self.state[kernel]["momentum_buffer"] for kernel in kernels])
-            gradients = torch.stack([kernel.grad for kernel in kernels])
-            moves = _orthogonal(gradients.lerp(buffers, momentum))
-            moves *= 0.2 * max(moves.shape[1:]) ** 0.5
-            for kernel, move in zip(kernels, moves, strict=True):
-                kernel.mul_(1 - group["lr"] * group["decay"]).sub_(move, alpha=group["lr"])
-
-
-def _orthogonal(matrices: Tensor) -> Tensor:
-    """Nearly orthogonal rows, by five Newton-Schulz iterations of Muon's.
-
-    All factors are polynomials of one small symmetric matrix, so that alone is iterated.
-    """
-    x = matrices / (matrices.norm(dim=(1, 2), keepdim=True) + 1e-12)
-    gram = x @ x.transpose(1, 2)
-    one = torch.eye(gram.shape[1], device=x.device)
-    whole, (a, b, c) = one.expand_as(gram), (3.4445, -4.7750, 2.0315)
-    for _ in range(5):
-        factor = a * one + b * gram + c * gram @ gram
-        whole, gram = factor @ whole, factor @ gram @ factor
-    rows: Tensor = whole @ x
-    return rows
-
-
-def optimizers_of(network: Restorer, rate: float) -> tuple[KernelMuon, torch.optim.AdamW]:
-    """Muon for the kernels of the blocks, Adam for the rest."""
-    named = dict(network.named_parameters())
-    kernels = [value for name, value in named.items() if name.endswith(".wide")]
-    rest = [value for name, value in named.items() if not name.endswith(".wide")]
-    adam = torch.optim.AdamW(rest, lr=rate, betas=(0.9, 0.99), weight_decay=1e-4, fused=True)
-    return KernelMuon(kernels, rate), adam
-
-
-def as_batch(
-    given: Pictures, truth: Pictures, samples: Sequence[StoredSample]
-) -> dict[str, Tensor]:
-    """Tensors of crops: `given` uint8 (B, H, W, 4), its texture gain last, `truth` (B, H, W, 3)."""
-    pictures = torch.from_numpy(np.ascontiguousarray(given)).permute(0, 3, 1, 2).float()
-    goal = torch.from_numpy(np.ascontiguousarray(truth)).permute(0, 3, 1, 2).float()
-    column = {
-        name: torch.tensor([float(s.numbers[name]) for s in samples])
-        for name in ("quantizer", "size", "layer")
-    }
-    return {
-        "picture": pictures[:, :3] / 127.5 - 1,
-        "gain": pictures[:, 3:] / _GAIN_UNIT,
-        "truth": goal / 127.5 - 1,
-        "conditions": conditions_of(column["quantizer"], column["size"], column["layer"].long()),
-    }
 
 
 def has_fast_bfloat16() -> bool:

@@ -1,12 +1,14 @@
-"""The restorer: a network of nano's cost that gives three pictures, to be mixed.
+"""The restorer: a network that gives three pictures of a decoded one, to be mixed.
 
-All of it works at half resolution on the decoded picture. Its blocks are trained as a 3x3 and a 1x1
-convolution beside the identity and run as one convolution (Ding et al., "RepVGG", CVPR 2021). Its
-outputs are residuals: one trained for fidelity, one for texture, one free. A picture is the decoded
-one plus their weighted sum, so the weights say how to restore it, and 0 leaves it as it is (Kong et
-al., "Guided CNN Restoration with Explicitly Signaled Linear Combination", ICIP 2020).
+It works at half the picture's size and at a quarter and an eighth of it, where a convolution costs
+less and sees farther. Its blocks are trained as a 3x3 and a 1x1 convolution beside the identity and
+run as one convolution (Ding et al., "RepVGG", CVPR 2021). Its outputs are residuals: one trained
+for fidelity, one for texture, one free. A picture is the decoded one plus their weighted sum, so
+the weights say how to restore it, and 0 leaves it as it is (Kong et al., "Guided CNN Restoration
+with Explicitly Signaled Linear Combination", ICIP 2020).
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
@@ -28,27 +30,35 @@ _SLOPE = 0.1
 class Restorer(nn.Module):
     """Three residuals of a decoded picture; untrained, they are 0."""
 
-    def __init__(self, channels: int = 48, blocks: int = 8) -> None:
+    def __init__(
+        self, widths: Sequence[int] = (32, 64, 96), depths: Sequence[int] = (4, 10, 4)
+    ) -> None:
+        """`widths`, `depths`: channels and blocks by scale, from half the picture's size down."""
         super().__init__()
-        self.settings = {"channels": channels, "blocks": blocks}
-        last = nn.Linear(_HIDDEN, blocks * channels)
+        self.settings = {"widths": list(widths), "depths": list(depths)}
+        self._channels = [n for n, depth in zip(widths, depths, strict=True) for _ in range(depth)]
+        self._starts = [sum(depths[:scale]) for scale in range(len(depths) + 1)]
+        last = nn.Linear(_HIDDEN, sum(self._channels))
         self.embed = nn.Sequential(nn.Linear(_CONDITIONS, _HIDDEN), nn.SiLU(), last)
-        self.enter = nn.Conv2d(4 * _COLOURS + 1, channels, 3, padding=1)
-        self.blocks = nn.ModuleList(MergedBlock(channels) for _ in range(blocks))
-        self.leave = nn.Conv2d(channels, OUTPUTS * (_COLOURS + 1), 3, padding=1)
+        self.enter = nn.Conv2d(4 * _COLOURS + 1, widths[0], 3, padding=1)
+        self.blocks = nn.ModuleList(MergedBlock(channels) for channels in self._channels)
+        scales = list(pairwise(widths))
+        self.down = nn.ModuleList(nn.Conv2d(fine, deep, 2, stride=2) for fine, deep in scales)
+        self.up = nn.ModuleList(nn.Conv2d(deep, 4 * fine, 1) for fine, deep in scales)
+        self.leave = nn.Conv2d(widths[0], OUTPUTS * (_COLOURS + 1), 3, padding=1)
         for parameter in (*last.parameters(), *self.leave.parameters()):
             nn.init.zeros_(parameter)
 
     @property
-    def reach(self) -> int:
-        """How many pixels away a pixel is still seen, rounded up to a multiple of 8."""
-        return -(-(2 * (len(self.blocks) + 2) + 4) // 8) * 8
+    def multiple(self) -> int:
+        """Pixels that each side of a picture is a multiple of."""
+        return 2 ** len(self.settings["widths"])
 
     def forward(self, picture: Tensor, gain: Tensor, conditions: Tensor) -> Tensor:
         """The residuals (B, 3, 3, H, W): output, then colour.
 
         `picture`: (B, 3, H, W) in [-1, 1], its texture raised; `gain`: (B, 1, H, W), by how much;
-        `conditions`: (B, 6), see `conditions_of`. H and W are even.
+        `conditions`: (B, 6), see `conditions_of`. H and W are multiples of `multiple`.
         """
         inputs = [functional.pixel_unshuffle(picture, 2), functional.avg_pool2d(gain, 2)]
         drawn = self.drawn(torch.cat(inputs, 1), conditions).float()
@@ -64,12 +74,26 @@ class Restorer(nn.Module):
 
         `inputs`: the picture, unshuffled, and its gain, (B, 13, H / 2, W / 2).
         """
+        biases = self.embed(conditions)[:, :, None, None].split(self._channels, 1)
         x = functional.leaky_relu(self.enter(inputs), _SLOPE)
-        biases = self.embed(conditions).view(len(x), len(self.blocks), -1, 1, 1)
-        for number, block in enumerate(self.blocks):
-            x = functional.leaky_relu(block(x) + biases[:, number], _SLOPE)
-        drawn: Tensor = self.leave(x)
+        drawn: Tensor = self.leave(self._scale(x, 0, biases))
         return drawn
+
+    def _scale(self, x: Tensor, scale: int, biases: Sequence[Tensor]) -> Tensor:
+        """The blocks of a scale; all deeper scales come after half of them."""
+        first, last = self._starts[scale : scale + 2]
+        if scale == len(self.down):
+            return self._run(x, range(first, last), biases)
+        middle = (first + last) // 2
+        x = self._run(x, range(first, middle), biases)
+        deep = functional.leaky_relu(self.down[scale](x), _SLOPE)
+        deep = self.up[scale](self._scale(deep, scale + 1, biases))
+        return self._run(x + functional.pixel_shuffle(deep, 2), range(middle, last), biases)
+
+    def _run(self, x: Tensor, numbers: range, biases: Sequence[Tensor]) -> Tensor:
+        for number in numbers:
+            x = functional.leaky_relu(self.blocks[number](x) + biases[number], _SLOPE)
+        return x
 
     def merged(self) -> "Restorer":
         """The same network with one convolution a block, for use: it does not learn."""

@@ -62,7 +62,7 @@ class RestorerBackend(KeyRefiner):
 
         settings = settings_of(FILE)
         with torch.device("meta"):
-            network = Restorer(settings["channels"], settings["blocks"]).merged()
-            even = height + height % 2, width + width % 2
-            given = torch.empty(1, 3, *even), torch.empty(1, 1, *even), torch.empty(1, 2 + LAYERS)
+            network = Restorer(settings["widths"], settings["depths"]).merged()
+            whole = [side + -side % network.multiple for side in (height, width)]
+            given = torch.empty(1, 3, *whole), torch.empty(1, 1, *whole), torch.empty(1, 2 + LAYERS)
         return RefinerCost(step=lambda: network(*given))
