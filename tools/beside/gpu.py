@@ -148,7 +148,7 @@ class Training:
             self.step = int(job["step"])
         self._average = Restorer(**network.settings).to(self._device).requires_grad_(False)
         self._average.load_state_dict(network.state_dict())
-        self._network = network.to(self._device, memory_format=torch.channels_last)
+        self._network = network.to(self._device).to(memory_format=torch.channels_last)
         self._optimizers = optimizers_of(self._network, options.rate)
         frozen = read_tensors(options.folder / "frozen.safetensors")[0]
         self._texture = WassersteinDistortion(frozen).to(self._device)

@@ -52,7 +52,7 @@ class Restorer(nn.Module):
     @property
     def multiple(self) -> int:
         """Pixels that each side of a picture is a multiple of."""
-        return 2 ** len(self.settings["widths"])
+        return 2 << len(self.down)
 
     def forward(self, picture: Tensor, gain: Tensor, conditions: Tensor) -> Tensor:
         """The residuals (B, 3, 3, H, W): output, then colour.
