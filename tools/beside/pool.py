@@ -44,8 +44,11 @@ class SamplePool:
     def renew(self) -> None:
         """Load one more shard; the oldest goes if there are too many samples."""
         if not self._waiting:
-            self._waiting = sorted(set(self._folder.glob(SHARD_PATTERN)) - self._bad)
-            self._dice.shuffle(self._waiting)
+            # Those to score on are the first of all, so that scores of any two processes compare.
+            shards = set(self._folder.glob(SHARD_PATTERN)) - self._bad
+            self._waiting = sorted(shards, reverse=self._held)
+            if not self._held:
+                self._dice.shuffle(self._waiting)
         if not self._waiting:
             return
         path = self._waiting.pop()
