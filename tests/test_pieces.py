@@ -100,7 +100,7 @@ def test_each_lost_piece_leaves_something_to_see(
         pytest.skip("there are fewer pieces")
     folder = write(tmp_path / "some", still[:lost] + still[lost + 1 :])
     report = gsvc.decode(folder, tmp_path / "a.png", settings=PLAIN)
-    assert f"without {lost} of {len(still)} pieces" in caplog.text
+    assert f"missing pieces: {lost} (of 0 to {len(still) - 1})" in caplog.text
     with Image.open(tmp_path / "a.png") as shown:
         assert shown.size == (report.width, report.height)
     assert report.width == 192 if lost == 0 else report.width < 192

@@ -114,7 +114,7 @@ def gather(pieces: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> Gathered
     if one.previewed and 0 in found:
         return Gathered(_preview(found[0].body), one.count, missing, is_preview=True)
     raise TruncatedStreamError(
-        f"of {len(found)} of {one.count} pieces nothing can be shown yet: "
+        f"{len(found)} of {one.count} pieces show nothing yet: "
         f"have {', '.join(map(str, missing[:20]))} sent again"
     )
 

@@ -282,8 +282,9 @@ class PartialStream(io.BytesIO):
 
     def __init__(self, found: Gathered) -> None:
         super().__init__(found.stream)
-        missing = f"without {', '.join(map(str, found.missing))} of {found.count} pieces"
-        self.told = f"{missing}, {'a preview' if found.is_preview else 'a part'} is shown"
+        names = ", ".join(map(str, found.missing))
+        missing = f"missing pieces: {names} (of 0 to {found.count - 1})"
+        self.told = f"{missing}; {'a preview' if found.is_preview else 'a part'} is shown"
         """What to tell of it."""
 
 
