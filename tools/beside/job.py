@@ -66,8 +66,8 @@ class JobSettings:
     crop: int = 64
     rate: float = 2e-4
     """Small, since it goes on from weights of a GPU; 1e-3 to begin anew."""
-    texture_from: int = 8000
-    """Step from which texture is trained too."""
+    texture_from: int = 0
+    """Step from which texture is trained too; 8000 to begin anew."""
     seed: int = 0
     steps: int = 0
     """In all, earlier processes' too; 0: no end."""
