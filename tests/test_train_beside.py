@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -232,3 +233,17 @@ def test_what_was_learned_is_kept_whole(
     assert job["step"] == 7 and kept["average"].keys() == whole.keys() and not kept["weights"]
     assert module.main(["status", "--work", str(work)]) == 0
     assert "step 7, 0.1 hours of a core" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_file_for_a_gpu_trains_and_scores(work: Path) -> None:
+    write_shard(work / "samples" / "000001.tar", some_samples(8, side=160))
+    write_shard(work / "samples" / "000000.tar", some_samples(2, side=160, held=True))
+    (work / "train_gpu.py").write_text(job_script("beside.gpu"))
+    shape = ["--device", "cpu", "--batch", "8", "--crop", "64"]
+    command = [sys.executable, str(work / "train_gpu.py"), str(work), "--seconds", "3", *shape]
+    subprocess.run(command, check=True, timeout=120)
+    state, job = read_checkpoint(work / "restorer.safetensors")
+    Restorer(**job["network"]).load_state_dict(state["average"])
+    rows = (work / "restorer.csv").read_text().splitlines()
+    assert job["step"] > 0 and any(",best," in row for row in rows)
