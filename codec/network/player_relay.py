@@ -110,11 +110,9 @@ class Shown:
     def burnt(self, now: float, *, burns_age: bool) -> Picture:
         """The picture; over it that it is frozen and, where asked for, that it is old."""
         is_old = burns_age and now - self.captured > _OLD
-        return (
-            stamped(self.picture, self.note(now))
-            if is_old or self.is_frozen(now)
-            else (self.picture)
-        )
+        if is_old or self.is_frozen(now):
+            return stamped(self.picture, self.note(now))
+        return self.picture
 
 
 def _duration(seconds: float) -> str:

@@ -121,10 +121,8 @@ class Samples:
         reach = torch.arange(side, device=device)
         ys, xs = (top + reach)[:, :, None], (left + reach)[:, None]
         cuts = self._crops[rows[:, None, None], :, ys, xs].permute(0, 3, 1, 2)
-        turned = [
-            part.rot90(way % 4, (2, 3)).flip(3) if way >= 4 else part.rot90(way % 4, (2, 3))
-            for way, part in enumerate(cuts.chunk(_WAYS))
-        ]
+        turned = [part.rot90(way, (2, 3)) for way, part in enumerate(cuts.chunk(_WAYS))]
+        turned = [part.flip(3) if way >= 4 else part for way, part in enumerate(turned)]
         return as_batch(torch.cat(turned), self._numbers[rows])
 
 
