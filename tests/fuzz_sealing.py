@@ -4,7 +4,7 @@ import random
 from functools import cache
 
 from fuzz_bytes import any_bytes, bend
-from gsvc.codec.network.srtp import Srtp, WireKey
+from gsvc.codec.network.address import Srtp, WireKey
 
 _MOST = 1300
 

@@ -35,7 +35,7 @@ from fuzz_network import check_datagrams, check_rtcp, make_datagrams, make_rtcp
 from fuzz_sealing import check_sealed, make_sealed
 from fuzz_settings import check_homographies, check_rules_file, make_homographies, make_rules
 from fuzz_truth import check_truth, make_truth
-from gsvc.codec.bitstream.audio import pack_audio, unpack_audio
+from gsvc.codec.bitstream.audio_and_text import pack_audio, read_texts, text_packets, unpack_audio
 from gsvc.codec.bitstream.coded_pictures import (
     check_temporal_unit,
     joined,
@@ -44,17 +44,15 @@ from gsvc.codec.bitstream.coded_pictures import (
 )
 from gsvc.codec.bitstream.container import Packet, PacketType, StreamReader, varint
 from gsvc.codec.bitstream.entropy_coding import Reader, Writer
-from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, HeldBytes
 from gsvc.codec.bitstream.group import split_payload
 from gsvc.codec.bitstream.header import HEADER_BYTES, TOOLS, Header, Tools
 from gsvc.codec.bitstream.layers import ALL_LAYERS
 from gsvc.codec.bitstream.layers.pose import POSE, People
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes
 from gsvc.codec.bitstream.objects import ObjectReader, ObjectWriter
 from gsvc.codec.bitstream.pieces import gather, split
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Layer, Place, Site
 from gsvc.codec.bitstream.stream_info import read_info, scaffold_bytes
-from gsvc.codec.bitstream.texts import read_texts, text_packets
 from scaffolds import GroupCoder
 
 SIZES = ((64, 48), (16, 16), (72, 48), (37, 51), (256, 9), (1, 1), (130, 290))

@@ -14,7 +14,12 @@ from av.video.stream import VideoStream
 from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.audio import SAMPLE_RATE, pack_audio, packet_samples, unpack_audio
+from gsvc.codec.bitstream.audio_and_text import (
+    SAMPLE_RATE,
+    pack_audio,
+    packet_samples,
+    unpack_audio,
+)
 from gsvc.codec.bitstream.errors import (
     BitstreamError,
     ConfigError,
@@ -23,8 +28,8 @@ from gsvc.codec.bitstream.errors import (
     MissingDependencyError,
 )
 from gsvc.codec.bitstream.frames import AudioChunk, Frame, VideoFormat
-from gsvc.codec.media.audio_source import encode_audio, read_audio
-from gsvc.codec.media.tracks import OPUS_ENCODER
+from gsvc.codec.media.muxer import OPUS_ENCODER
+from gsvc.codec.media.track_source import encode_audio, read_audio
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
 from video_clips import SAME

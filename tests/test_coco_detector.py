@@ -13,8 +13,7 @@ import pytest
 
 import gsvc
 from gsvc.codec.bitstream.errors import MissingModelError
-from gsvc.codec.weights.model_files import COCO, pull
-from gsvc.codec.weights.package_files import cached_path, state_of
+from gsvc.codec.weights.model_files import COCO, cached_path, pull, state_of
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.decoders.detection import detectors
 from gsvc.decoders.detection.coco_detector import CocoDetector, as_onnx

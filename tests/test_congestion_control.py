@@ -27,7 +27,7 @@ from gsvc.codec.network.rtp_session import RtpReceiver, RtpSender
 from gsvc.codec.network.tcp_websocket import Announced, SendQueue, strictest
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
-from gsvc.decoders.streams.pace import REFINING
+from gsvc.decoders.streams.reconstruction import REFINING
 from live import SETTINGS, STILL, VIDEO, collect, endless, frames, free_port, run
 from network_traces import TRACES, recorded
 from paces import heated

@@ -10,7 +10,7 @@ import torch
 
 from gsvc.codec.bitstream.errors import MissingModelError
 from gsvc.codec.weights.hub import PROMPT, hub_folder
-from gsvc.codec.weights.package_files import sha256_of
+from gsvc.codec.weights.model_files import sha256_of
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import embed_empty_prompt, load_prompt
 from needs import need_package

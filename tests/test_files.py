@@ -12,10 +12,10 @@ import pytest
 from google_crc32c import value as crc32c
 
 import gsvc
-from gsvc.codec.bitstream.audio import unpack_audio
+from gsvc.codec.bitstream.audio_and_text import unpack_audio
 from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.stream_info import read_info, whole_bits
-from gsvc.codec.media.audio_source import read_audio
+from gsvc.codec.media.track_source import read_audio
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
 from needs import need_models

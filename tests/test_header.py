@@ -13,12 +13,12 @@ from gsvc.codec.bitstream.errors import (
     ChecksumError,
     ConfigError,
     LimitError,
+    Limits,
     TruncatedStreamError,
     VersionError,
 )
 from gsvc.codec.bitstream.frames import Color, VideoFormat
 from gsvc.codec.bitstream.header import FIELDS, HEADER_BYTES, Header, Tools, storable_format
-from gsvc.codec.bitstream.limits import Limits
 
 VIDEO = VideoFormat(
     width=853,

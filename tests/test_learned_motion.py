@@ -9,8 +9,7 @@ import pytest
 
 from gsvc.codec.bitstream.errors import MissingModelError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.weights.model_files import RIFE
-from gsvc.codec.weights.package_files import cached_path
+from gsvc.codec.weights.model_files import RIFE, cached_path
 from gsvc.decoders.interpolation.rife import Rife, load_rife
 from needs import need
 

@@ -15,11 +15,11 @@ from gsvc.codec.command.live_session import Watch
 from gsvc.codec.command.main import command_parser, main
 from gsvc.codec.command.recv import _recv
 from gsvc.codec.command.send import send_video
-from gsvc.codec.media.audio_source import open_sound, read_audio
-from gsvc.codec.media.tracks import _decoded
+from gsvc.codec.media.muxer import _decoded
+from gsvc.codec.media.track_source import open_sound, read_audio
 from gsvc.codec.media.video_reader import open_video
-from gsvc.codec.network.live_sound import ArrivedSound, cut_to_fit, sound_packet
-from gsvc.codec.network.srtp import WireKey
+from gsvc.codec.network.address import WireKey
+from gsvc.codec.network.rtp import ArrivedSound, cut_to_fit, sound_packet
 
 FAST = gsvc.EncoderSettings(level=0, preset="fast", low_delay=True)
 STILL = gsvc.DecoderSettings(steps=0)

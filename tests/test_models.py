@@ -10,8 +10,7 @@ import pytest
 
 from gsvc.codec.bitstream.errors import ConfigError, MissingModelError, OutputError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.weights.model_files import EXTRACTORS, model_path, pull
-from gsvc.codec.weights.package_files import cached_path, state_of
+from gsvc.codec.weights.model_files import EXTRACTORS, cached_path, model_path, pull, state_of
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.decoders.detection.people import COCO17, PoseEstimator
 from gsvc.encoders.scaffold.segmentation_extractor import PersonSegmenter

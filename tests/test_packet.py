@@ -16,14 +16,15 @@ from gsvc.codec.bitstream.container import (
     varint,
 )
 from gsvc.codec.bitstream.errors import (
+    DEFAULT_LIMITS,
     BitstreamError,
     ChecksumError,
     LimitError,
+    Limits,
     TruncatedStreamError,
     VersionError,
 )
 from gsvc.codec.bitstream.group import split_payload
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from scaffolds import join_payload
 
 

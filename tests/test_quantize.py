@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.codec.api.refiner_options import set_options
+from gsvc.codec.api.decoder import set_options
 from gsvc.codec.bitstream.errors import ConfigError, DeviceError, MissingDependencyError
 from gsvc.decoders.keyframes.pretrained.gpu_memory import need_of, quantized_bytes
 from needs import need_package

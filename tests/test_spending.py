@@ -19,7 +19,7 @@ from gsvc.codec.planning.budgets import time_of
 from gsvc.codec.planning.machine_profile import ResourceUsage, profile_path
 from gsvc.codec.planning.prediction import learned, log_path, shipped
 from gsvc.codec.planning.realtime import Costs, DeadlinePace, Group, groups_of, spendings, within
-from gsvc.decoders.streams.pace import REFINING
+from gsvc.decoders.streams.reconstruction import REFINING
 from gsvc.encoders.coding import lookahead as look_ahead
 from gsvc.encoders.coding.lookahead import LookaheadBuffer
 from test_plan import MACHINE

@@ -14,12 +14,24 @@ from av.video.stream import VideoStream
 from hypothesis import given, strategies as st
 
 import gsvc
+from gsvc.codec.bitstream.audio_and_text import (
+    Subtitles,
+    Texts,
+    TimedText,
+    moved,
+    read_texts,
+    text_packets,
+)
 from gsvc.codec.bitstream.container import Packet, PacketType, varint
-from gsvc.codec.bitstream.errors import BitstreamError, LimitError
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes, Limits
-from gsvc.codec.bitstream.texts import Subtitles, Texts, TimedText, moved, read_texts, text_packets
-from gsvc.codec.media.text_source import Wanted, read_beside
-from gsvc.codec.media.tracks import TextTrack
+from gsvc.codec.bitstream.errors import (
+    DEFAULT_LIMITS,
+    BitstreamError,
+    HeldBytes,
+    LimitError,
+    Limits,
+)
+from gsvc.codec.media.muxer import TextTrack
+from gsvc.codec.media.track_source import Wanted, read_beside
 from video_clips import SAME
 
 TEXTS = Texts(

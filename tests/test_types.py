@@ -88,7 +88,7 @@ def test_what_is_missing_or_too_much_python_says_itself() -> None:
 
 
 def test_a_secret_of_another_type_is_not_shown() -> None:
-    from gsvc.codec.network.srtp import WireKey
+    from gsvc.codec.network.address import WireKey
 
     with pytest.raises((TypeError, ValueError)) as caught:
         WireKey("my secret words")  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from gsvc.codec.weights.hub import HUB_MODELS, HubManifest, hub_folder
-from gsvc.codec.weights.package_files import sha256_of
+from gsvc.codec.weights.model_files import sha256_of
 from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import keep_prompt
 from needs import need_package
 from stand_ins.swiftvr import CHECKPOINT

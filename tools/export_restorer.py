@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from beside.checkpoint import read_checkpoint
 from gsvc.codec.bitstream.layers.guide import MIXTURES
-from gsvc.codec.weights.package_files import sha256_of
+from gsvc.codec.weights.model_files import sha256_of
 from gsvc.codec.weights.safetensors_files import SUMS
 from gsvc.decoders.keyframes.compact.restorer import Restorer
 from gsvc.decoders.keyframes.compact.restorer_network import FILE

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 import gsvc
+from gsvc.codec.network.address import Srtp, WireKey
 from gsvc.codec.network.rtp import Packetizer, RtpPacket
-from gsvc.codec.network.srtp import Srtp, WireKey
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from live import SETTINGS, STILL, VIDEO, frames, free_port

@@ -15,7 +15,7 @@ from itertools import pairwise, product
 import numpy as np
 
 from gsvc.codec.network.live_decoder import LivePace
-from gsvc.decoders.streams.pace import REFINING
+from gsvc.decoders.streams.reconstruction import REFINING
 from gsvc.eval.layout import markdown
 
 _SECONDS, _PLAIN, _REFINE = 0.4, 0.16, 0.12

@@ -15,8 +15,8 @@ from math import exp, log
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.container import StreamReader, StreamWriter
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS
 from gsvc.codec.bitstream.frames import Picture, VideoFormat
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS
 from gsvc.datasets.annotated.truth import Boxes, joined, make_boxes
 from gsvc.datasets.clips.clip import TestClip
 from gsvc.decoders.detection.findings import Box

@@ -17,7 +17,7 @@ from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.bitstream.container import Packet, PacketType
 from gsvc.codec.bitstream.entropy_coding import Reader
-from gsvc.codec.bitstream.errors import LimitError
+from gsvc.codec.bitstream.errors import LimitError, Limits
 from gsvc.codec.bitstream.frames import Color, VideoFormat
 from gsvc.codec.bitstream.group import Coding, GroupWriter
 from gsvc.codec.bitstream.header import Header, Tools
@@ -25,7 +25,6 @@ from gsvc.codec.bitstream.layers.camera import Camera
 from gsvc.codec.bitstream.layers.flow import FLOW, Correction
 from gsvc.codec.bitstream.layers.pose import Person
 from gsvc.codec.bitstream.layers.texture import Texture
-from gsvc.codec.bitstream.limits import Limits
 from gsvc.codec.bitstream.scaffold import Geometry, Interval
 from gsvc.encoders.coding.svt_av1 import encode_pictures
 from scaffolds import make_interval, make_sample

@@ -17,11 +17,9 @@ from numpy.typing import NDArray
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.bitstream.container import CountingFile, StreamReader
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, ConfigError, Limits, typed
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.places import STANDARD_INPUT, PathOrFile, open_any
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.decoders.detection.analyser import GONE_SECONDS, Analyser, AnalysisSettings

@@ -14,15 +14,28 @@ from typing import BinaryIO, TypeVar
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
 from gsvc.codec.api.reports import DecodeReport, Progress, Report
-from gsvc.codec.bitstream.audio import cut, unpack_audio
+from gsvc.codec.bitstream.audio_and_text import (
+    NO_TEXTS,
+    Texts,
+    cut,
+    moved,
+    read_texts,
+    unpack_audio,
+)
 from gsvc.codec.bitstream.container import Packet, PacketType, Salvage, StreamReader, decoded_frames
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError, LimitError
+from gsvc.codec.bitstream.errors import (
+    DEFAULT_LIMITS,
+    BitstreamError,
+    ConfigError,
+    HeldBytes,
+    InputError,
+    LimitError,
+    Limits,
+    typed,
+)
 from gsvc.codec.bitstream.frames import AudioChunk, Frame, duration
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.index import StreamIndex
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes, Limits
-from gsvc.codec.bitstream.texts import NO_TEXTS, Texts, moved, read_texts
-from gsvc.codec.bitstream.typed import typed
+from gsvc.codec.bitstream.stream_info import StreamIndex
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.places import (
     PartialStream,
@@ -34,7 +47,7 @@ from gsvc.codec.media.places import (
 )
 from gsvc.codec.media.video_writer import VideoWriter, image_pattern, open_writer
 from gsvc.decoders.keyframes.backends import model_id
-from gsvc.decoders.streams.pace import Pace
+from gsvc.decoders.streams.reconstruction import Pace
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gsvc import __version__
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError, typed
 from gsvc.codec.bitstream.layers.guide import LOOKS
-from gsvc.codec.bitstream.typed import typed
 
 if TYPE_CHECKING:
     from gsvc.codec.media.marks import Mark

@@ -17,13 +17,10 @@ from typing import BinaryIO
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.reports import EncodeReport, Progress, Report
-from gsvc.codec.bitstream.audio import AUDIO_CODINGS, pack_audio
+from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS, Texts, pack_audio, text_packets
 from gsvc.codec.bitstream.container import Packet, PacketType, StreamWriter
-from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.bitstream.errors import ConfigError, InputError, typed
 from gsvc.codec.bitstream.frames import AudioChunk, Frame, VideoFormat, duration
-from gsvc.codec.bitstream.texts import Texts, text_packets
-from gsvc.codec.bitstream.typed import typed
-from gsvc.codec.media.audio_source import READ_ONCE, USUAL_STEREO, Sound, open_sound
 from gsvc.codec.media.places import (
     STANDARD_INPUT,
     PathOrFile,
@@ -34,14 +31,15 @@ from gsvc.codec.media.places import (
     refuse_same,
     shown,
 )
-from gsvc.codec.media.text_source import Wanted, read_beside
-from gsvc.codec.media.video_reader import (
-    INTERLACED,
-    Size,
-    VideoReader,
-    fitted_size,
-    open_video,
+from gsvc.codec.media.track_source import (
+    READ_ONCE,
+    USUAL_STEREO,
+    Sound,
+    Wanted,
+    open_sound,
+    read_beside,
 )
+from gsvc.codec.media.video_reader import INTERLACED, Size, VideoReader, fitted_size, open_video
 from gsvc.encoders.tuning import shape_for, shape_of_still
 
 _log = logging.getLogger(__name__)

@@ -6,25 +6,12 @@ from fractions import Fraction
 from pathlib import Path
 from time import monotonic
 
-from gsvc.codec.api.encode_file import (
-    AUTO_SIZE,
-    SMALLEST_STILL,
-    EncodeJob,
-    nearest_stream,
-    suited,
-)
+from gsvc.codec.api.encode_file import AUTO_SIZE, SMALLEST_STILL, EncodeJob, nearest_stream, suited
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.reports import EncodeReport, PiecesReport, Report
-from gsvc.codec.bitstream.errors import ConfigError, OutputError
+from gsvc.codec.bitstream.errors import ConfigError, OutputError, typed
 from gsvc.codec.bitstream.header import HEADER_BYTES
-from gsvc.codec.bitstream.pieces import (
-    MOST_PIECES,
-    carried_bytes,
-    head_bytes,
-    preview_bytes,
-    split,
-)
-from gsvc.codec.bitstream.typed import typed
+from gsvc.codec.bitstream.pieces import MOST_PIECES, carried_bytes, head_bytes, preview_bytes, split
 from gsvc.codec.media.output import atomic_folder
 from gsvc.codec.media.places import (
     STANDARD_INPUT,

@@ -19,6 +19,8 @@ from gsvc.codec.bitstream.errors import (
     MissingDependencyError,
     MissingModelError,
     WrongTypeError,
+    check_type,
+    typed,
 )
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.header import Header, Tools, storable_format
@@ -26,11 +28,9 @@ from gsvc.codec.bitstream.layers.guide import GUIDE
 from gsvc.codec.bitstream.layers.pose import POSE
 from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
 from gsvc.codec.bitstream.layout import MOST_TICKS, nominal_time
-from gsvc.codec.bitstream.typed import check_type, typed
 from gsvc.codec.media.color import rgb_picture
 from gsvc.codec.media.video_source import Matrices, oriented
 from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
-from gsvc.encoders.coding.events_only import EventsOnly
 from gsvc.encoders.coding.group_coder import (
     CodedPacket,
     CodingConfig,
@@ -39,7 +39,7 @@ from gsvc.encoders.coding.group_coder import (
     NoPictures,
 )
 from gsvc.encoders.coding.lookahead import Lookahead
-from gsvc.encoders.coding.low_delay import LowDelay
+from gsvc.encoders.coding.low_delay import EventsOnly, LowDelay
 from gsvc.encoders.coding.svt_av1 import check_size
 from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES
 

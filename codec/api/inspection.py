@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from gsvc.codec.api.reports import shown_rate, shown_time
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, Limits, typed
 from gsvc.codec.bitstream.frames import UNSPECIFIED, Color
 from gsvc.codec.bitstream.header import TOOLS, Header
 from gsvc.codec.bitstream.layers.faces import FACES
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.bitstream.stream_info import IntervalInfo, PacketInfo, StreamInfo, read_info
-from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.media.places import PathOrFile, open_any
 
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from gsvc.codec.api.decode_file import FileDecoding, find_time_range
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
-from gsvc.codec.bitstream.errors import ConfigError, OutputError
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, Limits, OutputError
 from gsvc.codec.bitstream.frames import VideoFormat
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.media.muxer import Beside, Muxer
 from gsvc.codec.media.output import STANDARD_OUTPUT, is_output_open
 from gsvc.codec.media.places import display_name, open_any

@@ -12,8 +12,13 @@ from dataclasses import dataclass
 
 from gsvc.codec.bitstream.container import varint
 from gsvc.codec.bitstream.entropy_coding import FLAG, UNSIGNED, Coder, Element
-from gsvc.codec.bitstream.errors import BitstreamError, LimitError
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, MAX_UNIT_FRAMES, MAX_UNIT_OBUS
+from gsvc.codec.bitstream.errors import (
+    DEFAULT_LIMITS,
+    MAX_UNIT_FRAMES,
+    MAX_UNIT_OBUS,
+    BitstreamError,
+    LimitError,
+)
 
 HEAD_BYTES = 14
 """First bytes of a frame that are entropy-coded: about its header."""

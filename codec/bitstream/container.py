@@ -26,16 +26,18 @@ from typing import BinaryIO, Protocol
 from google_crc32c import value as crc32c
 
 from gsvc.codec.bitstream.errors import (
+    DEFAULT_LIMITS,
     BitstreamError,
     ChecksumError,
+    HeldBytes,
     LimitError,
+    Limits,
     TruncatedStreamError,
     VersionError,
+    typed,
 )
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.header import HEADER_BYTES, Header
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes, Limits
-from gsvc.codec.bitstream.typed import typed
 
 
 def varint(value: int) -> bytes:

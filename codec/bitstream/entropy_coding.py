@@ -18,8 +18,7 @@ from math import log2
 import constriction
 import numpy as np
 
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, LimitError
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, ConfigError, LimitError
 
 _ONE = 1 << 16
 _SCALE = 1 << 12

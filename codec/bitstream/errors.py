@@ -1,4 +1,4 @@
-"""The errors of gsvc.
+"""What gsvc refuses: its errors, arguments of a wrong type, and what streams may not ask for.
 
 GsvcError
 ├── ConfigError (ValueError)                      a setting is out of range or in conflict
@@ -17,7 +17,22 @@ GsvcError
 
 Each message is one line: what is wrong, then what to do. The command line prints it and exits with
 1, for `ConfigError` with 2.
+
+`typed` checks what users pass by the annotations that are there. The parser checks `Limits` before
+anything is allocated.
 """
+
+import inspect
+import io
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import wraps
+from numbers import Integral, Rational, Real
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, BinaryIO, Self, TypeVar, Union, cast, get_args, get_origin
+from warnings import warn
 
 
 class GsvcError(Exception):
@@ -74,3 +89,215 @@ class MissingDependencyError(GsvcError, ImportError):
 
 class DeviceError(GsvcError, RuntimeError):
     """The compute device that was asked for is not available."""
+
+
+_Made = TypeVar("_Made")
+_Thing = TypeVar("_Thing", bound=Callable[..., Any])
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "True or False",
+    "str": "text",
+    "bytes": "bytes",
+    "Path": "a path",
+    "BinaryIO": "a file opened in binary",
+    "ndarray": "an array",
+    "NoneType": "None",
+}
+"""By the name of the type: NumPy need not be loaded for it."""
+_NUMBERS: dict[type, type] = {int: Integral, float: Real, Fraction: Rational}
+_PLAIN = str, bytes, bool, int, float, NoneType
+_LONGEST = 40
+
+
+def typed(thing: _Thing) -> _Thing:
+    """Have a function, or what makes an object of a class, check its arguments' types.
+
+    A decorator, above `dataclass`. Arguments without an annotation, or with one in quotes, are
+    taken as they are. Calls raise WrongTypeError, which names the argument.
+    """
+    if isinstance(thing, type):
+        made: Any = thing
+        made.__init__ = _checked(made.__init__)
+        return thing
+    return cast(_Thing, _checked(thing))
+
+
+def renamed(**names: str) -> Callable[[type[_Made]], type[_Made]]:
+    """Have what makes an object take arguments by their old names too: old=new; it warns."""
+
+    def decorated(kind: type[_Made]) -> type[_Made]:
+        made: Any = kind
+        plain = made.__init__
+
+        @wraps(plain)
+        def taking(self: object, *values: object, **given: object) -> None:
+            for old in names.keys() & given.keys():
+                warn(f"{old}= is called {names[old]}= now", DeprecationWarning, stacklevel=2)
+                given[names[old]] = given.pop(old)
+            plain(self, *values, **given)
+
+        made.__init__ = taking
+        return kind
+
+    return decorated
+
+
+def check_type(name: str, value: object, wanted: object) -> None:
+    """Raise WrongTypeError unless `value` is of the type `wanted`: a class, a union ..."""
+    if fits(value, wanted):
+        return
+    shown = " ".join(repr(value).split())
+    shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+    kind = type(value).__name__
+    what = shown if isinstance(value, bool | NoneType) else f"{shown} ({kind})"
+    raise WrongTypeError(f"{name} is {what}: give {_words(wanted)}")
+
+
+def fits(value: object, wanted: object) -> bool:
+    """Whether a value is of a type. Numbers of NumPy are numbers, and True is none."""
+    origin, inner = get_origin(wanted), get_args(wanted)
+    if origin in (Union, UnionType):
+        return any(fits(value, one) for one in inner)
+    if isinstance(wanted, type) and wanted in _NUMBERS:
+        return isinstance(value, _NUMBERS[wanted]) and not isinstance(value, bool)
+    if wanted is bool:
+        return type(value).__name__ == "bool"  # of Python or NumPy
+    if wanted is BinaryIO:
+        is_file = hasattr(value, "read") or hasattr(value, "write")
+        return is_file and not isinstance(value, io.TextIOBase)
+    if origin in (tuple, Sequence):
+        return _is_sequence(value, inner)
+    if getattr(wanted, "_is_protocol", False):
+        return not isinstance(value, _PLAIN)
+    kind = origin or wanted
+    return isinstance(value, kind) if isinstance(kind, type) else True
+
+
+def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(function)
+    kinds = {
+        name: one.annotation
+        for name, one in signature.parameters.items()
+        if one.annotation is not one.empty and not isinstance(one.annotation, str)
+    }
+    several = [n for n, one in signature.parameters.items() if one.kind is one.VAR_KEYWORD]
+
+    @wraps(function)
+    def checking(*args: object, **kwargs: object) -> object:
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError:
+            return function(*args, **kwargs)  # says itself what is missing, or too much
+        for name in several:
+            check_all = given.pop(name, {}).items()
+            for one, value in check_all:
+                check_type(one, value, kinds.get(name, Any))
+        for name, value in given.items():
+            if name in kinds:
+                check_type(name, value, kinds[name])
+        return function(*args, **kwargs)
+
+    return checking
+
+
+def _is_sequence(value: object, inner: tuple[object, ...]) -> bool:
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        return False
+    if len(inner) == 2 and inner[1] is not ...:
+        return len(value) == 2 and all(map(fits, value, inner))
+    return not inner or all(fits(one, inner[0]) for one in value)
+
+
+def _words(wanted: object) -> str:
+    """What to give, in words."""
+    inner = list(get_args(wanted)) if get_origin(wanted) in (Union, UnionType) else [wanted]
+    if Path in inner and str in inner:
+        inner.remove(str)
+    words = [_word(one) for one in inner]
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _word(wanted: object) -> str:
+    if get_origin(wanted) in (tuple, Sequence):
+        inner = [one for one in get_args(wanted) if one is not ...]
+        return f"a sequence, each {_words(inner[0])}" if inner else "a sequence"
+    kind = get_origin(wanted) or wanted
+    if kind is Callable or kind is get_origin(Callable[..., Any]):
+        return "a function"
+    if kind is Iterable:
+        return "an iterable"
+    name = getattr(kind, "__name__", str(kind))
+    return _WORDS.get(name) or _a(name)
+
+
+def _a(word: str) -> str:
+    return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {word}"
+
+
+@typed
+@dataclass(frozen=True)
+class Limits:
+    """What a stream may ask of its decoder.
+
+    Together they bound the memory that decoding holds and the time that one packet takes. The
+    defaults admit all that this version encodes; use `Limits.restrictive()` for untrusted senders.
+    """
+
+    pixels: int = 8192 * 4352
+    """Pixels of a picture: as in AV1's highest level."""
+    side: int = 1 << 14
+    """Pixels of a picture's longer side: as in AV1's highest level."""
+    frames: int = 1 << 24
+    """Frames of a stream."""
+    interval: int = 2048
+    """Frames that one packet completes."""
+    interval_pixels: int = 1 << 33
+    """Pixels of all frames that one packet completes: four seconds of the largest, at 60 fps."""
+    packet_bytes: int = 1 << 24
+    """Bytes of one packet's payload."""
+    scaffold_bits: int = 1 << 20
+    """Coded bits of one scaffold: entropy coding turns few bytes into very many, and a CPU core
+    reads some 500,000 bits a second."""
+    held_bytes: int = 1 << 30
+    """Bytes held of a whole file: its sound, the packets of a pipe, a list of its packets."""
+
+    @classmethod
+    def restrictive(cls) -> Self:
+        """For untrusted senders: 1080p, four seconds at 60 fps, packets of 1 MiB."""
+        return cls(
+            pixels=1920 * 1088,
+            side=4096,
+            interval=256,
+            interval_pixels=1 << 29,
+            packet_bytes=1 << 20,
+            scaffold_bits=1 << 17,
+            held_bytes=1 << 26,
+        )
+
+    def longest_interval(self, width: int, height: int) -> int:
+        """Frames of this size that one packet may complete."""
+        return min(self.interval, self.interval_pixels // (width * height))
+
+
+DEFAULT_LIMITS = Limits()
+MAX_UNIT_FRAMES = 9
+"""AV1 frames in a coded picture's temporal unit: the shown one, and a hidden one a reference."""
+MAX_UNIT_OBUS = 64
+"""Open bitstream units of one temporal unit."""
+
+
+class HeldBytes:
+    """Counts the bytes that are held of a whole stream."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._most = limits.held_bytes
+        self._size = 0
+
+    def add(self, size: int) -> None:
+        """Count `size` bytes before they are kept. Raises LimitError beyond `Limits.held_bytes`."""
+        self._size += size
+        if self._size > self._most:
+            raise LimitError(
+                f"the stream would take more than {self._most} bytes of memory to hold: split it"
+            )

@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.bitstream.typed import typed
+from gsvc.codec.bitstream.errors import ConfigError, typed
 
 Picture = NDArray[np.uint8]
 """RGB, (height, width, 3), uint8, 0-255, full range, in the video's own matrix and transfer."""

@@ -39,12 +39,17 @@ from gsvc.codec.bitstream.entropy_coding import (
     Trace,
     Writer,
 )
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, LimitError
+from gsvc.codec.bitstream.errors import (
+    DEFAULT_LIMITS,
+    BitstreamError,
+    ConfigError,
+    LimitError,
+    Limits,
+)
 from gsvc.codec.bitstream.header import Header, Tools
 from gsvc.codec.bitstream.layers import ALL_LAYERS
 from gsvc.codec.bitstream.layers.faces import FACES
 from gsvc.codec.bitstream.layout import LAYOUT_ELEMENTS, FrameSpan, LayoutCoder
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.bitstream.objects import OBJECT_ELEMENTS
 from gsvc.codec.bitstream.scaffold import (
     Geometry,

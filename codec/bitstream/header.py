@@ -7,18 +7,19 @@ from math import floor
 from google_crc32c import value as crc32c
 
 from gsvc.codec.bitstream.errors import (
+    DEFAULT_LIMITS,
     BitstreamError,
     ChecksumError,
     ConfigError,
     LimitError,
+    Limits,
     TruncatedStreamError,
     VersionError,
+    typed,
 )
 from gsvc.codec.bitstream.frames import Color, VideoFormat
 from gsvc.codec.bitstream.layers import LAYERS
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.bitstream.scaffold import Geometry
-from gsvc.codec.bitstream.typed import typed
 
 TOOLS = tuple(layer.name for layer in LAYERS)
 """Names of the layers."""

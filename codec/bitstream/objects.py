@@ -23,11 +23,16 @@ from gsvc.codec.bitstream.entropy_coding import (
     Trace,
     Writer,
 )
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, LimitError
+from gsvc.codec.bitstream.errors import (
+    DEFAULT_LIMITS,
+    BitstreamError,
+    ConfigError,
+    LimitError,
+    Limits,
+)
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.pose import POSE, People
 from gsvc.codec.bitstream.layout import FrameClock, code_ticks
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.bitstream.scaffold import Geometry, Place, Site
 
 MOVING, PERSON = "moving", "person"

@@ -19,9 +19,14 @@ from gsvc.codec.bitstream.container import (
     read_varint,
     varint,
 )
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, TruncatedStreamError
+from gsvc.codec.bitstream.errors import (
+    DEFAULT_LIMITS,
+    BitstreamError,
+    ConfigError,
+    Limits,
+    TruncatedStreamError,
+)
 from gsvc.codec.bitstream.header import HEADER_BYTES, MAGIC, VERSION, Header
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 
 _PLAIN, _PREVIEWED = MARKS = 0xB6, 0xB7
 """First byte of a piece; of the second kind, piece 0 is a preview."""

@@ -4,8 +4,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.command.arguments import add_json
-from gsvc.codec.command.progress import tell_event
+from gsvc.codec.command.arguments import add_json, tell_event
 
 DESCRIPTION = """Extend what gsvc data prepare measured while it made OUT to any number of clips and
 machines: core hours of each stage, hours, samples, bytes, shards, memory."""

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from gsvc.codec.api.reports import seconds_left
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.command.arguments import add_json
-from gsvc.codec.command.progress import tell_event
+from gsvc.codec.command.arguments import add_json, tell_event
 
 if TYPE_CHECKING:
     from gsvc.decoders.training.preparation.engine import Engine, Watched

@@ -16,12 +16,14 @@ from gsvc.codec.command.arguments import (
     add_quiet,
     add_refiner,
     add_untrusted,
+    has_watcher,
+    json_lines,
     limits_of,
     settings_of,
+    shown_progress,
     target_of,
 )
 from gsvc.codec.command.planned import Foretold, budgeted_decoding, deadline_decoding
-from gsvc.codec.command.progress import has_watcher, json_lines, shown_progress
 from gsvc.codec.media.places import piece_paths
 from gsvc.codec.planning.process import peak_memory, process_seconds
 

@@ -3,8 +3,15 @@
 import sys
 from argparse import ArgumentParser, Namespace
 
-from gsvc.codec.command.arguments import add_json, add_overwrite, add_paths, add_quiet, target_of
-from gsvc.codec.command.progress import has_watcher, json_lines
+from gsvc.codec.command.arguments import (
+    add_json,
+    add_overwrite,
+    add_paths,
+    add_quiet,
+    has_watcher,
+    json_lines,
+    target_of,
+)
 from gsvc.codec.media.places import SUFFIX
 
 DESCRIPTION = """Get the stream back that gsvc mux put into a video file, byte for byte."""

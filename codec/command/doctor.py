@@ -11,8 +11,7 @@ from functools import partial
 from importlib.metadata import version
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
-from gsvc.codec.command.arguments import add_json
-from gsvc.codec.command.progress import json_lines
+from gsvc.codec.command.arguments import add_json, json_lines
 from gsvc.codec.weights.extras import EXTRAS, Extra
 
 DESCRIPTION = "Check this machine for everything gsvc needs; exits with 1 if something is missing."
@@ -155,7 +154,7 @@ def _weights() -> str:
 
 
 def _cache() -> Check:
-    from gsvc.codec.weights.package_files import cache_dir
+    from gsvc.codec.weights.model_files import cache_dir
 
     folder = cache_dir()
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
@@ -166,8 +165,7 @@ def _cache() -> Check:
 
 
 def _models() -> Iterator[Check]:
-    from gsvc.codec.weights.model_files import EXTRACTORS, MODELS, pull_command
-    from gsvc.codec.weights.package_files import state_of
+    from gsvc.codec.weights.model_files import EXTRACTORS, MODELS, pull_command, state_of
 
     for name, model in MODELS.items():
         state, task = state_of(model), model.description

@@ -18,7 +18,7 @@ from gsvc.codec.api.reports import (
     shown_rate,
     shown_time,
 )
-from gsvc.codec.bitstream.audio import AUDIO_CODINGS
+from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.header import TOOLS
 from gsvc.codec.command.arguments import (
@@ -33,18 +33,16 @@ from gsvc.codec.command.arguments import (
     add_size,
     bitrate,
     frame_rate,
-    settings_of,
-    size,
-    target_of,
-)
-from gsvc.codec.command.planned import encoded, planned_encoding
-from gsvc.codec.command.progress import (
     has_watcher,
     json_lines,
     say,
+    settings_of,
     shown_progress,
+    size,
+    target_of,
     without_warnings,
 )
+from gsvc.codec.command.planned import encoded, planned_encoding
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.places import STANDARD_INPUT
 from gsvc.codec.weights.extras import need

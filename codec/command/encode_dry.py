@@ -20,10 +20,9 @@ from gsvc import __version__
 from gsvc.codec.api.encode_file import EncodeJob, size_at, sized, suited
 from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_rate, shown_time
 from gsvc.codec.bitstream.errors import InputError
-from gsvc.codec.command.arguments import shown_size
+from gsvc.codec.command.arguments import say, shown_size, without_warnings
 from gsvc.codec.command.encode import metrics_of, score_samples, settings_from, show_scores
 from gsvc.codec.command.main import complain
-from gsvc.codec.command.progress import say, without_warnings
 from gsvc.codec.media.places import create_stream, refuse_same, shown
 from gsvc.codec.planning.encode_forecast import (
     EncodeForecast,
@@ -32,7 +31,7 @@ from gsvc.codec.planning.encode_forecast import (
     ssim,
     take_samples,
 )
-from gsvc.codec.weights.package_files import cache_dir
+from gsvc.codec.weights.model_files import cache_dir
 
 if TYPE_CHECKING:
     from gsvc.eval.bench.score import Measured

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from gsvc.codec.api.reports import EncodeReport, JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
-from gsvc.codec.command.arguments import shown_size
+from gsvc.codec.command.arguments import shown_size, without_warnings
 from gsvc.codec.command.encode import as_json, as_line, encode_one, settings_from
 from gsvc.codec.command.main import complain, prepare_process
-from gsvc.codec.command.progress import without_warnings
 from gsvc.codec.media.output import explain_failure
 from gsvc.codec.media.places import STANDARD_INPUT
 

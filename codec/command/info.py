@@ -10,9 +10,8 @@ from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import BitstreamError, GsvcError
 from gsvc.codec.bitstream.stream_info import StreamInfo, read_info
-from gsvc.codec.command.arguments import add_json, add_untrusted, limits_of
+from gsvc.codec.command.arguments import add_json, add_untrusted, json_lines, limits_of
 from gsvc.codec.command.main import FAILED, complain
-from gsvc.codec.command.progress import json_lines
 from gsvc.codec.media.marks import SOURCE_TYPE, Mark
 from gsvc.codec.media.places import display_name, open_any, open_stream
 from gsvc.codec.weights.extras import EXTRAS

@@ -11,8 +11,7 @@ from typing import Any, Protocol, Self, TextIO
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.media.output import STANDARD_OUTPUT, explain_failure, refuse_foreign
-from gsvc.codec.network.address import TlsSettings
-from gsvc.codec.network.srtp import VARIABLE, find_key
+from gsvc.codec.network.address import VARIABLE, TlsSettings, find_key
 from gsvc.codec.network.stats import ReceiverStats, SenderStats
 
 

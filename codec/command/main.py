@@ -263,7 +263,7 @@ def _unexpected(error: Exception) -> str:
 def _fail(options: Namespace, error: Exception, code: int, message: str | None = None) -> int:
     line = as_options(" ".join((message or str(error)).split()))
     if options.json:
-        from gsvc.codec.command.progress import json_lines
+        from gsvc.codec.command.arguments import json_lines
 
         lines = json_lines(options)
         try:

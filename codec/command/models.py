@@ -6,12 +6,10 @@ from collections.abc import Mapping
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, MissingModelError
-from gsvc.codec.command.arguments import add_json
-from gsvc.codec.command.progress import json_lines
+from gsvc.codec.command.arguments import add_json, json_lines
 from gsvc.codec.weights.extras import EXTRAS
 from gsvc.codec.weights.hub import HUB_MODELS, HubModel, check_hub_model, hub_folder, hub_model
-from gsvc.codec.weights.model_files import EXTRACTORS, MODELS, pull
-from gsvc.codec.weights.package_files import Progress, cached_path, state_of
+from gsvc.codec.weights.model_files import EXTRACTORS, MODELS, Progress, cached_path, pull, state_of
 
 _SHOWN_SIZES = (288, 512), (480, 854), (720, 1280)
 

@@ -5,8 +5,16 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 
 from gsvc.codec.api.reports import shown_time
-from gsvc.codec.command.arguments import add_json, add_overwrite, add_paths, add_quiet, target_of
-from gsvc.codec.command.progress import has_watcher, json_lines, without_warnings
+from gsvc.codec.command.arguments import (
+    add_json,
+    add_overwrite,
+    add_paths,
+    add_quiet,
+    has_watcher,
+    json_lines,
+    target_of,
+    without_warnings,
+)
 
 DESCRIPTION = """Put a stream into .mp4, .mkv or .webm: any player shows its coded pictures, with
 sound and subtitles; gsvc decode shows the video, gsvc demux gets the stream back."""

@@ -10,11 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gsvc.codec.bitstream.audio import AUDIO_CODINGS
+from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.command.arguments import add_json, add_size, frame_rate
+from gsvc.codec.command.arguments import add_json, add_size, frame_rate, json_lines
 from gsvc.codec.command.planned import TCP, Carried, carried, trial_judge
-from gsvc.codec.command.progress import json_lines
 from gsvc.codec.planning.budgets import (
     CLASSES,
     JUDGES,

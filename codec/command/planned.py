@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.reports import EncodeReport
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.command.arguments import shown_dimensions
-from gsvc.codec.command.progress import has_watcher
+from gsvc.codec.command.arguments import has_watcher, shown_dimensions
 from gsvc.codec.media.places import STANDARD_INPUT
 from gsvc.codec.weights.extras import EXTRAS
 

@@ -6,8 +6,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from gsvc.codec.command.arguments import add_json, add_quiet
-from gsvc.codec.command.progress import json_lines
+from gsvc.codec.command.arguments import add_json, add_quiet, json_lines
 from gsvc.codec.media.output import atomic_output, refuse_foreign
 from gsvc.codec.planning.machine_profile import (
     BEGINNING,

@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
-from gsvc.codec.bitstream.audio import SAMPLE_RATE
-from gsvc.codec.bitstream.errors import ConfigError, InputError
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS
+from gsvc.codec.bitstream.audio_and_text import SAMPLE_RATE
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, InputError
 from gsvc.codec.command.arguments import add_overwrite, add_refiner, bitrate, settings_of
 from gsvc.codec.command.live_session import Watch, add_security, add_watch, security_of
 from gsvc.codec.command.main import complain

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
-from gsvc.codec.command.arguments import add_json, add_overwrite, add_quiet
+from gsvc.codec.command.arguments import add_json, add_overwrite, add_quiet, say, without_warnings
 from gsvc.codec.command.main import complain
-from gsvc.codec.command.progress import say, without_warnings
 from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.bitstream.audio import AUDIO_CODINGS
+from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import (
     BITRATE,
@@ -31,7 +31,7 @@ from gsvc.encoders.tuning import LIVE_GOP
 
 if TYPE_CHECKING:  # late: --help does not wait for FFmpeg
     from gsvc.codec.bitstream.frames import Frame
-    from gsvc.codec.media.audio_source import Sound
+    from gsvc.codec.media.track_source import Sound
     from gsvc.codec.media.video_reader import VideoReader
     from gsvc.codec.network.video_sender import SendSettings
 
@@ -135,7 +135,7 @@ def settings_for(options: Namespace) -> "tuple[SendSettings, EncoderSettings]":
 
 def _check_sound(options: Namespace) -> None:
     """Refuse sound where it cannot go along."""
-    from gsvc.codec.media.audio_source import check_bitrate
+    from gsvc.codec.media.track_source import check_bitrate
 
     if options.loop:
         raise ConfigError("--loop repeats pictures: leave it or --audio out")
@@ -214,7 +214,7 @@ def _within_link(
 ) -> EncoderSettings:
     """With the rate that pictures begin with; the options get that of the sound."""
     from gsvc.codec.api.encode_file import sound_bitrate
-    from gsvc.codec.media.audio_source import USUAL_STEREO
+    from gsvc.codec.media.track_source import USUAL_STEREO
     from gsvc.codec.network.video_sender import SOUND_HEADERS, pictures_within
 
     total, sound = options.total_bitrate, 0.0
@@ -227,7 +227,7 @@ def _within_link(
 
 def _sound(options: Namespace, *, has_any: bool) -> "Sound":
     """The sound to send; none where it is not asked for, of which a warning tells."""
-    from gsvc.codec.media.audio_source import READ_ONCE, Sound, open_sound
+    from gsvc.codec.media.track_source import READ_ONCE, Sound, open_sound
 
     if options.audio == "none":
         if has_any:

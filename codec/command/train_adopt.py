@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.command.arguments import add_json
-from gsvc.codec.command.progress import tell_event
+from gsvc.codec.command.arguments import add_json, tell_event
 
 if TYPE_CHECKING:
     from gsvc.decoders.training.adoption import Candidate, Scores
@@ -29,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Check, convert, score, tell, and ship what is better."""
     from gsvc.codec.media.output import explain_failure
-    from gsvc.codec.weights.package_files import sha256_of
+    from gsvc.codec.weights.model_files import sha256_of
     from gsvc.decoders.training.adoption import (
         card_section,
         read_candidate,

@@ -6,8 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
-from gsvc.codec.command.arguments import add_json
-from gsvc.codec.command.progress import tell_event
+from gsvc.codec.command.arguments import add_json, tell_event
 
 if TYPE_CHECKING:
     from gsvc.decoders.training.layouts.choice import Devices, Layout

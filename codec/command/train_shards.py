@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.command.arguments import add_json
-from gsvc.codec.command.progress import tell_event
+from gsvc.codec.command.arguments import add_json, tell_event
 from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from av.stream import Stream
 from av.video.stream import VideoStream
 from google_crc32c import value as crc32c
 
-from gsvc.codec.bitstream.audio import unpack_audio
+from gsvc.codec.bitstream.audio_and_text import read_texts, unpack_audio
 from gsvc.codec.bitstream.coded_pictures import (
     METADATA,
     SEQUENCE_HEADER,
@@ -43,19 +43,22 @@ from gsvc.codec.bitstream.container import (
     read_varint,
     varint,
 )
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError
+from gsvc.codec.bitstream.errors import (
+    DEFAULT_LIMITS,
+    BitstreamError,
+    ConfigError,
+    HeldBytes,
+    InputError,
+    typed,
+)
 from gsvc.codec.bitstream.frames import AudioChunk, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader, ParsedPacket, split_payload
 from gsvc.codec.bitstream.header import MAGIC
 from gsvc.codec.bitstream.layout import nominal_time
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, HeldBytes
 from gsvc.codec.bitstream.scaffold import Place
-from gsvc.codec.bitstream.texts import read_texts
-from gsvc.codec.bitstream.typed import typed
-from gsvc.codec.media.muxer import Sink
+from gsvc.codec.media.muxer import AudioTrack, Sink, TextTrack
 from gsvc.codec.media.output import atomic_output
 from gsvc.codec.media.places import create_stream, is_container, open_any, open_stream
-from gsvc.codec.media.tracks import AudioTrack, TextTrack
 from gsvc.codec.media.video_source import open_media, reason
 
 NOTE = b"\x1fgsv\x01"

@@ -12,9 +12,9 @@ import av
 import numpy as np
 from av.video.codeccontext import VideoCodecContext
 
+from gsvc.codec.bitstream.audio_and_text import NO_TEXTS, Texts
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
 from gsvc.codec.bitstream.frames import AudioChunk, Color, Frame, VideoFormat
-from gsvc.codec.bitstream.texts import NO_TEXTS, Texts
 from gsvc.codec.media.color import coded_picture, yuv_from_rgb
 from gsvc.codec.media.marks import NO_ROOM, Mark, with_xmp
 from gsvc.codec.media.muxer import Beside, FixedRate, Muxer

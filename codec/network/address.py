@@ -1,16 +1,33 @@
-"""Addresses of live streams, and the certificates of tls:// and wss:// ones.
+"""Addresses of live streams, and what secures them: certificates (TLS) and shared keys (SRTP).
 
 udp://host:port, tcp://, tls://, ws:// or wss://host:port/path; @ before the host listens there.
+
+SRTP (RFC 3711) seals what is sent over UDP under a key that both sides share. `pylibsrtp` (libsrtp)
+does the work, by AES_CM_128_HMAC_SHA1_80. Master key and salt, 16 and 14 bytes, come from the
+shared key by HKDF-SHA256 (RFC 5869), anew for each direction and each minute of the day. So no two
+sessions ever count through one key stream, and what was recorded minutes ago opens nothing: no
+handshake is needed, a receiver can join and a sender go on at any time.
 """
 
+import os
+import re
 import ssl
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.bitstream.typed import typed
+from gsvc.codec.bitstream.errors import ConfigError, typed
+from gsvc.codec.media.places import read_secret
+from gsvc.codec.network.rtcp import is_rtcp
+from gsvc.codec.weights.extras import need
+
+if TYPE_CHECKING:
+    from pylibsrtp import Session
 
 SCHEMES = ("udp", "tcp", "tls", "ws", "wss")
 """tls:// is TCP under TLS, as wss:// is a WebSocket under it."""
@@ -114,3 +131,141 @@ def _context(address: Address, settings: TlsSettings) -> ssl.SSLContext:
         # An empty password: OpenSSL would ask for one on the terminal.
         context.load_cert_chain(settings.certificate, settings.private_key, password="")
     return context
+
+
+KEY_BYTES = 32
+VARIABLE = "GSVC_KEY"
+"""Environment variable that holds a key where no file is given."""
+TAG_BYTES = 10
+"""What sealing adds to an RTP datagram; to an RTCP one four more."""
+MOST_BYTES = 1366
+"""Of a sealed RTP datagram: what pylibsrtp has room for."""
+
+_HOW = f"a key is {2 * KEY_BYTES} hexadecimal digits; make one with: openssl rand -hex {KEY_BYTES}"
+_MASTER_BYTES = 16 + 14
+_WINDOW = 1024
+"""Datagrams that may come late: a sender repeats one of the last 512 at most."""
+_MINUTE = 60.0
+"""Seconds for which a master key is used, and by which the clocks of both sides may differ."""
+
+
+@dataclass(frozen=True)
+class WireKey:
+    """A key for UDP, the same on both sides, in no message and no `repr`.
+
+    Raises ConfigError for another length than 32 bytes and for a key of equal bytes,
+    MissingDependencyError without the extra.
+    """
+
+    secret: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.secret) != KEY_BYTES:
+            raise ConfigError(f"a key of {len(self.secret)} bytes: {_HOW}")
+        if len(set(self.secret)) == 1:
+            raise ConfigError(f"a key of equal bytes protects nothing: {_HOW}")
+        need("secure", "a key")
+
+    def session(self, minute: int, *, sends: bool, opens: bool) -> "Session":
+        """The SRTP session of one minute since 1970 and one direction.
+
+        `sends`: what the sender of the video sends; `opens`: this side opens it.
+        """
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+        from pylibsrtp import Policy, Session
+
+        use = b"gsvc srtp 1 from " + (b"sender " if sends else b"receiver ")
+        master = HKDF(SHA256(), _MASTER_BYTES, None, use + minute.to_bytes(8)).derive(self.secret)
+        kind = Policy.SSRC_ANY_INBOUND if opens else Policy.SSRC_ANY_OUTBOUND
+        policy = Policy(master, kind)
+        policy.window_size = _WINDOW
+        return Session(policy)
+
+
+class Srtp:
+    """One side of a session under a key: seals what it sends, and opens what the other side sent.
+
+    `refused` counts datagrams that do not open: not sealed with the key, opened before, or sealed
+    another minute than now, the one before or the next.
+    """
+
+    def __init__(
+        self, key: WireKey, *, sends: bool, clock: Callable[[], float] = time.time
+    ) -> None:
+        """`sends`: this is the sender of the video; `clock`: gives the time of day."""
+        self.refused = 0
+        self.met_old_wire = False
+        """Whether a datagram looked like those of gsvc before SRTP."""
+        self._key, self._sends, self._clock = key, sends, clock
+        self._minute = self._sequence = -1
+        self._out: Session
+        self._into: dict[int, Session] = {}
+
+    def protect(self, datagram: bytes) -> bytes:
+        """Seal an RTP or RTCP datagram. RTP ones come by rising sequence numbers, each once."""
+        now = int(self._clock() / _MINUTE)
+        if now > self._minute:
+            self._begin(now)
+        if is_rtcp(datagram):
+            return bytes(self._out.protect_rtcp(datagram))
+        sequence = int.from_bytes(datagram[2:4])
+        # Who joins cannot know how often the numbers wrapped around: they do not within a key.
+        if sequence < self._sequence and self._minute == now:
+            self._begin(now + 1)
+        self._sequence = sequence
+        return bytes(self._out.protect(datagram))
+
+    def unprotect(self, datagram: bytes) -> bytes | None:
+        """The datagram that was sealed; None for any other bytes."""
+        from pylibsrtp import Error
+
+        now = int(self._clock() / _MINUTE)
+        self._into = {at: one for at, one in self._into.items() if abs(at - now) <= 1}
+        for minute in (now, now - 1, now + 1):
+            if minute not in self._into:
+                self._into[minute] = self._key.session(minute, sends=not self._sends, opens=True)
+            session = self._into[minute]
+            with suppress(Error, ValueError):  # ValueError: longer than anything it seals
+                opens = session.unprotect_rtcp if is_rtcp(datagram) else session.unprotect
+                return bytes(opens(datagram))
+        self.refused += 1
+        self.met_old_wire |= datagram[:1] in (b"\x01", b"\x02") and len(datagram) > 32
+        return None
+
+    def _begin(self, minute: int) -> None:
+        self._minute, self._sequence = minute, -1
+        self._out = self._key.session(minute, sends=self._sends, opens=False)
+
+
+def srtp_of(address: Address, key: WireKey | None, *, sends: bool) -> Srtp | None:
+    """What protects an address, None without a key. Raises ConfigError where that is not SRTP."""
+    if key is not None and address.scheme != "udp":
+        raise ConfigError(
+            f"{address}: a key is for udp:// addresses: use tls:// or wss:// with certificates"
+        )
+    return None if key is None else Srtp(key, sends=sends)
+
+
+def find_key(
+    path: str | Path | None, environment: Mapping[str, str] = os.environ
+) -> WireKey | None:
+    """The key in a file, else that in the environment variable GSVC_KEY, else None.
+
+    Raises ConfigError for what is no key, and for a file that others than its owner can read.
+    """
+    if path is not None:
+        return _parsed(read_secret(path), str(path))
+    if VARIABLE in environment:
+        return _parsed(environment[VARIABLE].encode(), VARIABLE)
+    return None
+
+
+def _parsed(text: bytes, where: str) -> WireKey:
+    digits = text.strip()
+    if re.fullmatch(rb"(?:[0-9a-fA-F]{2})+", digits) is None:
+        raise ConfigError(f"{where} holds no key: {_HOW}")  # without a word of what it holds
+    try:
+        return WireKey(bytes.fromhex(digits.decode()))
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error

@@ -16,8 +16,7 @@ from collections import deque
 from dataclasses import dataclass
 from statistics import fmean
 
-from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.bitstream.typed import typed
+from gsvc.codec.bitstream.errors import ConfigError, typed
 from gsvc.encoders.tuning import LEVELS, PRESETS
 
 _REST, _LONGEST_REST = 10.0, 160.0

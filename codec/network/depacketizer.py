@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from gsvc.codec.bitstream.container import Packet, PacketType
-from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, Limits, typed
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
-from gsvc.codec.bitstream.typed import typed
 from gsvc.codec.network.rtcp import ReportBlock
 from gsvc.codec.network.rtp import (
     CLOCK_RATE,

@@ -23,9 +23,8 @@ from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.container import Packet
-from gsvc.codec.bitstream.errors import GsvcError
+from gsvc.codec.bitstream.errors import GsvcError, Limits
 from gsvc.codec.bitstream.frames import Frame, VideoFormat
-from gsvc.codec.bitstream.limits import Limits
 from gsvc.codec.network.depacketizer import Depacketizer
 from gsvc.codec.network.rtp import CLOCK_RATE, PAYLOAD_TYPE, Packetizer, WireSettings
 

@@ -20,11 +20,10 @@ from typing import Protocol, TypeVar
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.bitstream.container import Packet, PacketType, next_frames
-from gsvc.codec.bitstream.errors import BitstreamError, InputError
+from gsvc.codec.bitstream.errors import BitstreamError, InputError, Limits
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layout import nominal_time
-from gsvc.codec.bitstream.limits import Limits
 from gsvc.codec.network.stats import LayerMeter
 from gsvc.decoders.detection.analyser import Analyser, AnalysisSettings
 from gsvc.decoders.detection.findings import FrameAnalysis
@@ -32,7 +31,7 @@ from gsvc.decoders.detection.sent_objects import find_content
 from gsvc.decoders.interpolation.rife import loaded_rife
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.refiner import Refiner
-from gsvc.decoders.streams.pace import MOTION, REFINING
+from gsvc.decoders.streams.reconstruction import MOTION, REFINING
 
 _PACKETS, _FEWEST = 32, 3
 _SLACK = 0.1

@@ -23,8 +23,7 @@ from urllib.parse import urlsplit
 from gsvc.codec.api.decode_file import decode
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.bitstream.container import StreamReader
-from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, GsvcError, InputError, Limits
 from gsvc.codec.media.mapping import demux
 from gsvc.codec.media.places import is_container, open_stream
 from gsvc.codec.network.address import parse_address

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gsvc.codec.bitstream.container import Packet
-from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, Limits
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
+from gsvc.codec.network.address import Srtp
 from gsvc.codec.network.congestion_control import Reception
 from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
 from gsvc.codec.network.rtcp import (
@@ -29,7 +29,6 @@ from gsvc.codec.network.rtcp import (
     write_rtcp,
 )
 from gsvc.codec.network.rtp import CLOCK_RATE, Packetizer, RtpPacket, WireSettings, rtp_timestamp
-from gsvc.codec.network.srtp import Srtp
 from gsvc.codec.network.stats import IP_UDP_BYTES
 
 _DATAGRAMS, _BYTES = 512, 2 << 20

@@ -26,14 +26,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from gsvc.codec.bitstream.container import Packet, read_packet, read_varint
 from gsvc.codec.bitstream.errors import (
+    DEFAULT_LIMITS,
     BitstreamError,
     InputError,
     LimitError,
+    Limits,
     MissingDependencyError,
     TruncatedStreamError,
 )
 from gsvc.codec.bitstream.header import HEADER_BYTES, Header
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.network.address import Address
 from gsvc.codec.network.congestion_control import Reception
 from gsvc.codec.network.rtcp import BitrateLimit, PictureLimit, Rtcp, read_rtcp, write_rtcp

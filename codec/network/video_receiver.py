@@ -16,14 +16,14 @@ from gsvc.codec.bitstream.errors import (
     BitstreamError,
     ConfigError,
     InputError,
+    Limits,
     TruncatedStreamError,
+    typed,
 )
 from gsvc.codec.bitstream.frames import AudioChunk, Frame
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.limits import Limits
 from gsvc.codec.bitstream.stream_info import total
-from gsvc.codec.bitstream.typed import typed
-from gsvc.codec.network.address import TlsSettings, parse_address, tls_context
+from gsvc.codec.network.address import TlsSettings, WireKey, parse_address, srtp_of, tls_context
 from gsvc.codec.network.depacketizer import Counts, ReorderLimits, SequenceTracker
 from gsvc.codec.network.live_decoder import (
     ArrivedPacket,
@@ -34,9 +34,8 @@ from gsvc.codec.network.live_decoder import (
     LivePackets,
     PlayoutTimeline,
 )
-from gsvc.codec.network.live_sound import ArrivedSound
+from gsvc.codec.network.rtp import ArrivedSound
 from gsvc.codec.network.rtp_session import RtpReceiver
-from gsvc.codec.network.srtp import WireKey, srtp_of
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, RateMeter, ReceiverStats
 from gsvc.codec.network.tcp_websocket import Channel, announce, end_all, run_channels
 from gsvc.codec.network.udp import UdpReceiver, open_udp_receiver

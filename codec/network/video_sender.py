@@ -15,12 +15,19 @@ from functools import partial
 from gsvc.codec.api.asyncio import LatestQueue, made_in
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.bitstream.container import Packet
-from gsvc.codec.bitstream.errors import ConfigError, OutputError
+from gsvc.codec.bitstream.errors import ConfigError, OutputError, typed
 from gsvc.codec.bitstream.frames import AudioChunk, Frame
 from gsvc.codec.bitstream.stream_info import Ledger
-from gsvc.codec.bitstream.typed import typed
-from gsvc.codec.media.audio_source import Sound
-from gsvc.codec.network.address import TlsSettings, parse_address, tls_context
+from gsvc.codec.media.track_source import Sound
+from gsvc.codec.network.address import (
+    MOST_BYTES,
+    TAG_BYTES,
+    TlsSettings,
+    WireKey,
+    parse_address,
+    srtp_of,
+    tls_context,
+)
 from gsvc.codec.network.congestion_control import (
     Adaptation,
     CongestionController,
@@ -28,10 +35,15 @@ from gsvc.codec.network.congestion_control import (
     InFlight,
     Reception,
 )
-from gsvc.codec.network.live_sound import cut_to_fit, sound_packet
-from gsvc.codec.network.rtp import LEAST_MTU, RTP_HEADER_BYTES, UNIT_HEAD_BYTES, WireSettings
+from gsvc.codec.network.rtp import (
+    LEAST_MTU,
+    RTP_HEADER_BYTES,
+    UNIT_HEAD_BYTES,
+    WireSettings,
+    cut_to_fit,
+    sound_packet,
+)
 from gsvc.codec.network.rtp_session import RtpSender
-from gsvc.codec.network.srtp import MOST_BYTES, TAG_BYTES, WireKey, srtp_of
 from gsvc.codec.network.stats import (
     IP_UDP_BYTES,
     Durations,

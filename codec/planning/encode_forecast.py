@@ -20,7 +20,7 @@ from gsvc.codec.bitstream.container import StreamReader
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.group import GroupReader
-from gsvc.codec.bitstream.index import StreamIndex
+from gsvc.codec.bitstream.stream_info import StreamIndex
 from gsvc.codec.media.places import display_name
 from gsvc.codec.planning.video_trial import likeness
 from gsvc.encoders.search.rate_control import FIXED_BITS

@@ -12,7 +12,7 @@ from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.bitstream.errors import ConfigError, MissingModelError
 from gsvc.codec.media.output import atomic_output
 from gsvc.codec.weights.extras import machine
-from gsvc.codec.weights.package_files import cache_dir
+from gsvc.codec.weights.model_files import cache_dir
 
 
 @dataclass(frozen=True)

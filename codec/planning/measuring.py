@@ -32,8 +32,7 @@ from gsvc.codec.planning.machine_profile import (
 )
 from gsvc.codec.planning.process import Timed, timed
 from gsvc.codec.weights.extras import EXTRAS, machine
-from gsvc.codec.weights.model_files import RIFE
-from gsvc.codec.weights.package_files import is_present
+from gsvc.codec.weights.model_files import RIFE, is_present
 from gsvc.encoders.tuning import PRESETS
 
 Progress = Callable[[str], None]

@@ -21,7 +21,7 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.media.output import explain_failure
 from gsvc.codec.planning.machine_profile import WAYS, Profile, ResourceUsage, Way
 from gsvc.codec.planning.video_trial import VideoTrial
-from gsvc.codec.weights.package_files import cache_dir
+from gsvc.codec.weights.model_files import cache_dir
 from gsvc.encoders.tuning import LEVELS, LIVE_GOP
 
 

@@ -19,7 +19,7 @@ from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.bitstream.stream_info import StreamInfo
 from gsvc.codec.planning.machine_profile import WAYS, Profile, ResourceUsage, Way
 from gsvc.codec.planning.prediction import Range, decoding_parts, kind_of
-from gsvc.decoders.streams.pace import REFINING
+from gsvc.decoders.streams.reconstruction import REFINING
 
 _LEAST_GAIN = 0.1
 """Of a group, in proportion to the mean: restoring never gains nothing."""

@@ -16,7 +16,7 @@ from typing import Any
 from gsvc.codec.bitstream.errors import ConfigError, MissingModelError
 from gsvc.codec.media.output import explain_failure
 from gsvc.codec.weights.extras import need
-from gsvc.codec.weights.package_files import Progress, cache_dir, sha256_of
+from gsvc.codec.weights.model_files import Progress, cache_dir, sha256_of
 
 MANIFEST = "gsvc.json"
 PROMPT = "empty_prompt.safetensors"

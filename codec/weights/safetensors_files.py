@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gsvc.codec.bitstream.errors import MissingModelError
-from gsvc.codec.weights.package_files import sha256_of
+from gsvc.codec.weights.model_files import sha256_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

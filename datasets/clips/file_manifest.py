@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from gsvc.codec.bitstream.errors import InputError
-from gsvc.codec.weights.package_files import sha256_of
+from gsvc.codec.weights.model_files import sha256_of
 from gsvc.datasets.annotated.truth import read_text
 
 _COLUMNS = "path", "bytes", "sha256"

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
-from gsvc.codec.weights.package_files import (
+from gsvc.codec.weights.model_files import (
     Package,
     PackagedFile,
     Progress,

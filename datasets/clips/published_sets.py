@@ -13,7 +13,7 @@ from pathlib import Path
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.video_reader import open_video
-from gsvc.codec.weights.package_files import cache_dir
+from gsvc.codec.weights.model_files import cache_dir
 from gsvc.datasets.clips import clip_reader
 
 _HD = (1920, 1080)

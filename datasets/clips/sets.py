@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.weights.package_files import PackagedFile
+from gsvc.codec.weights.model_files import PackagedFile
 from gsvc.datasets.clips.clip import TestClip
 from gsvc.datasets.clips.clip_reader import (
     RAW_SUFFIXES,

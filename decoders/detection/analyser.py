@@ -8,12 +8,10 @@ from time import monotonic
 import numpy as np
 
 from gsvc.codec.bitstream.container import Packet
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, ConfigError, Limits, typed
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.pose import POSE, Person, pose_unit
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS, Limits
 from gsvc.codec.bitstream.objects import MOVING
-from gsvc.codec.bitstream.typed import typed
 from gsvc.decoders.detection.detectors import NONE, OBJECTS, Finder, checked, find_finder
 from gsvc.decoders.detection.findings import (
     AUTO,

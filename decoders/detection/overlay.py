@@ -13,11 +13,10 @@ import cv2
 import numpy as np
 
 from gsvc.codec.bitstream.container import Packet, is_alone
-from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc.codec.bitstream.errors import BitstreamError, Limits
 from gsvc.codec.bitstream.frames import Frame, Picture
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.pose import LIMBS
-from gsvc.codec.bitstream.limits import Limits
 from gsvc.decoders.detection.findings import FrameAnalysis, KeyPoints, TrackedObject
 from gsvc.decoders.detection.rules import Line, Zone
 from gsvc.decoders.detection.sent_objects import SentObjects

@@ -11,10 +11,10 @@ from operator import attrgetter
 import numpy as np
 
 from gsvc.codec.bitstream.container import Packet
+from gsvc.codec.bitstream.errors import Limits
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.limits import Limits
 from gsvc.codec.bitstream.scaffold import Interval, Place, Sample
 from gsvc.decoders.detection.findings import Box, CameraStep, clipped, within
 from gsvc.decoders.detection.tracker import Track

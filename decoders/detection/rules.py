@@ -20,8 +20,7 @@ from typing import NamedTuple, NoReturn
 import cv2
 import numpy as np
 
-from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.bitstream.typed import typed
+from gsvc.codec.bitstream.errors import ConfigError, typed
 from gsvc.decoders.detection.findings import Event, FrameAnalysis, Totals, TrackedObject
 
 ANYTHING = "anything"

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.container import Packet, PacketType
-from gsvc.codec.bitstream.errors import BitstreamError, LimitError
+from gsvc.codec.bitstream.errors import BitstreamError, LimitError, Limits
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.pose import POSE, Person, pose_unit
 from gsvc.codec.bitstream.layout import nominal_time
-from gsvc.codec.bitstream.limits import Limits
 from gsvc.codec.bitstream.objects import (
     ACTIVITY_STEPS,
     CAMERA_SCALES,

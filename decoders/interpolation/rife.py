@@ -19,8 +19,7 @@ from gsvc.codec.bitstream.errors import MissingModelError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.scaffold import Interval, Sample
 from gsvc.codec.weights.extras import need
-from gsvc.codec.weights.model_files import RIFE, model_path, pull_command
-from gsvc.codec.weights.package_files import cached_path, sha256_of
+from gsvc.codec.weights.model_files import RIFE, cached_path, model_path, pull_command, sha256_of
 from gsvc.codec.weights.safetensors_files import check_shipped, load_network
 from gsvc.decoders.interpolation.optical_flow import Flow, pixel_grid, warp
 from gsvc.decoders.interpolation.rendering import IntervalRenderer, MakeRenderer

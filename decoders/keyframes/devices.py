@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from gsvc.codec.bitstream.errors import DeviceError
 from gsvc.codec.weights.extras import machine
-from gsvc.codec.weights.package_files import cache_dir
+from gsvc.codec.weights.model_files import cache_dir
 
 _Network = TypeVar("_Network", bound=nn.Module)
 

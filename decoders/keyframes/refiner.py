@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.weights.package_files import weights_id
+from gsvc.codec.weights.model_files import weights_id
 
 if TYPE_CHECKING:
     from gsvc.decoders.keyframes.keyframe import Keyframe

@@ -17,12 +17,11 @@ import cv2
 import numpy as np
 
 from gsvc.codec.bitstream.container import Packet, PacketType
-from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc.codec.bitstream.errors import BitstreamError, Limits
 from gsvc.codec.bitstream.frames import Frame, Picture
 from gsvc.codec.bitstream.group import ParsedPacket
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layout import nominal_time
-from gsvc.codec.bitstream.limits import Limits
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.decoders.interpolation.optical_flow import Flow, dense_flow, gray, pixel_grid, trust, warp
 from gsvc.decoders.streams.reconstruction import (

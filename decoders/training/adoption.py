@@ -21,13 +21,12 @@ from torch import Tensor, nn
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.container import StreamReader
-from gsvc.codec.bitstream.errors import InputError, MissingModelError
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, InputError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.media.output import atomic_folder
-from gsvc.codec.weights.package_files import sha256_of
+from gsvc.codec.weights.model_files import sha256_of
 from gsvc.codec.weights.safetensors_files import CLASS, OWN_PRIOR, PRIOR, SUMS, fit_weights
 from gsvc.datasets.clips.clip import TestClip
 from gsvc.datasets.clips.clip_reader import load_clip

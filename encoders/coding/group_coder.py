@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.container import PacketType
-from gsvc.codec.bitstream.errors import MissingDependencyError, MissingModelError
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, MissingDependencyError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS
 from gsvc.codec.weights.hub import HUB_MODELS
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.encoders.coding.svt_av1 import can_code

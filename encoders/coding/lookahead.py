@@ -30,11 +30,10 @@ from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
 from gsvc.codec.bitstream.layers.texture import TEXTURE
 from gsvc.codec.bitstream.scaffold import Interval, Place, Values
 from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
-from gsvc.encoders.coding.face_rdo import FaceRdo, WaysToPack
+from gsvc.encoders.coding.face_rdo import FaceExtractor, FaceRdo, WaysToPack
 from gsvc.encoders.coding.group_coder import CodedPacket, CodingConfig, GroupCoder
 from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
-from gsvc.encoders.coding.packer import PackedGroup, Packer
-from gsvc.encoders.coding.returning_shots import in_slots, shared_sequences
+from gsvc.encoders.coding.packer import PackedGroup, Packer, in_slots, shared_sequences
 from gsvc.encoders.scaffold.extraction import (
     Before,
     JoinedFrames,
@@ -44,7 +43,6 @@ from gsvc.encoders.scaffold.extraction import (
     distortion_between,
     rendered_intervals,
 )
-from gsvc.encoders.scaffold.face_extractor import FaceExtractor
 from gsvc.encoders.search.candidates import PLAIN, GroupPlan, PlannedInterval, Probe
 from gsvc.encoders.search.distortion import Reference
 from gsvc.encoders.search.group_search import GroupPlanner, GroupSearch

@@ -24,9 +24,8 @@ from av.video.reformatter import ColorRange
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.coded_pictures import strip_temporal_unit
-from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, InputError
 from gsvc.codec.bitstream.frames import Color, Picture
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS
 from gsvc.codec.bitstream.scaffold import Geometry
 from gsvc.codec.media.color import yuv_from_rgb
 

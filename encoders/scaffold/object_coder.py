@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from gsvc.codec.bitstream.entropy_coding import Coder
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.pose import MAX_PEOPLE, People, Person
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS
 from gsvc.codec.bitstream.objects import (
     ACTIVITY_STEPS,
     CAMERA_SCALES,

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 import gsvc
-from gsvc.codec.weights.package_files import sha256_of
+from gsvc.codec.weights.model_files import sha256_of
 from gsvc.decoders.keyframes.backends import find_backend
 
 _ROOTS = ("gsvc.codec.api.encoder", "gsvc.codec.api.decoder", "gsvc.codec.bitstream.container")

@@ -22,7 +22,7 @@ import numpy as np
 
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.weights.package_files import sha256_of
+from gsvc.codec.weights.model_files import sha256_of
 from gsvc.datasets.clips.clip import ClipFormat, TestClip
 from gsvc.eval.baselines import base, conventional
 from gsvc.eval.late_loading import optional

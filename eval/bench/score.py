@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
-from gsvc.codec.bitstream.index import StreamIndex
+from gsvc.codec.bitstream.stream_info import StreamIndex
 from gsvc.codec.media.places import SUFFIX, PathOrFile, is_glob, open_stream, shown
 from gsvc.codec.media.video_reader import open_video
 from gsvc.datasets.clips.clip import TestClip

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import MissingModelError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.weights.package_files import sha256_of
+from gsvc.codec.weights.model_files import sha256_of
 from gsvc.datasets.clips.clip import TestClip
 from gsvc.eval.late_loading import optional
 from gsvc.eval.metrics.base import Golden, ProvedMetric, check_sides, chosen

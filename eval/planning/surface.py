@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.bitstream.index import StreamIndex
+from gsvc.codec.bitstream.stream_info import StreamIndex
 from gsvc.codec.planning.energy import RADIOS
 from gsvc.codec.planning.machine_profile import WAYS, Way
 from gsvc.decoders.keyframes import latent_cache

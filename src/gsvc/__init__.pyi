@@ -34,6 +34,7 @@ from gsvc.codec.bitstream.errors import (
     GsvcError as GsvcError,
     InputError as InputError,
     LimitError as LimitError,
+    Limits as Limits,
     MissingDependencyError as MissingDependencyError,
     MissingModelError as MissingModelError,
     OutputError as OutputError,
@@ -50,9 +51,7 @@ from gsvc.codec.bitstream.frames import (
     VideoFormat as VideoFormat,
 )
 from gsvc.codec.bitstream.header import Header as Header, Tools as Tools
-from gsvc.codec.bitstream.index import StreamIndex as StreamIndex
-from gsvc.codec.bitstream.limits import Limits as Limits
-from gsvc.codec.bitstream.stream_info import StreamInfo as StreamInfo
+from gsvc.codec.bitstream.stream_info import StreamIndex as StreamIndex, StreamInfo as StreamInfo
 from gsvc.codec.media.mapping import MuxReport as MuxReport, demux as demux, mux as mux
 from gsvc.codec.network.congestion_control import Adaptation as Adaptation
 from gsvc.codec.network.depacketizer import (

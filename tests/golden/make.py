@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.bitstream.audio import pack_audio
+from gsvc.codec.bitstream.audio_and_text import pack_audio
 from gsvc.codec.bitstream.container import Packet, PacketType, StreamReader, StreamWriter, varint
 from gsvc.codec.bitstream.frames import AudioChunk, Color, Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.group import Coding, GroupReader, GroupWriter

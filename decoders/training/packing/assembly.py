@@ -31,7 +31,7 @@ from torch import Tensor
 from gsvc import __version__
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.media.output import explain_failure
-from gsvc.codec.weights.package_files import sha256_of
+from gsvc.codec.weights.model_files import sha256_of
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.training.footage import Footage, Scene
 from gsvc.decoders.training.packing.kinds import KINDS, Kind, Sample, Stacks, exact, stored

@@ -24,7 +24,7 @@ from gsvc.codec.bitstream.errors import GsvcError, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.output import atomic_output
 from gsvc.codec.planning.process import peak_memory
-from gsvc.codec.weights.package_files import sha256_of
+from gsvc.codec.weights.model_files import sha256_of
 from gsvc.decoders.training.packing.kinds import Arrays, Sample, Stacks, exact, stored
 from gsvc.decoders.training.preparation.settings import Settings
 from gsvc.decoders.training.preparation.sources import Clip, Found

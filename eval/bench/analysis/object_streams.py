@@ -8,9 +8,8 @@ from importlib.metadata import version
 
 from gsvc.codec.api.analysis import AnalysisReader
 from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, ConfigError
 from gsvc.codec.bitstream.frames import VideoFormat
-from gsvc.codec.bitstream.limits import DEFAULT_LIMITS
 from gsvc.codec.bitstream.objects import MOVING
 from gsvc.datasets.annotated.truth import make_boxes
 from gsvc.datasets.clips.clip import ClipFormat, TestClip
