@@ -14,13 +14,8 @@ import pytest
 from PIL import Image
 
 from gsvc.codec.command.main import main
-from gsvc.decoders.training.preparation.shards import (
-    Folder,
-    read_members,
-    sample_members,
-    sample_of,
-)
-from gsvc.decoders.training.preparation.sources import NO_TIME, Clip, read_clip, scenes
+from gsvc.decoders.training.shards import Folder, read_members, sample_members, sample_of
+from gsvc.decoders.training.sources import NO_TIME, Clip, read_clip, scenes
 from needs import need_models, need_package
 from panning import write_clip
 

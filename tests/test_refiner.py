@@ -254,8 +254,8 @@ def test_noise_is_the_seeds_alone() -> None:
 
 
 def test_conditions_say_what_training_said(key: Keyframe) -> None:
-    from gsvc.decoders.training.standalone.pack import Pack
-    from gsvc.decoders.training.standalone.restore import given_to, held_pictures
+    from gsvc.decoders.training.samples import Pack
+    from gsvc.decoders.training.tasks import given_to, held_pictures
 
     small = _cut(key, 128, 128)
     picture = torch.from_numpy(small.picture).permute(2, 0, 1)[None]

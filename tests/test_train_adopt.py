@@ -40,8 +40,7 @@ from gsvc.decoders.training.adoption import (
     verdict,
     write_candidate,
 )
-from gsvc.decoders.training.standalone.folder import AVERAGE
-from gsvc.decoders.training.standalone.tensors import write_tensors
+from gsvc.decoders.training.tensors import AVERAGE, write_tensors
 from needs import need, need_package
 
 NANO = WEIGHTS["compact:nano"]

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,17 +14,19 @@ import torch
 
 from beside.checkpoint import BEFORE, CHECKPOINT, read_checkpoint, write_checkpoint
 from beside.distances import WassersteinDistortion, fidelity
+from beside.job import main
 from beside.pool import SamplePool
 from gsvc.decoders.keyframes.compact.restorer import Restorer, best_mixture, conditions_of, mixed
-from gsvc.decoders.training.standalone.samples import (
+from gsvc.decoders.training.app import write_app
+from gsvc.decoders.training.samples import (
     LOSSLESS,
     SampleError,
     StoredSample,
     read_shard,
     write_shard,
 )
-from gsvc.decoders.training.standalone.tensors import write_tensors
-from train_beside import job_script
+from gsvc.decoders.training.tensors import write_tensors
+from train_beside import JOB
 
 STARTER = Path(__file__).parent.parent / "tools" / "train_beside.py"
 
@@ -69,7 +70,7 @@ def work(tmp_path: Path) -> Path:
     write_shard(tmp_path / "samples" / "000001.tar", some_samples(4))
     write_shard(tmp_path / "samples" / "000000.tar", some_samples(2, held=True))
     write_tensors(tmp_path / "frozen.safetensors", some_frozen(), {}, 10_000_000)
-    (tmp_path / "train_beside.py").write_text(job_script())
+    write_app(tmp_path / "train_beside.py", JOB)
     return tmp_path
 
 
@@ -80,15 +81,12 @@ RunJob = Callable[..., tuple[int, str]]
 def run_job(
     work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> RunJob:
-    """Runs the exported file and gives its exit code and what it said."""
-    text = (work / "train_beside.py").read_text()
-    assert not re.search(r"(import|from) (gsvc|beside)\b", text)
-    module = loaded(work / "train_beside.py", "exported_job")
+    """Runs the job and gives its exit code and what it said."""
     monkeypatch.setattr("signal.signal", lambda *_: None)
     shape = ["--batch", "1", "--crop", "48", "--texture-from", "1", "--urgent"]
 
     def run(*more: str) -> tuple[int, str]:
-        return module.main([str(work), *shape, *more]), capsys.readouterr().out
+        return main([str(work), *shape, *more]), capsys.readouterr().out
 
     return run
 
@@ -239,7 +237,7 @@ def test_what_was_learned_is_kept_whole(
 def test_the_file_for_a_gpu_trains_and_scores(work: Path) -> None:
     write_shard(work / "samples" / "000001.tar", some_samples(8, side=160))
     write_shard(work / "samples" / "000000.tar", some_samples(2, side=160, held=True))
-    (work / "train_gpu.py").write_text(job_script("beside.gpu"))
+    write_app(work / "train_gpu.py", "beside.gpu")
     shape = ["--device", "cpu", "--batch", "8", "--crop", "64"]
     command = [sys.executable, str(work / "train_gpu.py"), str(work), "--seconds", "3", *shape]
     subprocess.run(command, check=True, timeout=120)

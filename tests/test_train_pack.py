@@ -84,7 +84,7 @@ def pack(data: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", MEGABYTES)
 def test_a_pack_holds_what_training_needs(kind: str, pack: Run, data: Path, tmp_path: Path) -> None:
-    from gsvc.decoders.training.standalone.pack import read_pack
+    from gsvc.decoders.training.samples import read_pack
 
     if kind == "windows":
         with need("rife"):
@@ -149,7 +149,7 @@ def test_a_pack_that_was_killed_goes_on(pack: Run, data: Path, tmp_path: Path) -
 
 
 def without_seconds(path: Path) -> tuple[Any, Any]:
-    from gsvc.decoders.training.packing.assembly import read_facts, read_sample
+    from gsvc.decoders.training.packing import read_facts, read_sample
 
     facts = read_facts(path)
     samples = [read_sample(path, row) for row in range(facts.samples)]

@@ -15,18 +15,11 @@ import torch
 import torch._inductor.config
 
 from gsvc.codec.command.main import main
-from gsvc.decoders.training.layouts.choice import Devices, chosen, layout_of, layouts
-from gsvc.decoders.training.layouts.memory import Needs, Splitting
-from gsvc.decoders.training.packing.kinds import Arrays, Sample
-from gsvc.decoders.training.preparation.shards import (
-    Crop,
-    Folder,
-    sample_members,
-    write_json,
-    write_tar,
-)
-from gsvc.decoders.training.sharded.feeds import Order
-from gsvc.decoders.training.standalone.folder import AVERAGE, read_average
+from gsvc.decoders.training.crops import Arrays, Sample
+from gsvc.decoders.training.feeds import Order
+from gsvc.decoders.training.layouts import Devices, Needs, Splitting, chosen, layout_of, layouts
+from gsvc.decoders.training.shards import Crop, Folder, sample_members, write_json, write_tar
+from gsvc.decoders.training.tensors import AVERAGE, read_average
 from needs import need_package
 
 need_package("stlpips_pytorch")

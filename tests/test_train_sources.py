@@ -16,15 +16,13 @@ import torch
 
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.command.main import main
-from gsvc.decoders.training.bundle import read_recipes
+from gsvc.decoders.training.crops import Sample
+from gsvc.decoders.training.draws import Dice
+from gsvc.decoders.training.feeds import Finished, Job, Jobs, Position, Stream, pack_of
 from gsvc.decoders.training.frozen import frozen_networks
-from gsvc.decoders.training.packing.kinds import Sample
-from gsvc.decoders.training.sharded.feeds import Position, Stream, pack_of
-from gsvc.decoders.training.sharded.jobs import Finished, Job, Jobs
-from gsvc.decoders.training.standalone.draws import Dice
-from gsvc.decoders.training.standalone.folder import AVERAGE, read_average
-from gsvc.decoders.training.standalone.recipe import read_recipe
-from gsvc.decoders.training.standalone.restore import Restore
+from gsvc.decoders.training.recipe import read_recipe
+from gsvc.decoders.training.tasks import Restore
+from gsvc.decoders.training.tensors import AVERAGE, read_average
 from needs import need_package
 from panning import write_clip
 
@@ -138,7 +136,7 @@ class NoPrior:
 
 
 def test_who_trains_does_not_draw_again_until_the_prior_learns() -> None:
-    recipe = replace(read_recipe("prior", read_recipes()), side=32)
+    recipe = replace(read_recipe("prior"), side=32)
     side = np.zeros((1, 40, 40, 3), np.uint8)
     stacks = {"truth": side, "given": side, "gain": side[..., :1], "drawn": side.repeat(2, 0)}
     stacks["drawn"][1] += 255

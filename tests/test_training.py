@@ -22,8 +22,8 @@ from gsvc.codec.command.main import main
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.compact.backend import load_pipeline
 from gsvc.decoders.keyframes.keyframe import Keyframe
-from gsvc.decoders.training.standalone.folder import MOST_FILE_BYTES, read_average
-from gsvc.decoders.training.standalone.tensors import read_tensors, write_tensors
+from gsvc.decoders.training.folder import MOST_FILE_BYTES
+from gsvc.decoders.training.tensors import read_average, read_tensors, write_tensors
 from needs import need, need_gpu, need_package
 from test_train_pack import photograph, write_clip
 
@@ -62,10 +62,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def packs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """The pack of a kind."""
+    from gsvc.decoders.training.crops import KINDS
     from gsvc.decoders.training.footage import find_footage
     from gsvc.decoders.training.frozen import frozen_networks
-    from gsvc.decoders.training.packing.assembly import PartFolder, PartMaker, assemble, write_part
-    from gsvc.decoders.training.packing.kinds import KINDS
+    from gsvc.decoders.training.packing import PartFolder, PartMaker, assemble, write_part
 
     folder = tmp_path_factory.mktemp("packs")
 
@@ -116,7 +116,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("script") / "train_standalone.py"
+    path = tmp_path_factory.mktemp("script") / "train_standalone.pyz"
     assert main(["train", "export", str(path)]) == 0
     return path
 
@@ -150,9 +150,9 @@ def steps_of(run: Path) -> int:
 
 def losses(pack: Path, weights: Path) -> tuple[float, float]:
     """What SMALL minimises, over the crops that were trained on: as decoded, refined once."""
-    from gsvc.decoders.training.standalone.losses import charbonnier, texture_distance
-    from gsvc.decoders.training.standalone.pack import read_pack
-    from gsvc.decoders.training.standalone.restore import given_to, held_pictures, restored
+    from gsvc.decoders.training.losses import charbonnier, texture_distance
+    from gsvc.decoders.training.samples import read_pack
+    from gsvc.decoders.training.tasks import given_to, held_pictures, restored
 
     made = read_pack(pack)
     numbers = (made.arrays["held"] == 0).nonzero()[:, 0]
@@ -296,7 +296,7 @@ def test_a_loss_that_is_no_number_ends_a_run(
 
 
 def test_memory_of_different_saves_is_left_out(tmp_path: Path) -> None:
-    from gsvc.decoders.training.standalone.folder import RunFolder
+    from gsvc.decoders.training.folder import RunFolder
 
     folder = RunFolder(tmp_path)
     memory = {name: torch.ones(3_000_000) for name in "ab"}
@@ -348,9 +348,9 @@ def test_a_network_too_large_for_the_files_of_a_run_is_told(
 @pytest.mark.slow
 def test_what_is_cut_stays_together(packs: Callable[[str], Path]) -> None:
     """Pictures of one sample are turned and tinted alike, and time runs either way."""
-    from gsvc.decoders.training.standalone.draws import Dice, drawn_cuts
-    from gsvc.decoders.training.standalone.pack import Pack, read_pack
-    from gsvc.decoders.training.standalone.tasks import Spans
+    from gsvc.decoders.training.draws import Dice, drawn_cuts
+    from gsvc.decoders.training.samples import Pack, read_pack
+    from gsvc.decoders.training.tasks import Spans
 
     pack, dice = read_pack(packs("windows")), Dice(torch.device("cpu"), 1)
     stacks = {**pack.stacks, "rendering": pack.stacks["truth"]}
@@ -367,7 +367,7 @@ def test_what_is_cut_stays_together(packs: Callable[[str], Path]) -> None:
 
 def test_what_is_trained_on_moves_as_frames_do() -> None:
     from gsvc.decoders.interpolation.optical_flow import pixel_grid, warp
-    from gsvc.decoders.training.standalone.draws import Dice, moved
+    from gsvc.decoders.training.draws import Dice, moved
 
     device = torch.device("cpu")
     parts = Dice(device, 2)

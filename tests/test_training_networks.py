@@ -23,7 +23,7 @@ def pair() -> tuple[Tensor, Tensor]:
 
 def test_alexnet_distance_is_the_metrics(pair: tuple[Tensor, Tensor]) -> None:
     from gsvc.decoders.training.frozen import frozen_networks
-    from gsvc.decoders.training.standalone.losses import AlexDistance
+    from gsvc.decoders.training.losses import AlexDistance
     from gsvc.eval.metrics.shift_tolerant import load_network
 
     state = frozen_networks(["alex"])["alex"]
@@ -34,7 +34,7 @@ def test_alexnet_distance_is_the_metrics(pair: tuple[Tensor, Tensor]) -> None:
 
 def test_efficientnet_features_are_the_packages(pair: tuple[Tensor, Tensor]) -> None:
     from gsvc.decoders.training.frozen import frozen_networks
-    from gsvc.decoders.training.standalone.losses import EfficientFeatures
+    from gsvc.decoders.training.losses import EfficientFeatures
     from gsvc.eval.metrics.frechet import efficientnet
 
     with need("efficientnet_lite_pytorch"):

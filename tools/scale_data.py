@@ -24,8 +24,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
-from gsvc.decoders.training.preparation.engine import Writes
-from gsvc.decoders.training.preparation.shards import Item, Operator, carried_out
+from gsvc.decoders.training.engine import Writes
+from gsvc.decoders.training.shards import Item, Operator, carried_out
 
 NODES = 2
 KILLS = 2
@@ -140,8 +140,8 @@ def in_pool(source: Path, out: Path, more: Sequence[str]) -> Took:
     """The same by the pool."""
     from gsvc.codec.command.data_prepare import _settings
     from gsvc.codec.command.main import command_parser
-    from gsvc.decoders.training.preparation.prepare import prepare as prepared
-    from gsvc.decoders.training.preparation.sources import find_sources
+    from gsvc.decoders.training.prepare import prepare as prepared
+    from gsvc.decoders.training.sources import find_sources
 
     options = command_parser().parse_args(["data", "prepare", str(source), str(out), *more])
     begun = Took.now()

@@ -18,10 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from gsvc.decoders.training.packing.kinds import Sample
-from gsvc.decoders.training.sharded.feeds import FromShards, Order, Position, ShardSamples, Stream
-from gsvc.decoders.training.sharded.jobs import Jobs, MakeSamples
-from gsvc.decoders.training.sharded.producers import Producers
+from gsvc.decoders.training.crops import Sample
+from gsvc.decoders.training.feeds import (
+    FromShards,
+    Jobs,
+    MakeSamples,
+    Order,
+    Position,
+    ShardSamples,
+    Stream,
+)
+from gsvc.decoders.training.producers import Producers
 from gsvc.eval.bench.workers import ray_cluster
 
 STORE = 150_000_000

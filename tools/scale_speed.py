@@ -25,12 +25,21 @@ from pathlib import Path
 
 import torch
 
-from gsvc.decoders.training.bundle import read_recipes
-from gsvc.decoders.training.layouts.memory import Trial
-from gsvc.decoders.training.packing.kinds import Sample
-from gsvc.decoders.training.sharded.feeds import CarryOut, Position, Stream, Streamed, pack_of
-from gsvc.decoders.training.sharded.jobs import WINDOW, Finished, Job, Jobs, MakeSamples
-from gsvc.decoders.training.sharded.producers import (
+from gsvc.decoders.training.crops import Sample
+from gsvc.decoders.training.feeds import (
+    WINDOW,
+    CarryOut,
+    Finished,
+    Job,
+    Jobs,
+    MakeSamples,
+    Position,
+    Stream,
+    Streamed,
+    pack_of,
+)
+from gsvc.decoders.training.layouts import Trial
+from gsvc.decoders.training.producers import (
     MAKES,
     TRAINS,
     WAITS,
@@ -39,7 +48,7 @@ from gsvc.decoders.training.sharded.producers import (
     draw_timeline,
     share_of,
 )
-from gsvc.decoders.training.standalone.recipe import read_recipe
+from gsvc.decoders.training.recipe import read_recipe
 from gsvc.eval.bench.workers import ray_cluster
 
 STORE = 150_000_000
@@ -81,7 +90,7 @@ class Consumer:
     """Trains a small network, or waits as long as a step is said to take elsewhere."""
 
     def __init__(self, batch: int, seconds: float) -> None:
-        recipe = read_recipe("medium", read_recipes())
+        recipe = read_recipe("medium")
         recipe = dataclasses.replace(recipe, network={"size": "nano"}, side=64)
         self.batch, self._seconds = batch, seconds
         self._trial = Trial(recipe, torch.device("cpu"))

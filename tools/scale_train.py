@@ -20,10 +20,10 @@ from typing import Any
 import torch
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-import gsvc.decoders.training.sharded.feeds
-import gsvc.decoders.training.sharded.run  # noqa: F401 - before the first fork
+import gsvc.decoders.training.feeds
+import gsvc.decoders.training.sharded_run  # noqa: F401 - before the first fork
 from gsvc.codec.command.main import main
-from gsvc.decoders.training.standalone import workers
+from gsvc.decoders.training import processes as workers
 
 _TICK = 0.02
 

@@ -25,20 +25,12 @@ from pathlib import Path
 from beside.checkpoint import CHECKPOINT, read_checkpoint, write_averages
 from beside.job import LOG, PROCESS, SCORES, lowest_priority, say
 from gsvc.codec.bitstream.errors import GsvcError
+from gsvc.decoders.training.app import write_app
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "tools" / "training"
-_USAGE = '''"""Trains the restorer of gsvc {version} with Python, torch, numpy and Pillow alone.
-
-    python3 FILE FOLDER
-
-Written by tools/train_beside.py, from the modules that the headings name.
-"""'''
-_START = """if __name__ == "__main__":
-    raise SystemExit(main())
-"""
-"""What begins and ends the job's file, before and after its modules."""
 GPU_SCRIPT = "train_gpu.py"
+JOB = "beside.job"
 SCRIPT, FROZEN_FILE = "train_beside.py", "frozen.safetensors"
 VERBS = "start", "status", "stop", "keep", "make", "settle", "gpu"
 FIRST_SHARDS, ALL_SHARDS = 24, 560
@@ -70,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             keep(options.work)
         elif options.verb == "gpu":
             prepare(options.work, options.footage)
-            (options.work / GPU_SCRIPT).write_text(job_script("beside.gpu"))
+            write_app(options.work / GPU_SCRIPT, "beside.gpu")
             print(options.work / GPU_SCRIPT)
         elif options.verb == "settle":
             return settle(options.work, options.steps)
@@ -107,11 +99,11 @@ def prepare(work: Path, footage: Path) -> None:
     """Make what the job needs and what is not there: its file, frozen weights, first samples."""
     from beside.distances import FROZEN
     from gsvc.decoders.training.frozen import alex_state
-    from gsvc.decoders.training.standalone.tensors import write_tensors
+    from gsvc.decoders.training.tensors import write_tensors
 
     work.mkdir(parents=True, exist_ok=True)
     if not (work / SCRIPT).exists():
-        (work / SCRIPT).write_text(job_script())
+        write_app(work / SCRIPT, JOB)
     if not (work / FROZEN_FILE).exists():
         state = alex_state()
         weights = {name: state[name].detach().float() for name in FROZEN}
@@ -119,13 +111,6 @@ def prepare(work: Path, footage: Path) -> None:
     if not _shards(work):
         say(f"making the first {FIRST_SHARDS} shards of samples")
         make(work, footage, FIRST_SHARDS)
-
-
-def job_script(module: str = "beside.job") -> str:
-    """The text of a job's file."""
-    from gsvc.decoders.training.bundle import one_file
-
-    return one_file(module, _USAGE, _START)
 
 
 def make(work: Path, footage: Path, shards: int) -> None:
@@ -176,7 +161,7 @@ def settle(work: Path, steps: int) -> int:
     folder.mkdir(parents=True)
     for name in ("samples", FROZEN_FILE):
         (folder / name).symlink_to((work / name).resolve())
-    (folder / SCRIPT).write_text(job_script())
+    write_app(folder / SCRIPT, JOB)
     shutil.copy(work / CHECKPOINT, folder)
     last = read_checkpoint(folder / CHECKPOINT)[1]["step"] + steps
     command = [

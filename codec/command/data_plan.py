@@ -24,7 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Tell the stages, then the whole."""
-    from gsvc.decoders.training.preparation.prepare import forecast
+    from gsvc.decoders.training.prepare import forecast
 
     for name in ("clips", "nodes", "cores"):
         if getattr(options, name) < 1:

@@ -16,8 +16,8 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import add_json, tell_event
 
 if TYPE_CHECKING:
-    from gsvc.decoders.training.preparation.engine import Engine, Watched
-    from gsvc.decoders.training.preparation.settings import Settings
+    from gsvc.decoders.training.engine import Engine, Watched
+    from gsvc.decoders.training.sources import Settings
 
 LIVE = "live"
 """In the folder of shards, while somebody watches."""
@@ -79,7 +79,7 @@ def shown_work(
     options: Namespace, out: Path, sources: int, cores: float
 ) -> "Iterator[WorkLine | None]":
     """The line, written twice a second; None where nobody sits at a terminal."""
-    from gsvc.decoders.training.preparation.engine import Watched
+    from gsvc.decoders.training.engine import Watched
 
     if not is_watched(options):
         yield None
@@ -163,9 +163,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Prepare, and report."""
-    from gsvc.decoders.training.preparation.prepare import look_through, prepare
-    from gsvc.decoders.training.preparation.shards import Folder, cpu_seconds, report
-    from gsvc.decoders.training.preparation.sources import find_sources
+    from gsvc.decoders.training.prepare import look_through, prepare
+    from gsvc.decoders.training.shards import Folder, cpu_seconds, report
+    from gsvc.decoders.training.sources import find_sources
 
     settings, out = _settings(options), Path(options.out)
     sources, folder = find_sources(options.sources), Folder(out)
@@ -188,8 +188,8 @@ def run(options: Namespace) -> int:
 
 
 def _settings(options: Namespace) -> "Settings":
-    from gsvc.decoders.training.packing.kinds import KINDS
-    from gsvc.decoders.training.preparation.settings import Settings, read_limits
+    from gsvc.decoders.training.crops import KINDS
+    from gsvc.decoders.training.sources import Settings, read_limits
 
     least = {"lines": KINDS[options.kind].side, "frames": 9, "most_clips": 1, "shard_clips": 1}
     for name, value in least.items():
@@ -210,8 +210,8 @@ def _settings(options: Namespace) -> "Settings":
 @contextmanager
 def _engine(options: Namespace) -> Iterator[tuple["Engine", float]]:
     """The engine, and the cores that it has."""
-    from gsvc.decoders.training.preparation.engine import InTurn, OnRay, cards_of
-    from gsvc.decoders.training.preparation.shards import Folder, costs_so_far
+    from gsvc.decoders.training.engine import InTurn, OnRay, cards_of
+    from gsvc.decoders.training.shards import Folder, costs_so_far
     from gsvc.eval.bench.workers import ray_cluster
 
     patience = options.time_limit / _USUAL_LIMIT

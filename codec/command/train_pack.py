@@ -9,7 +9,7 @@ from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
 from gsvc.codec.command.arguments import add_json, tell_event
 
 if TYPE_CHECKING:
-    from gsvc.decoders.training.packing.assembly import PartFolder
+    from gsvc.decoders.training.packing import PartFolder
 
 DESCRIPTION = """Code a folder of videos and photographs as streams of any rate, and pack crops of
 what decodes beside crops of the source. PACK.parts keeps what is made: the same command goes on."""
@@ -40,15 +40,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Make the parts that are missing, then the pack of as many as fit."""
+    from gsvc.decoders.training.crops import KINDS
     from gsvc.decoders.training.footage import find_footage
     from gsvc.decoders.training.frozen import frozen_networks
-    from gsvc.decoders.training.packing.assembly import (
-        PartFolder,
-        PartMaker,
-        assemble,
-        room_for_samples,
-    )
-    from gsvc.decoders.training.packing.kinds import KINDS
+    from gsvc.decoders.training.packing import PartFolder, PartMaker, assemble, room_for_samples
 
     data, path = Path(options.data), Path(options.pack)
     if options.jobs < 1:

@@ -9,8 +9,7 @@ from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.codec.command.arguments import add_json, tell_event
 
 if TYPE_CHECKING:
-    from gsvc.decoders.training.layouts.choice import Devices, Layout
-    from gsvc.decoders.training.layouts.memory import Trial
+    from gsvc.decoders.training.layouts import Devices, Layout, Trial
 
 DESCRIPTION = """Say what a step of training takes, in each layout of processes: memory, what a
 device lacks, what is exchanged; and choose one. --check runs it and measures."""
@@ -21,11 +20,10 @@ _MB, _GB, _TERA = 1_000_000, 1e9, 1e12
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc train plan`."""
-    from gsvc.decoders.training.bundle import read_recipes
+    from gsvc.decoders.training.recipe import add_recipe
 
     add = parser.add_argument
-    names = f"{', '.join(read_recipes())}, or a .toml file that changes one"
-    add("--recipe", required=True, metavar="NAME", help=names)
+    add_recipe(parser)
     add("--size", metavar="NAME", help="of the refiner, in place of the recipe's: nano, base ...")
     add("--batch", type=int, metavar="N", help="samples of a step, of all devices (the recipe's)")
     add("--devices", type=int, default=1, metavar="N", help="(%(default)s)")
@@ -42,8 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Measure small batches, extend, choose; exits with 1 where nothing fits."""
     _check_options(options)  # before torch is imported, which takes seconds
-    from gsvc.decoders.training.layouts.choice import Devices, chosen, layouts, most_samples
-    from gsvc.decoders.training.layouts.memory import needs_of
+    from gsvc.decoders.training.layouts import Devices, chosen, layouts, most_samples, needs_of
 
     trial = _trial(options)
     batch = _batch(options, trial)
@@ -97,13 +94,12 @@ def _why(best: "Layout", found: "list[Layout]", devices: "Devices", batch: int) 
 
 def _check_options(options: Namespace) -> None:
     """Refuse what makes no sense."""
-    from gsvc.decoders.training.bundle import read_recipes
-    from gsvc.decoders.training.standalone.recipe import read_recipe
+    from gsvc.decoders.training.recipe import read_recipe
 
     for name in ("devices", "memory", "bandwidth", "tflops"):
         if not 0 < getattr(options, name) < inf:
             raise ConfigError(f"--{name}: take a number above 0")
-    read_recipe(options.recipe, read_recipes())
+    read_recipe(options.recipe)
     if options.check is not None and not _LAYOUTS.fullmatch(options.check):
         raise ConfigError(
             f"--check {options.check}: take one; replicas; fsdp; fsdp, tensor N; tensor; with "
@@ -116,12 +112,11 @@ def _trial(options: Namespace) -> "Trial":
 
     import torch
 
-    from gsvc.decoders.training.bundle import read_recipes
-    from gsvc.decoders.training.layouts.memory import Trial
-    from gsvc.decoders.training.standalone.recipe import read_recipe
-    from gsvc.decoders.training.standalone.workers import join
+    from gsvc.decoders.training.layouts import Trial
+    from gsvc.decoders.training.processes import join
+    from gsvc.decoders.training.recipe import read_recipe
 
-    recipe = read_recipe(options.recipe, read_recipes())
+    recipe = read_recipe(options.recipe)
     if options.size:
         recipe = dataclasses.replace(recipe, network={**recipe.network, "size": options.size})
     if options.check:
@@ -131,7 +126,7 @@ def _trial(options: Namespace) -> "Trial":
 
 def _batch(options: Namespace, trial: "Trial") -> int:
     """Samples of a step."""
-    from gsvc.decoders.training.standalone.workers import processes
+    from gsvc.decoders.training.processes import processes
 
     batch = trial.recipe.batch if options.batch is None else options.batch
     if batch < 1 or (options.check and batch % processes()):
@@ -141,8 +136,8 @@ def _batch(options: Namespace, trial: "Trial") -> int:
 
 def _check(options: Namespace, trial: "Trial", batch: int) -> int:
     """Foretell, then measure the resident memory that the same steps take."""
-    from gsvc.decoders.training.layouts.choice import compare
-    from gsvc.decoders.training.standalone.workers import ended, leave, processes, rank
+    from gsvc.decoders.training.layouts import compare
+    from gsvc.decoders.training.processes import ended, leave, processes, rank
 
     is_first = rank() == 0
     try:

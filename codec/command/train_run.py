@@ -9,16 +9,14 @@ decode --backend takes. gsvc train export writes the same as one file for other 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc train run`."""
-    from gsvc.decoders.training.bundle import read_recipes
-    from gsvc.decoders.training.standalone.recipe import add_train_arguments
+    from gsvc.decoders.training.recipe import add_train_arguments
 
-    add_train_arguments(parser, read_recipes())
+    add_train_arguments(parser)
 
 
 def run(options: Namespace) -> int:
     """Train; under torchrun, together with the other processes."""
-    from gsvc.decoders.training.bundle import read_recipes
-    from gsvc.decoders.training.standalone.main import train
-    from gsvc.decoders.training.standalone.workers import ended
+    from gsvc.decoders.training.main import train
+    from gsvc.decoders.training.processes import ended
 
-    return ended(train(options, read_recipes()))
+    return ended(train(options))

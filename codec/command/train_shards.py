@@ -11,9 +11,9 @@ from gsvc.codec.command.arguments import add_json, tell_event
 from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:
-    from gsvc.decoders.training.sharded.feeds import Feed
-    from gsvc.decoders.training.sharded.run import Settings
-    from gsvc.decoders.training.standalone.recipe import Recipe
+    from gsvc.decoders.training.feeds import Feed
+    from gsvc.decoders.training.recipe import Recipe
+    from gsvc.decoders.training.sharded_run import Settings
 
 _AHEAD, _JOBS_AHEAD = 8, 64
 """Batches, and clips with one lambda each, that wait at most."""
@@ -27,13 +27,12 @@ on more processes or fewer. Needs gsvc[data]."""
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc train shards`."""
-    from gsvc.decoders.training.bundle import read_recipes
+    from gsvc.decoders.training.recipe import add_recipe
 
     add = parser.add_argument
     add("shards", metavar="SHARDS", help="the folder of gsvc data prepare")
     add("run", metavar="RUN", help="the folder of the run, which goes on if it holds one")
-    names = f"{', '.join(read_recipes())}, or a .toml file that changes one"
-    add("--recipe", required=True, metavar="NAME", help=names)
+    add_recipe(parser)
     add("--steps", type=int, default=10_000, metavar="N", help="in all (%(default)s)")
     add("--stop", type=int, metavar="N", help="save and end at this step, to go on later")
     add("--batch", type=int, metavar="N", help="samples of a step, of all processes (the recipe's)")
@@ -65,14 +64,13 @@ def run(options: Namespace) -> int:
     """Train; the first process tells."""
     import torch
 
-    from gsvc.decoders.training.bundle import read_recipes
-    from gsvc.decoders.training.sharded.run import Run
-    from gsvc.decoders.training.standalone.recipe import read_recipe
-    from gsvc.decoders.training.standalone.workers import ended, join, leave, rank
+    from gsvc.decoders.training.processes import ended, join, leave, rank
+    from gsvc.decoders.training.recipe import read_recipe
+    from gsvc.decoders.training.sharded_run import Run
 
     need("data", "gsvc train shards")
     _check(options)
-    recipe = read_recipe(options.recipe, read_recipes())
+    recipe = read_recipe(options.recipe)
     device = join(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     settings = _settings(options, recipe, on_gpu=device.type == "cuda")
 
@@ -100,7 +98,7 @@ def _check(options: Namespace) -> None:
 
 def _settings(options: Namespace, recipe: "Recipe", *, on_gpu: bool) -> "Settings":
     """What was asked for, or what suits the device."""
-    from gsvc.decoders.training.sharded.run import Settings
+    from gsvc.decoders.training.sharded_run import Settings
 
     return Settings(
         steps=options.steps,
@@ -121,10 +119,16 @@ def _settings(options: Namespace, recipe: "Recipe", *, on_gpu: bool) -> "Setting
 @contextmanager
 def _feed(options: Namespace, settings: "Settings") -> "Iterator[Feed]":
     """What was asked for."""
-    from gsvc.decoders.training.sharded.feeds import FromShards, ShardFeed, ShardSamples, SourceFeed
-    from gsvc.decoders.training.sharded.jobs import Jobs, MakeSamples
-    from gsvc.decoders.training.sharded.producers import Producers
-    from gsvc.decoders.training.standalone.workers import rank
+    from gsvc.decoders.training.feeds import (
+        FromShards,
+        Jobs,
+        MakeSamples,
+        ShardFeed,
+        ShardSamples,
+        SourceFeed,
+    )
+    from gsvc.decoders.training.processes import rank
+    from gsvc.decoders.training.producers import Producers
 
     shards, out, batch = Path(options.shards).resolve(), Path(options.run), settings.batch
     if options.anew and not options.producers:

@@ -40,8 +40,7 @@ from gsvc.decoders.keyframes.priors.prior_drawings import make_prior
 from gsvc.decoders.keyframes.refiner import Refiner
 from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
 from gsvc.decoders.streams.reconstruction import DrawnFrame, Reconstruction, StrictTimeline
-from gsvc.decoders.training.standalone.folder import AVERAGE, read_average
-from gsvc.decoders.training.standalone.tensors import write_tensors
+from gsvc.decoders.training.tensors import AVERAGE, read_average, write_tensors
 from gsvc.eval.baselines.gsvc import coded, decoded
 from gsvc.eval.metrics import find_metric
 

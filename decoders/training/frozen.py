@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gsvc.decoders.interpolation.rife import load_rife
 from gsvc.decoders.keyframes.priors.prior_drawings import load_prior
-from gsvc.decoders.training.standalone.losses import BLOCKS
+from gsvc.decoders.training.losses import BLOCKS
 from gsvc.eval.metrics.frechet import efficientnet
 from gsvc.eval.metrics.shift_tolerant import load_network
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gsvc.decoders.training.standalone.tensors import read_tensors, write_tensors
+from gsvc.decoders.training.tensors import read_tensors, write_tensors
 
 CHECKPOINT_FORMAT = 1
 CHECKPOINT, BEFORE = "checkpoint.safetensors", "checkpoint.before.safetensors"

@@ -30,8 +30,8 @@ from beside.learning import (
     texture_loss,
 )
 from gsvc.decoders.keyframes.compact.restorer import Restorer
-from gsvc.decoders.training.standalone.samples import SHARD_PATTERN, read_shard
-from gsvc.decoders.training.standalone.tensors import read_tensors
+from gsvc.decoders.training.samples import SHARD_PATTERN, read_shard
+from gsvc.decoders.training.tensors import read_tensors
 
 NETWORKS = {
     "restorer": ((32, 64, 96), (4, 10, 4)),

@@ -42,8 +42,8 @@ from beside.learning import (
 )
 from beside.pool import SamplePool
 from gsvc.decoders.keyframes.compact.restorer import Restorer
-from gsvc.decoders.training.standalone.samples import SampleError, StoredSample
-from gsvc.decoders.training.standalone.tensors import read_tensors
+from gsvc.decoders.training.samples import SampleError, StoredSample
+from gsvc.decoders.training.tensors import read_tensors
 
 LOG, SCORES, PROCESS = "log.csv", "scores.csv", "process.json"
 _SAVE_EVERY, _LOG_EVERY, _SCORE_EVERY = 600.0, 60.0, 3600.0

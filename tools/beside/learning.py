@@ -26,7 +26,7 @@ from gsvc.decoders.keyframes.compact.restorer import (
     conditions_of,
     mixed,
 )
-from gsvc.decoders.training.standalone.samples import GAIN_UNIT, StoredSample
+from gsvc.decoders.training.samples import GAIN_UNIT, StoredSample
 
 Batch = dict[str, Tensor]
 """`picture`, `gain`, `conditions` as of `Restorer.forward`, and `truth` like `picture`."""

@@ -12,10 +12,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
+from gsvc.decoders.training.coded_runs import CodedPicture, Layers, SequenceCoding, coded_sequence
+from gsvc.decoders.training.crops import crop_place, cropped
 from gsvc.decoders.training.footage import Footage, Scene, find_footage
-from gsvc.decoders.training.packing.kinds import crop_place, cropped
-from gsvc.decoders.training.packing.runs import CodedPicture, Layers, SequenceCoding, coded_sequence
-from gsvc.decoders.training.standalone.samples import GAIN_UNIT, StoredSample, write_shard
+from gsvc.decoders.training.samples import GAIN_UNIT, StoredSample, write_shard
 
 HELD_OUT = (
     "torchvision_SOX5yA1l24A.mp4",

@@ -4,12 +4,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from gsvc.decoders.training.standalone.samples import (
-    SHARD_PATTERN,
-    SampleError,
-    StoredSample,
-    read_shard,
-)
+from gsvc.decoders.training.samples import SHARD_PATTERN, SampleError, StoredSample, read_shard
 
 
 class SamplePool:

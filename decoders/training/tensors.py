@@ -13,6 +13,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from gsvc.codec.bitstream.errors import InputError
+
+AVERAGE, RUN = "average.safetensors", "run"
+"""The result of a run in its folder, and the metadata that says what it is."""
+
 _TYPES = {
     "U8": torch.uint8,
     "I32": torch.int32,
@@ -86,6 +91,19 @@ def _tensor(data: bytearray, start: int, entry: Mapping[str, list[int]]) -> Tens
     found = torch.frombuffer(data, dtype=torch.uint8, count=end - first, offset=start + first)
     # A copy: the bytes in the file need not lie where the type may lie.
     return found.clone().view(kind)[:count].view(entry["shape"])
+
+
+def read_average(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Weights, float32, and what is known of the run that wrote them: step, recipe and so on.
+
+    Raises InputError for a file that is missing, damaged or no run's.
+    """
+    try:
+        tensors, metadata = read_tensors(path)
+        run: dict[str, Any] = json.loads(metadata[RUN])
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{path} is not the result of a training run ({error})") from error
+    return {name: value.float() for name, value in tensors.items()}, run
 
 
 _Placed = TypeVar("_Placed", bound=nn.Module)

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gsvc.decoders.keyframes.compact.restorer import detail_bands
-from gsvc.decoders.training.standalone.draws import Dice
-from gsvc.decoders.training.standalone.tensors import on_device
+from gsvc.decoders.training.draws import Dice
+from gsvc.decoders.training.tensors import on_device
 
 _ALEX_SHIFT, _ALEX_SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
 _ALEX_CHANNELS = (64, 192, 384, 256, 256)

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gsvc.decoders.training.preparation.shards import Operator
+    from gsvc.decoders.training.shards import Operator
 
 DONE = b"\0"
 """What an item's bytes follow; anything else is the name of the operator that begins."""
@@ -34,7 +34,7 @@ def main(descriptor: int, parent: int) -> None:
 
 
 def _answer(line: Connection, operators: bytes, data: bytes, error: str) -> None:
-    from gsvc.decoders.training.preparation.shards import carried_out, in_row, of_row
+    from gsvc.decoders.training.shards import carried_out, in_row, of_row
 
     item = of_row({"item": data})
     item.error = item.error or error

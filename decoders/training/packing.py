@@ -33,9 +33,7 @@ from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.media.output import explain_failure
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.decoders.training.footage import Footage, Scene
-from gsvc.decoders.training.packing.kinds import KINDS, Kind, Sample, Stacks, exact, stored
-from gsvc.decoders.training.packing.runs import (
+from gsvc.decoders.training.coded_runs import (
     CodedRun,
     coded_sequence,
     coded_stream,
@@ -43,17 +41,20 @@ from gsvc.decoders.training.packing.runs import (
     random_keys,
     random_stream,
 )
-from gsvc.decoders.training.standalone.pack import network_bytes, write_pack
-from gsvc.decoders.training.standalone.samples import (
+from gsvc.decoders.training.crops import KINDS, Kind, Sample, Stacks, exact, stored
+from gsvc.decoders.training.footage import Footage, Scene
+from gsvc.decoders.training.samples import (
     CONFIDENCE_UNIT,
     GAIN_UNIT,
     LOSSLESS,
     SampleError,
     file_bytes,
+    network_bytes,
     read_files,
     read_shard,
     sample_files,
     sample_of_files,
+    write_pack,
     write_shard,
 )
 

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from gsvc.codec.bitstream.errors import GsvcError
-from gsvc.decoders.training.preparation import helper
+from gsvc.decoders.training import helper
 
 ENDED = "ended its process"
 """Of the reason why an item is set aside that did so to a helper."""

@@ -16,18 +16,18 @@ from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
-from gsvc.decoders.training.standalone.draws import Dice
-from gsvc.decoders.training.standalone.losses import Losses, Seen
-from gsvc.decoders.training.standalone.recipe import Recipe, Stage
-from gsvc.decoders.training.standalone.tasks import Task
-from gsvc.decoders.training.standalone.tensors import on_device
-from gsvc.decoders.training.standalone.workers import (
+from gsvc.decoders.training.draws import Dice
+from gsvc.decoders.training.losses import Losses, Seen
+from gsvc.decoders.training.processes import (
     alike,
     clip_gradients,
     mean_gradients,
     own_part,
     same_weights,
 )
+from gsvc.decoders.training.recipe import Recipe, Stage
+from gsvc.decoders.training.tasks import Task
+from gsvc.decoders.training.tensors import on_device
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 _LONG_AGO = 1000.0

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.detection.people import PoseEstimator
 from gsvc.decoders.interpolation.optical_flow import dense_flow, gray
-from gsvc.decoders.training.packing.kinds import KINDS, Place, Sample
-from gsvc.decoders.training.packing.runs import StreamCoding, coded_stream
-from gsvc.decoders.training.preparation.settings import Settings
-from gsvc.decoders.training.preparation.shards import (
+from gsvc.decoders.training.coded_runs import StreamCoding, coded_stream
+from gsvc.decoders.training.crops import KINDS, Place, Sample
+from gsvc.decoders.training.samples import picture_bytes
+from gsvc.decoders.training.shards import (
     ClipItem,
     Crop,
     Operator,
@@ -29,9 +29,10 @@ from gsvc.decoders.training.preparation.shards import (
     array_bytes,
     sample_members,
 )
-from gsvc.decoders.training.preparation.sources import (
+from gsvc.decoders.training.sources import (
     Clip,
     Found,
+    Settings,
     clip_hash,
     frame_rate,
     measures,
@@ -39,7 +40,6 @@ from gsvc.decoders.training.preparation.sources import (
     scenes,
     sha256_at,
 )
-from gsvc.decoders.training.standalone.samples import picture_bytes
 from gsvc.encoders.scaffold.face_landmarks import FaceMesh
 from gsvc.encoders.scaffold.segmentation_extractor import PersonSegmenter
 
@@ -269,6 +269,6 @@ def network_operators(settings: Settings) -> list[Operator]:
     asked = [name for name in NETWORKS if name in settings.extract]
     if not asked:
         return []
-    from gsvc.decoders.training.preparation.networks import network_operator  # it needs torch
+    from gsvc.decoders.training.networks import network_operator  # it needs torch
 
     return [network_operator(name, settings) for name in asked]

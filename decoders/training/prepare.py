@@ -15,10 +15,9 @@ from numpy.random import default_rng
 from gsvc import __version__
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.media.output import explain_failure
-from gsvc.decoders.training.preparation.engine import WORKER_BYTES, Engine
-from gsvc.decoders.training.preparation.operators import Survey, clip_operators
-from gsvc.decoders.training.preparation.settings import Settings
-from gsvc.decoders.training.preparation.shards import (
+from gsvc.decoders.training.engine import WORKER_BYTES, Engine
+from gsvc.decoders.training.operators import Survey, clip_operators
+from gsvc.decoders.training.shards import (
     MANIFEST,
     ClipItem,
     Folder,
@@ -30,7 +29,7 @@ from gsvc.decoders.training.preparation.shards import (
     manifest,
     write_json,
 )
-from gsvc.decoders.training.preparation.sources import Clip, Found, chosen
+from gsvc.decoders.training.sources import Clip, Found, Settings, chosen
 
 GROUP = 8
 """Sources whose findings are one file."""

@@ -18,10 +18,10 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from gsvc.codec.bitstream.errors import GsvcError
-from gsvc.decoders.training.standalone.folder import LossTable, RunFolder, Scorer, ScoreTable
-from gsvc.decoders.training.standalone.learner import Learner
-from gsvc.decoders.training.standalone.recipe import Recipe, Stage
-from gsvc.decoders.training.standalone.workers import of_the_first, processes, rank
+from gsvc.decoders.training.folder import LossTable, RunFolder, Scorer, ScoreTable
+from gsvc.decoders.training.learner import Learner
+from gsvc.decoders.training.processes import of_the_first, processes, rank
+from gsvc.decoders.training.recipe import Recipe, Stage
 
 _QUERY = ("nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits")
 _PATIENCE = 5.0

@@ -13,17 +13,23 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from gsvc.codec.bitstream.errors import ConfigError, InputError
-from gsvc.decoders.training.standalone.losses import AlexDistance, luma_of
-from gsvc.decoders.training.standalone.tasks import Batch, Task
-from gsvc.decoders.training.standalone.tensors import on_device, read_tensors, write_tensors
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.decoders.training.losses import AlexDistance, luma_of
+from gsvc.decoders.training.tasks import Batch, Task
+from gsvc.decoders.training.tensors import (
+    AVERAGE,
+    RUN,
+    on_device,
+    read_average,
+    read_tensors,
+    write_tensors,
+)
 
-AVERAGE = "average.safetensors"
 MOST_FILE_BYTES = 16_000_000
 """Of a file. Eight may come back from a lent machine, of 16 MiB each."""
 _MOST_RESUME_FILES = 3
 """With the average, two tables, the sheet and one file in the making: eight."""
-_RUN, _SAVE = "run", "save"
+_SAVE = "save"
 _HEADER = 200
 """Bytes of a header for each tensor, at most."""
 
@@ -47,7 +53,7 @@ class RunFolder:
             write_tensors(self._resume(number), part, save, MOST_FILE_BYTES)
         halves = {name: value.half() for name, value in weights.items()}
         average = self.path / AVERAGE
-        write_tensors(average, halves, {_RUN: json.dumps(run)}, MOST_FILE_BYTES)
+        write_tensors(average, halves, {RUN: json.dumps(run)}, MOST_FILE_BYTES)
 
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """Weights in float32 and what is known of the run; None where there is no run.
@@ -82,19 +88,6 @@ class RunFolder:
 
     def _resume(self, number: int) -> Path:
         return self.path / f"resume-{number}.safetensors"
-
-
-def read_average(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Weights, float32, and what is known of the run that wrote them: step, recipe and so on.
-
-    Raises InputError for a file that is missing, damaged or no run's.
-    """
-    try:
-        tensors, metadata = read_tensors(path)
-        run: dict[str, Any] = json.loads(metadata[_RUN])
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{path} is not the result of a training run ({error})") from error
-    return {name: value.float() for name, value in tensors.items()}, run
 
 
 def in_files(memory: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:

@@ -36,8 +36,8 @@ from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
 from torch.nn import functional
 
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.decoders.training.standalone.learner import Learner
-from gsvc.decoders.training.standalone.workers import processes, rank, whole
+from gsvc.decoders.training.learner import Learner
+from gsvc.decoders.training.processes import processes, rank, whole
 
 
 def pairs_of(network: nn.Module) -> dict[str, nn.Module]:

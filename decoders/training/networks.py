@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gsvc.decoders.keyframes.priors.prior_drawings import drawings, load_prior
+from gsvc.decoders.training.draws import colours_of
 from gsvc.decoders.training.frozen import frozen_networks
-from gsvc.decoders.training.preparation.settings import Settings
-from gsvc.decoders.training.preparation.shards import (
+from gsvc.decoders.training.losses import EfficientFeatures
+from gsvc.decoders.training.samples import picture_bytes
+from gsvc.decoders.training.shards import (
     DRAWN,
     FEATURES,
     ClipItem,
@@ -25,9 +27,7 @@ from gsvc.decoders.training.preparation.shards import (
     Resources,
     array_bytes,
 )
-from gsvc.decoders.training.standalone.draws import colours_of
-from gsvc.decoders.training.standalone.losses import EfficientFeatures
-from gsvc.decoders.training.standalone.samples import picture_bytes
+from gsvc.decoders.training.sources import Settings
 
 _PRIOR = "animevideov3"
 _DRAWN = {"pictures": "given", "windows": "keys"}

@@ -13,13 +13,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.decoders.training.packing.runs import CodedPicture, CodedRun, Gap
-from gsvc.decoders.training.standalone.samples import (
-    ARRAY_TYPES,
-    CONFIDENCE_UNIT,
-    GAIN_UNIT,
-    StoredSample,
-)
+from gsvc.decoders.training.coded_runs import CodedPicture, CodedRun, Gap
+from gsvc.decoders.training.samples import ARRAY_TYPES, CONFIDENCE_UNIT, GAIN_UNIT, StoredSample
 
 _PLACES = 4
 _EASY = 0.25

@@ -5,8 +5,10 @@ And the arguments of a run, which names one.
 
 import tomllib
 from argparse import ArgumentParser, BooleanOptionalAction
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +77,21 @@ class Recipe:
         return next((stage for stage in self.stages if share < stage.until), self.stages[-1])
 
 
-def read_recipe(name: str, texts: Mapping[str, str]) -> Recipe:
-    """A recipe of `texts`, by its name, or a user's own file.
+@cache
+def recipe_texts() -> dict[str, str]:
+    """The recipes that come with gsvc: text by name."""
+    found = (files("gsvc.decoders.training") / "recipes").iterdir()
+    texts = {Path(each.name).stem: each.read_text(encoding="utf-8") for each in found}
+    return dict(sorted(texts.items()))
+
+
+def read_recipe(name: str) -> Recipe:
+    """A recipe that comes with gsvc, by its name, or a user's own file.
 
     A file names as `base` the recipe that it changes and has only what is different. Raises
     ConfigError for what cannot be one.
     """
+    texts = recipe_texts()
     if name in texts:
         return _recipe(name, tomllib.loads(texts[name]))
     path = Path(name)
@@ -124,13 +135,18 @@ def _check_fields(name: str, kind: type, settings: Mapping[str, Any]) -> None:
                 raise ConfigError(f"recipe {name}: {each.name} is {given!r}")
 
 
-def add_train_arguments(parser: ArgumentParser, recipes: Iterable[str]) -> None:
-    """Add them. `recipes`: names of those that are there."""
+def add_recipe(parser: ArgumentParser) -> None:
+    """`--recipe`."""
+    names = f"{', '.join(recipe_texts())}, or a .toml file that changes one"
+    parser.add_argument("--recipe", required=True, metavar="NAME", help=names)
+
+
+def add_train_arguments(parser: ArgumentParser) -> None:
+    """The arguments of a run on a pack."""
     add = parser.add_argument
     add("pack", metavar="PACK", help="of gsvc train pack")
     add("run", metavar="RUN", help="the folder of the run, which goes on if it holds one")
-    names = f"{', '.join(recipes)}, or a .toml file that changes one"
-    add("--recipe", required=True, metavar="NAME", help=names)
+    add_recipe(parser)
     add("--minutes", type=float, default=9.0, metavar="M", help="of this call (%(default)g)")
     add("--resume-from", metavar="DIR", help="go on from the run in another folder")
     add("--weights", metavar="FILE", help="begin from these weights, .safetensors")

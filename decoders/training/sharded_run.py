@@ -12,10 +12,15 @@ from torch import Tensor, distributed
 from torch.utils.tensorboard import SummaryWriter
 
 from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.decoders.training.crops import KINDS
+from gsvc.decoders.training.draws import StepDice
+from gsvc.decoders.training.feeds import SHARDS, Feed, Streamed
 from gsvc.decoders.training.frozen import frozen_networks
-from gsvc.decoders.training.packing.kinds import KINDS
-from gsvc.decoders.training.sharded.feeds import SHARDS, Feed, Streamed
-from gsvc.decoders.training.sharded.parallel import (
+from gsvc.decoders.training.learner import Learner
+from gsvc.decoders.training.loop import Moment, Terms, device_told, training_steps
+from gsvc.decoders.training.losses import Losses
+from gsvc.decoders.training.main import task_of
+from gsvc.decoders.training.parallel import (
     Checkpoints,
     compiled,
     data_part,
@@ -23,16 +28,10 @@ from gsvc.decoders.training.sharded.parallel import (
     spread,
     whole_average,
 )
-from gsvc.decoders.training.standalone.draws import StepDice
-from gsvc.decoders.training.standalone.folder import AVERAGE
-from gsvc.decoders.training.standalone.learner import Learner
-from gsvc.decoders.training.standalone.loop import Moment, Terms, device_told, training_steps
-from gsvc.decoders.training.standalone.losses import Losses
-from gsvc.decoders.training.standalone.main import task_of
-from gsvc.decoders.training.standalone.pack import Pack
-from gsvc.decoders.training.standalone.recipe import Recipe, Stage
-from gsvc.decoders.training.standalone.tensors import write_tensors
-from gsvc.decoders.training.standalone.workers import processes, rank
+from gsvc.decoders.training.processes import processes, rank
+from gsvc.decoders.training.recipe import Recipe, Stage
+from gsvc.decoders.training.samples import Pack
+from gsvc.decoders.training.tensors import AVERAGE, write_tensors
 
 _MOST_BYTES = 1 << 32
 _WAY, _PLACE = "feed", "place"

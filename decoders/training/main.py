@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -13,17 +13,16 @@ from typing import Any
 import torch
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
-from gsvc.decoders.training.standalone.draws import Dice
-from gsvc.decoders.training.standalone.folder import RunFolder, Scorer, check_sizes
-from gsvc.decoders.training.standalone.learner import Learner
-from gsvc.decoders.training.standalone.loop import Loop
-from gsvc.decoders.training.standalone.losses import Losses
-from gsvc.decoders.training.standalone.pack import Pack, read_pack
-from gsvc.decoders.training.standalone.recipe import Recipe, add_train_arguments, read_recipe
-from gsvc.decoders.training.standalone.restore import Restore, Teach
-from gsvc.decoders.training.standalone.tasks import Interpolate, Task, Window
-from gsvc.decoders.training.standalone.tensors import read_tensors
-from gsvc.decoders.training.standalone.workers import join, leave, rank
+from gsvc.decoders.training.draws import Dice
+from gsvc.decoders.training.folder import RunFolder, Scorer, check_sizes
+from gsvc.decoders.training.learner import Learner
+from gsvc.decoders.training.loop import Loop
+from gsvc.decoders.training.losses import Losses
+from gsvc.decoders.training.processes import ended, join, leave, rank
+from gsvc.decoders.training.recipe import Recipe, add_train_arguments, read_recipe
+from gsvc.decoders.training.samples import Pack, read_pack
+from gsvc.decoders.training.tasks import Interpolate, Restore, Task, Teach, Window
+from gsvc.decoders.training.tensors import read_tensors
 
 _FAILED, _USAGE, _STOPPED = 1, 2, 128
 _CPU_SHARE = 16
@@ -31,25 +30,25 @@ _APART = 1_000_003
 """Between the seeds of processes, and of calls."""
 
 
-def main(arguments: Sequence[str], recipes: Mapping[str, str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Train as the arguments say; returns the exit code. Errors are one line."""
     parser = ArgumentParser(description="Trains a network of gsvc on a pack.")
-    add_train_arguments(parser, recipes)
+    add_train_arguments(parser)
     try:
-        return train(parser.parse_args(arguments), recipes)
+        return ended(train(parser.parse_args(arguments)))
     except GsvcError as error:
         print(f"error: {error}", file=sys.stderr)
         return _USAGE if isinstance(error, ConfigError) else _FAILED
 
 
-def train(options: Namespace, recipes: Mapping[str, str]) -> int:
+def train(options: Namespace) -> int:
     """Train as the options of `add_train_arguments` say.
 
     Of several processes that torchrun has started all train, and the first one does the rest.
     Returns 0, or 128 and a signal's number: then all is saved. Raises GsvcError.
     """
     start = time.monotonic()
-    recipe = read_recipe(options.recipe, recipes)
+    recipe = read_recipe(options.recipe)
     device = join(_checked(options))
     try:
         return _train(options, recipe, device, start)

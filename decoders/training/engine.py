@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from gsvc.decoders.training.preparation.guard import Resident, carry_row
-from gsvc.decoders.training.preparation.shards import (
+from gsvc.decoders.training.guard import Resident, carry_row
+from gsvc.decoders.training.shards import (
     Cost,
     Costs,
     Item,

@@ -25,16 +25,15 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.output import atomic_output
 from gsvc.codec.planning.process import peak_memory
 from gsvc.codec.weights.model_files import sha256_of
-from gsvc.decoders.training.packing.kinds import Arrays, Sample, Stacks, exact, stored
-from gsvc.decoders.training.preparation.settings import Settings
-from gsvc.decoders.training.preparation.sources import Clip, Found
-from gsvc.decoders.training.standalone.samples import (
+from gsvc.decoders.training.crops import Arrays, Sample, Stacks, exact, stored
+from gsvc.decoders.training.samples import (
     LOSSLESS,
     add_file,
     sample_files,
     sample_of_files,
     stack_of_picture,
 )
+from gsvc.decoders.training.sources import Clip, Found, Settings
 
 Members = dict[str, bytes]
 """Files of a sample, by what stands after its key."""

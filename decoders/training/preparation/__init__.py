@@ -1,1 +1,0 @@
-"""Shards to train on, out of any amount of video: a pipeline on Ray Data."""
