@@ -205,13 +205,16 @@ def test_key_pictures_are_what_the_encoder_saw(
     moving_pictures: Pictures, bare_settings: EncoderSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    plain = KeyframeDecoder.decode
+    plain = KeyframeDecoder.take
 
-    def watched(self: KeyframeDecoder, unit: bytes, coded_size: tuple[int, int]) -> Picture:
-        seen.append(plain(self, unit, coded_size))
-        return seen[-1]
+    def watched(
+        self: KeyframeDecoder, unit: bytes, coded_size: tuple[int, int]
+    ) -> Callable[[], Picture]:
+        made = plain(self, unit, coded_size)
+        seen.append(made())
+        return made
 
-    monkeypatch.setattr(KeyframeDecoder, "decode", watched)
+    monkeypatch.setattr(KeyframeDecoder, "take", watched)
     pictures = moving_pictures(25, (65, 49))
     short = replace(bare_settings, gop=4.0)
     data = encode(pictures, short, video=video_format(pictures, Fraction(5)))

@@ -11,6 +11,7 @@ import pytest
 
 import gsvc
 from gsvc.codec.media.video_reader import open_video
+from gsvc.decoders.streams.reconstruction import DecodedInterval
 from needs import need_package
 
 Pictures = Callable[..., list[gsvc.Picture]]
@@ -89,6 +90,21 @@ def test_only_what_is_needed_is_decoded(data: bytes) -> None:
         if entry.lead:
             ((first, is_wanted), *_) = index.packets(entry.first, 1)
             assert first.group == groups[groups.index(entry.group) - 1] and not is_wanted
+
+
+def test_a_seek_draws_only_the_frames_asked_for(
+    data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn, plain = [], DecodedInterval.picture
+
+    def watched(self: DecodedInterval, number: int) -> gsvc.Picture:
+        drawn.append(number)
+        return plain(self, number)
+
+    monkeypatch.setattr(DecodedInterval, "picture", watched)
+    index = gsvc.StreamIndex(io.BytesIO(data))
+    with gsvc.Decoder(index.header, PLAIN) as decoder:
+        assert len(list(index.decode(decoder, 22, 2))) == len(drawn) == 2
 
 
 def test_times_lead_to_frames(data: bytes) -> None:

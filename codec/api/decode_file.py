@@ -251,7 +251,8 @@ class FileDecoding:
     def write(self, portion: TimeRange) -> None:
         """Decode a portion, up to damage. Raises BitstreamError where there is no frame at all."""
         try:
-            self._put(decoded_frames(self._decoder, self._counted(portion)), portion)
+            packets = self._counted(portion)
+            self._put(decoded_frames(self._decoder, packets, portion.times), portion)
         except BitstreamError as error:
             self._damage = error
             self._put(self._decoder.flush(), portion)

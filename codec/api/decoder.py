@@ -229,9 +229,13 @@ class Decoder:
         return list(self.frames(packet))
 
     @typed
-    def frames(self, packet: Packet) -> Iterator[Frame]:
-        """`decode` frame by frame, in the memory of one. Exhaust it before the next packet."""
-        yield from self._out(self._opened().frames(packet))
+    def frames(self, packet: Packet, times: range | None = None) -> Iterator[Frame]:
+        """`decode` frame by frame, in the memory of one. Exhaust it before the next packet.
+
+        `times`: pts that are wanted, in ticks. Other frames may be left out, which saves drawing
+        them; a concealing decoder and a `WindowRefiner` need them all.
+        """
+        yield from self._out(self._opened().frames(packet, None if self._windows else times))
         if is_alone(packet):
             yield from self._drawn_schematic().frames(packet)
 

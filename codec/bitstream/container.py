@@ -442,25 +442,30 @@ class PacketDecoder(Protocol):
 
     def reset(self) -> None: ...
 
-    def frames(self, packet: Packet) -> Iterator[Frame]: ...
+    def frames(self, packet: Packet, times: range | None = None) -> Iterator[Frame]: ...
 
     def skip(self, packet: Packet) -> None: ...
 
     def flush(self) -> Sequence[Frame]: ...
 
 
-def next_frames(decoder: PacketDecoder, packet: Packet | None) -> Iterator[Frame]:
+def next_frames(
+    decoder: PacketDecoder, packet: Packet | None, times: range | None = None
+) -> Iterator[Frame]:
     """The frames of the next packet; of None, the end of the packets, those held back."""
-    yield from decoder.flush() if packet is None else decoder.frames(packet)
+    yield from decoder.flush() if packet is None else decoder.frames(packet, times)
 
 
 def decoded_frames(
-    decoder: PacketDecoder, packets: Iterable[tuple[Packet, bool]]
+    decoder: PacketDecoder, packets: Iterable[tuple[Packet, bool]], times: range | None = None
 ) -> Iterator[Frame]:
-    """The frames of packets, each given with whether it is wanted; in the end those held back."""
+    """The frames of packets, each given with whether it is wanted; in the end those held back.
+
+    `times`: as of `Decoder.frames`.
+    """
     for packet, is_wanted in packets:
         if is_wanted:
-            yield from next_frames(decoder, packet)
+            yield from next_frames(decoder, packet, times)
         else:
             decoder.skip(packet)
     yield from next_frames(decoder, None)

@@ -138,8 +138,9 @@ class StreamIndex:
         """
         decoder.reset()
         times = self.times[first : first + count]
-        for frame in decoded_frames(decoder, self.packets(first, count)):
-            if times[0] <= frame.pts <= times[-1]:
+        wanted = range(times[0], times[-1] + 1) if times else range(0)
+        for frame in decoded_frames(decoder, self.packets(first, count), wanted):
+            if frame.pts in wanted:
                 yield frame
 
     def packets(self, first: int, count: int) -> Iterator[tuple[Packet, bool]]:

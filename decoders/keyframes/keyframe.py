@@ -4,8 +4,9 @@ Texture restores the local contrast that quantisation removed. It is unsharp mas
 for each block: it raises the detail that is left to the energy of the source's, and invents none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import av
 import cv2
@@ -122,6 +123,13 @@ class KeyframeDecoder:
 
         Raises BitstreamError when it is not one picture of `coded_size`.
         """
+        return self.take(unit, coded_size)()
+
+    def take(self, unit: bytes, coded_size: tuple[int, int]) -> Callable[[], Picture]:
+        """Decode one temporal unit; what it returns gives the picture, as `decode` does.
+
+        Raises BitstreamError as `decode`.
+        """
         check_temporal_unit(unit, coded_size)
         try:
             frames = self._decoder.decode(av.Packet(restore_temporal_unit(unit)))
@@ -130,7 +138,12 @@ class KeyframeDecoder:
         if len(frames) != 1 or (frames[0].width, frames[0].height) != coded_size:
             raise BitstreamError("a coded picture is not the one that its packet declares")
         self.count += 1
-        picture = rgb_from_yuv(frames[0], self._color)
+        return partial(self._picture, frames[0])
+
+    def _picture(self, frame: av.VideoFrame) -> Picture:
+        """It in RGB, at the size to show."""
+        picture = rgb_from_yuv(frame, self._color)
+        coded_size = frame.width, frame.height
         width, height = self._size
         if coded_size == (width + width % 2, height + height % 2):
             return picture[:height, :width]

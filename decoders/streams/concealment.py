@@ -98,8 +98,8 @@ class Concealer:
         self._packets: dict[int, Packet] = {}
         self._replays = 0
 
-    def frames(self, packet: Packet) -> Iterator[DrawnFrame]:
-        """What the packet completes, and before it what is missing."""
+    def frames(self, packet: Packet, _: range | None = None) -> Iterator[DrawnFrame]:
+        """What the packet completes, and before it what is missing: all, others may need it."""
         if packet.type == PacketType.END and packet.pts is not None:
             yield from self._filled(packet.pts)
         if not packet.is_picture:
@@ -167,7 +167,10 @@ class Concealer:
             yield from self._chain.pictures(packet, ticks, self._last_drawn())
 
     def _last_drawn(self) -> ShownKeyframe | None:
-        return None if self._shown is None else ShownKeyframe(self._shown.pixels)
+        if self._shown is None:
+            return None
+        pixels = self._shown.pixels
+        return ShownKeyframe(lambda: pixels)
 
     def _take_late(self, packet: Packet, number: int) -> None:
         """When no packet of the group is missing any more, decode the group again, to go on."""

@@ -7,7 +7,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property
 from itertools import accumulate, islice
 from typing import Protocol, runtime_checkable
 
@@ -36,16 +36,23 @@ Refine = Callable[[Keyframe], Picture]
 
 
 class ShownKeyframe:
-    """A keyframe: `textured`, with its texture raised, which shows the motion, and `shown`."""
+    """A keyframe. Its pictures, RGB uint8 (H, W, 3), are made when needed: a seek passes many."""
 
-    def __init__(self, textured: Picture, refined: Callable[[], Picture] | None = None) -> None:
+    def __init__(
+        self, textured: Callable[[], Picture], refined: Callable[[], Picture] | None = None
+    ) -> None:
         """`refined` gives what is shown; None: a frame already drawn, for a missing keyframe."""
-        self.textured, self.stands_in = textured, refined is None
-        self._refined = refined
+        self._textured, self._refined = textured, refined
+        self.stands_in = refined is None
+
+    @cached_property
+    def textured(self) -> Picture:
+        """With its texture raised: shows the motion."""
+        return self._textured()
 
     @cached_property
     def shown(self) -> Picture:
-        """What is moved to the frames around it, RGB uint8 (H, W, 3); refined when first needed."""
+        """What is moved to the frames around it."""
         return self._refined() if self._refined else self.textured
 
 
@@ -219,10 +226,14 @@ class Reconstruction:
         assert self._pictures is not None and self._coding is not None
         coding = self._coding
         layer = temporal_layer(self._pictures.count)
-        picture = self._pictures.decode(unit, Geometry(*self._size).coded_size(coding.scale))
+        picture = self._pictures.take(unit, Geometry(*self._size).coded_size(coding.scale))
         texture, guide = interval[TEXTURE], interval[GUIDE]
-        key = Keyframe.of(picture, texture, coding.crf, coding.scale, layer, guide)
-        return ShownKeyframe(key.picture, partial(self._refine, key))
+
+        @cache
+        def key() -> Keyframe:
+            return Keyframe.of(picture(), texture, coding.crf, coding.scale, layer, guide)
+
+        return ShownKeyframe(lambda: key().picture, lambda: self._refine(key()))
 
 
 @dataclass(frozen=True)
@@ -310,12 +321,16 @@ class StrictTimeline:
         self._chain.reset()
         self._may_join = True
 
-    def frames(self, packet: Packet) -> Iterator[DrawnFrame]:
-        """The frames of a packet, one at a time; without the keyframe before, those after it."""
+    def frames(self, packet: Packet, wanted: range | None = None) -> Iterator[DrawnFrame]:
+        """The frames of a packet, one at a time; without the keyframe before, those after it.
+
+        `wanted`: the times at which they are wanted; None: all.
+        """
         for decoded, times in self.intervals(packet):
             for number in range(decoded.first, len(times) + 1):
-                frame = Frame(decoded.picture(number), times[number - 1])
-                yield DrawnFrame(frame, decoded, number)
+                if wanted is None or times[number - 1] in wanted:
+                    frame = Frame(decoded.picture(number), times[number - 1])
+                    yield DrawnFrame(frame, decoded, number)
 
     def skip(self, packet: Packet) -> None:
         """Take in a packet without drawing its frames."""
