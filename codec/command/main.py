@@ -11,12 +11,12 @@ import re
 import signal
 import sys
 from argparse import Action, ArgumentParser, HelpFormatter, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from gsvc import __version__
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
@@ -82,9 +82,9 @@ class CommandParser(Parser):
         """Make a parser; `options` are argparse's.
 
         Args:
-            module: The module that describes the command, imported when the parser is first used:
-                `DESCRIPTION`, `add_arguments(parser)` and, where options had other names once,
-                `RENAMED`: old name → new one.
+            module: The module that describes the command, or "module:NAME" of a `Verb`, imported
+                when the parser is first used: `DESCRIPTION`, `add_arguments(parser)` and, where
+                options had other names once, `RENAMED`: old name → new one.
         """
         super().__init__(**options)
         self._module = module
@@ -114,7 +114,7 @@ class CommandParser(Parser):
     def ask_module(self) -> None:
         """Take description and arguments from the command's module, if that is still to do."""
         if self._module is not None:
-            command, self._module = import_module(self._module), None
+            command, self._module = find_verb(self._module), None
             self.description = command.DESCRIPTION
             self._renamed = getattr(command, "RENAMED", {})
             command.add_arguments(self)
@@ -126,6 +126,22 @@ class CommandParser(Parser):
             return argument
         print(f"gsvc: note: {name} is called {self._renamed[name]} now", file=sys.stderr)
         return f"{self._renamed[name]}{equals}{value}"
+
+
+class Verb(NamedTuple):
+    """A command that shares its module with others: what else the module itself has."""
+
+    DESCRIPTION: str
+    add_arguments: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], int]
+    """Returns the exit code."""
+
+
+def find_verb(place: str) -> Verb:
+    """What is at "module:NAME", or the module that is a command of its own."""
+    module, _, name = place.partition(":")
+    found: Verb = import_module(module)  # type: ignore[assignment]
+    return getattr(found, name) if name else found
 
 
 def add_modules(
@@ -205,7 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         command_parser().parse_args(arguments, options)
         name = _ALIASES.get(options.command, options.command)
-        code: int = import_module(_MODULES + name).run(options)
+        code = find_verb(_MODULES + name).run(options)
         sys.stdout.flush()
         return code
     except GsvcError as error:
