@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.codec.command.live_session import Watch
 from gsvc.codec.command.main import command_parser, main
-from gsvc.codec.command.recv import _recv
+from gsvc.codec.command.recv import Watch, _recv
 from gsvc.codec.command.send import send_video
 from gsvc.codec.media.muxer import _decoded
 from gsvc.codec.media.track_source import open_sound, read_audio

@@ -9,8 +9,8 @@ import pytest
 
 import gsvc
 from commands import run_gsvc
-from gsvc.codec.command import encode_dry as encode_quality
-from gsvc.codec.command.encode_dry import encode_measured
+from gsvc.codec.command import encode_runs as encode_quality
+from gsvc.codec.command.encode_runs import encode_measured
 from needs import need_package
 
 Law = Callable[[float], float]

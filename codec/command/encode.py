@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder_settings import EncoderSettings
@@ -61,25 +61,18 @@ def encode_one(
     """Encode a file as the options say."""
     # Late: --help and usage errors do not wait for FFmpeg.
     from gsvc.codec.api.encode_file import encode
-    from gsvc.codec.command.encode_dry import taken
+    from gsvc.codec.command.encode_runs import taken
 
     if options.packets is not None:
         return _encode_pieces(options, source, target, progress)
     return taken(options, source, target) or encode(
         source,
         target,
-        settings=settings_from(options),
-        start=options.start,
-        frames=options.frames,
-        fps=options.fps,
+        **_common(options),
         audio=options.audio,
         texts=not options.no_texts,
-        deinterlace=options.deinterlace,
-        size=options.size,
-        audio_bitrate=options.audio_bitrate and round(options.audio_bitrate),
         target_size=options.target_size,
         total_bitrate=options.total_bitrate,
-        overwrite=options.overwrite,
         progress=progress,
     )
 
@@ -92,19 +85,20 @@ def _encode_pieces(
     return encode_pieces(
         source,
         target,
+        **_common(options),
         packets=options.packets,
         packet_bytes=options.packet_bytes,
-        settings=settings_from(options),
-        start=options.start,
-        frames=options.frames,
-        fps=options.fps,
         audio=options.audio not in (None, "none"),
-        audio_bitrate=options.audio_bitrate and round(options.audio_bitrate),
-        deinterlace=options.deinterlace,
-        size=options.size,
-        overwrite=options.overwrite,
         progress=progress,
     )
+
+
+def _common(options: Namespace) -> dict[str, Any]:
+    """Arguments that `encode` and `encode_pieces` share."""
+    names = "start", "frames", "fps", "deinterlace", "size", "overwrite"
+    same = {name: getattr(options, name) for name in names}
+    sound = options.audio_bitrate and round(options.audio_bitrate)
+    return {**same, "settings": settings_from(options), "audio_bitrate": sound}
 
 
 def settings_from(options: Namespace) -> EncoderSettings:
@@ -356,7 +350,7 @@ def run(options: Namespace) -> int:
     metrics = metrics_of(options, target)
     with shown_progress(options, "encoded") as progress:
         if metrics and options.quality is not None:
-            from gsvc.codec.command.encode_dry import encode_measured
+            from gsvc.codec.command.encode_runs import encode_measured
 
             report = encode_measured(options, options.source, target, progress)
         else:
@@ -412,7 +406,7 @@ def _check_pieces(options: Namespace) -> None:
 
 
 def _run_many(options: Namespace) -> int:
-    from gsvc.codec.command.encode_many import encode_many, targets_of
+    from gsvc.codec.command.encode_runs import encode_many, targets_of
 
     if options.plan is not None:
         raise ConfigError("--plan is for one video: leave out --out")
@@ -428,6 +422,6 @@ def _run_many(options: Namespace) -> int:
 
 
 def _run_dry(options: Namespace, sources: Sequence[str]) -> int:
-    from gsvc.codec.command.encode_dry import dry_run
+    from gsvc.codec.command.encode_runs import dry_run
 
     return dry_run(options, sources)

@@ -1,4 +1,4 @@
-"""`gsvc info`: what is in a stream, or the mark of what was decoded from one."""
+"""`gsvc info`, `mux`, `demux` and `sign`: files as they are, of which no picture is decoded."""
 
 import sys
 from argparse import ArgumentParser, Namespace
@@ -7,13 +7,24 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, BinaryIO
 
 from gsvc.codec.api.inspection import info_lines
-from gsvc.codec.api.reports import JsonLines
+from gsvc.codec.api.reports import JsonLines, shown_time
 from gsvc.codec.bitstream.errors import BitstreamError, GsvcError
 from gsvc.codec.bitstream.stream_info import StreamInfo, read_info
-from gsvc.codec.command.arguments import add_json, add_untrusted, json_lines, limits_of
-from gsvc.codec.command.main import FAILED, complain
+from gsvc.codec.command.arguments import (
+    add_json,
+    add_overwrite,
+    add_paths,
+    add_quiet,
+    add_untrusted,
+    has_watcher,
+    json_lines,
+    limits_of,
+    target_of,
+    without_warnings,
+)
+from gsvc.codec.command.main import FAILED, Verb, complain
 from gsvc.codec.media.marks import SOURCE_TYPE, Mark
-from gsvc.codec.media.places import display_name, open_any, open_stream
+from gsvc.codec.media.places import SUFFIX, display_name, open_any, open_stream
 from gsvc.codec.weights.extras import EXTRAS
 
 if TYPE_CHECKING:
@@ -165,3 +176,92 @@ def _put(
             key_pictures=packet.key_frames,
             **({"elements": packet.elements} if elements else {}),
         )
+
+
+_MUX = """Put a stream into .mp4, .mkv or .webm: any player shows its coded pictures, with
+sound and subtitles; gsvc decode shows the video, gsvc demux gets the stream back."""
+
+
+def _add_mux(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc mux`."""
+    add_paths(parser, "the stream", "the video file (default: IN with .mp4)")
+    add_overwrite(parser)
+    add_quiet(parser)
+    add_json(parser, "the result as ")
+
+
+def _mux(options: Namespace) -> int:
+    """Map a stream, then tell what came out."""
+    from gsvc.codec.media.mapping import mux  # late: --help does not wait for FFmpeg
+
+    target = target_of(options, ".mp4")
+    with without_warnings(options.quiet):
+        report = mux(options.source, target, overwrite=options.overwrite)
+    if options.json:
+        json_lines(options).put("done", **asdict(report))
+    elif has_watcher(options):
+        print(
+            f"{report.target}: {report.pictures} pictures of {report.frames} frames, "
+            f"{shown_time(report.duration)}, {report.size} bytes ({report.stream_size} in IN)",
+            file=sys.stderr,
+        )
+    return 0
+
+
+_DEMUX = """Get the stream back that gsvc mux put into a video file, byte for byte."""
+
+
+def _add_demux(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc demux`."""
+    add_paths(parser, "what gsvc mux wrote", "the stream (default: IN with .gsv)")
+    add_overwrite(parser)
+    add_quiet(parser)
+    add_json(parser, "the result as ")
+
+
+def _demux(options: Namespace) -> int:
+    """Get a stream back, then tell its size."""
+    from gsvc.codec.media.mapping import demux  # late: --help does not wait for FFmpeg
+
+    target = target_of(options, SUFFIX)
+    size = demux(options.source, target, overwrite=options.overwrite)
+    if options.json:
+        json_lines(options).put("done", target=target, size=size)
+    elif has_watcher(options):
+        print(f"{target}: {size} bytes", file=sys.stderr)
+    return 0
+
+
+_SIGN = """Sign a video or image that gsvc decode marked as synthetic, with your key: adds
+C2PA content credentials (needs gsvc[c2pa]). gsvc info verifies them."""
+
+
+def _add_sign(parser: ArgumentParser) -> None:
+    """The arguments of `gsvc sign`."""
+    add = parser.add_argument
+    add("source", metavar="IN", help="what gsvc decode wrote: .mp4, .mov, .avi, .png or .jpg")
+    add("-o", dest="output", metavar="OUT", required=True, help="the signed copy")
+    chain = "PEM: your certificate, then those above it"
+    add("--cert", dest="certificates", metavar="FILE", required=True, help=chain)
+    key = "PEM: its private key, which only you can read"
+    add("--key", metavar="FILE", required=True, help=key)
+    add_overwrite(parser)
+
+
+def _sign(options: Namespace) -> int:
+    """Sign a file."""
+    from gsvc.codec.api.credentials import sign_file  # late: --help does not wait for FFmpeg
+
+    sign_file(
+        options.source,
+        options.output,
+        options.certificates,
+        options.key,
+        overwrite=options.overwrite,
+    )
+    return 0
+
+
+MUX = Verb(_MUX, _add_mux, _mux)
+DEMUX = Verb(_DEMUX, _add_demux, _demux)
+SIGN = Verb(_SIGN, _add_sign, _sign)

@@ -149,20 +149,20 @@ def add_modules(
     dest: str,
     lines: Mapping[str, str],
     prefix: str,
-    aliases: Mapping[str, str] | None = None,
+    places: Mapping[str, str] | None = None,
 ) -> None:
     """Add a command of its own for each name in `lines`, where its line of help is.
 
     Args:
         dest: The option that will hold the name.
         prefix: With the name behind it, the module that has the rest (`CommandParser`).
-        aliases: Names that are others' too: their modules are the others'.
+        places: Where the others are: another module, or "module:NAME" of a `Verb`.
     """
     commands = parser.add_subparsers(
         dest=dest, required=True, metavar=dest.upper(), parser_class=CommandParser
     )
     for name, line in lines.items():
-        commands.add_parser(name, help=line, module=prefix + (aliases or {}).get(name, name))
+        commands.add_parser(name, help=line, module=prefix + (places or {}).get(name, name))
 
 
 COMMANDS = {
@@ -189,8 +189,8 @@ COMMANDS = {
     "doctor": "is everything here?",
     "completion": "for bash, zsh or fish",
 }
-"""Command → its line in `gsvc --help`. The module of that name in this folder holds the rest:
-`DESCRIPTION`, `add_arguments(parser)` and `run(options)`, which returns the exit code."""
+"""Command → its line in `gsvc --help`. The module of that name in this folder holds the rest, or
+what `_PLACES` names: `DESCRIPTION`, `add_arguments(parser)` and `run(options)`."""
 
 _GROUPS = {"encode": "code", "send": "live", "score": "measure and make"}
 """The first command of each group, and what `gsvc --help` calls the group."""
@@ -206,8 +206,17 @@ class _Grouped(HelpFormatter):
 
 
 _MODULES = f"{__package__}."
-_ALIASES = {"analyze": "analyse"}
-"""Other spellings of commands."""
+_PLACES = {
+    "analyze": "analyse",
+    "completion": "doctor:COMPLETION",
+    "demux": "info:DEMUX",
+    "models": "doctor:MODELS",
+    "mux": "info:MUX",
+    "play": "decode:PLAY",
+    "serve": "recv:SERVE",
+    "sign": "info:SIGN",
+}
+"""Commands that have no module of their name."""
 _INTERRUPTED = 130
 _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _SIGNALLED = 128
@@ -220,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = Namespace(json=False)
     try:
         command_parser().parse_args(arguments, options)
-        name = _ALIASES.get(options.command, options.command)
+        name = _PLACES.get(options.command, options.command)
         code = find_verb(_MODULES + name).run(options)
         sys.stdout.flush()
         return code
@@ -242,7 +251,7 @@ def command_parser() -> Parser:
     title = "Generative semantic video codec."
     parser = Parser(prog="gsvc", description=title, formatter_class=_Grouped)
     parser.add_argument("--version", action="version", version=f"gsvc {__version__}")
-    add_modules(parser, "command", COMMANDS, _MODULES, _ALIASES)
+    add_modules(parser, "command", COMMANDS, _MODULES, _PLACES)
     return parser
 
 

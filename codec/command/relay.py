@@ -7,12 +7,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
-from gsvc.codec.command.live_session import Watch, add_security, add_watch
-from gsvc.codec.command.recv import add_receiving, receive_settings, run_watched
+from gsvc.codec.command.recv import (
+    Watch,
+    add_receiving,
+    add_security,
+    add_watch,
+    receive_settings,
+    run_watched,
+)
 from gsvc.codec.command.send import add_sending, send_video, settings_for
 from gsvc.codec.network.congestion_control import Adaptation
 
-if TYPE_CHECKING:  # late: --help does not wait for FFmpeg
+if TYPE_CHECKING:
     from gsvc.codec.command.send import FramesOf
     from gsvc.codec.network.player_relay import Outage
 

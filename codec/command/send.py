@@ -21,7 +21,7 @@ from gsvc.codec.command.arguments import (
     frame_rate,
     settings_of,
 )
-from gsvc.codec.command.live_session import Watch, add_security, add_watch, security_of
+from gsvc.codec.command.recv import Watch, add_security, add_watch, security_of
 from gsvc.codec.media.output import explain_failure, refuse_foreign
 from gsvc.codec.media.places import STANDARD_INPUT
 from gsvc.codec.network.congestion_control import Adaptation
