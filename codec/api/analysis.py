@@ -22,14 +22,8 @@ from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.media.places import STANDARD_INPUT, PathOrFile, open_any
 from gsvc.codec.media.video_writer import open_writer
+from gsvc.decoders.detection import findings
 from gsvc.decoders.detection.analyser import GONE_SECONDS, Analyser, AnalysisSettings
-from gsvc.decoders.detection.findings import (
-    AnalysisCost,
-    Event,
-    FrameAnalysis,
-    Totals,
-    TrackedObject,
-)
 from gsvc.decoders.detection.overlay import Overlay
 from gsvc.decoders.detection.rules import RuleWatcher, Watcher, check_names, check_rules
 from gsvc.decoders.detection.sent_objects import find_content
@@ -42,17 +36,17 @@ class Analysis:
 
     header: Header
     """The stream's."""
-    frames: tuple[FrameAnalysis, ...] = field(repr=False)
+    frames: tuple[findings.FrameAnalysis, ...] = field(repr=False)
     """What each frame shows."""
-    totals: Totals
+    totals: findings.Totals
     """Sums over all frames."""
-    cost: AnalysisCost
+    cost: findings.AnalysisCost
     """What it took."""
     damage: BitstreamError | None = None
     """What is wrong with the stream after these frames; None: nothing."""
 
     @property
-    def events(self) -> list[Event]:
+    def events(self) -> list[findings.Event]:
         """All events, in order."""
         return [event for frame in self.frames for event in frame.events]
 
@@ -67,18 +61,18 @@ class AnalysisReader:
         content, self._packets = find_content(self.header, packets, limits)
         self._analyser = Analyser(self.header, settings, limits, content)
 
-    def frames(self) -> Iterator[FrameAnalysis]:
+    def frames(self) -> Iterator[findings.FrameAnalysis]:
         """Every frame; see `Analyser.frames`."""
         yield from self._analyser.frames(self._packets)
 
     @property
-    def cost(self) -> AnalysisCost:
+    def cost(self) -> findings.AnalysisCost:
         """What it took so far."""
         self._analyser.cost.bytes_read = self._file.position
         return self._analyser.cost
 
     @property
-    def totals(self) -> Totals:
+    def totals(self) -> findings.Totals:
         """Sums over the frames so far."""
         return self._analyser.totals
 
@@ -120,7 +114,7 @@ def analyse(
         MissingDependencyError: The detector's package is not installed.
     """
     with open_analysis(source, settings, limits) as reader:
-        frames: list[FrameAnalysis] = []
+        frames: list[findings.FrameAnalysis] = []
         damage = None
         try:
             frames.extend(reader.frames())
@@ -147,7 +141,7 @@ class GroundFrame:
     """Its time from frame 0 on, which all streams share."""
     objects: tuple[GroundObject, ...]
     """By track."""
-    events: tuple[Event, ...] = ()
+    events: tuple[findings.Event, ...] = ()
     """What happens at lines and zones, in metres, and by the rules."""
 
 
@@ -177,16 +171,18 @@ class GroundReader:
         return [(one, (form.width, form.height)) for one, form in zip(maps, forms, strict=True)]
 
     @property
-    def totals(self) -> Totals:
+    def totals(self) -> findings.Totals:
         """Sums over the times so far; cuts are not counted."""
         return self._watcher.totals
 
     @property
-    def cost(self) -> AnalysisCost:
+    def cost(self) -> findings.AnalysisCost:
         """What all streams took so far; times add up."""
         costs = [one.cost for one in self._readers]
         names = "bytes_read", "milliseconds", "frames", "pictures", "detector_runs"
-        return AnalysisCost(**{name: sum(getattr(one, name) for one in costs) for name in names})
+        return findings.AnalysisCost(
+            **{name: sum(getattr(one, name) for one in costs) for name in names}
+        )
 
     def frames(self) -> Iterator[GroundFrame]:
         """Every time, in order, until the last stream ends. Raises BitstreamError."""
@@ -202,18 +198,18 @@ class GroundReader:
             ends = *self._watcher.finish(), *self._rules.finish()
             yield replace(last, events=(*last.events, *ends))
 
-    def _frame(self, number: int, shown: Sequence[FrameAnalysis | None]) -> GroundFrame:
+    def _frame(self, number: int, shown: Sequence[findings.FrameAnalysis | None]) -> GroundFrame:
         seconds = number / self.frame_rate
         objects = self._tracker.step(seconds, [self._places(n, f) for n, f in enumerate(shown)])
         points = [_point(one) for one in objects]
-        frame = FrameAnalysis(number, seconds, tuple(points))
+        frame = findings.FrameAnalysis(number, seconds, tuple(points))
         events = self._watcher.events(frame)
         events += self._rules.events(frame, self._watcher.visits())
         return GroundFrame(number, seconds, tuple(objects), tuple(events))
 
     def _places(
-        self, camera: int, frame: FrameAnalysis | None
-    ) -> list[tuple[TrackedObject, NDArray[np.float64]]]:
+        self, camera: int, frame: findings.FrameAnalysis | None
+    ) -> list[tuple[findings.TrackedObject, NDArray[np.float64]]]:
         if frame is None:
             return []
         maps = self._homographies[camera]
@@ -232,9 +228,9 @@ class _Feed:
         self._frames = reader.frames()
         self._length = 1 / float(reader.header.format.frame_rate)
         self._next = next(self._frames, None)
-        self._now: FrameAnalysis | None = None
+        self._now: findings.FrameAnalysis | None = None
 
-    def at(self, seconds: float) -> FrameAnalysis | None:
+    def at(self, seconds: float) -> findings.FrameAnalysis | None:
         """None after the last one."""
         while self._next is not None and self._next.seconds <= seconds + self._length / 2:
             self._now, self._next = self._next, next(self._frames, None)
@@ -284,9 +280,9 @@ def _checked(homography: Homography) -> Homography:
     return maps
 
 
-def _point(one: GroundObject) -> TrackedObject:
+def _point(one: GroundObject) -> findings.TrackedObject:
     """As regions see it: a box without size, in metres."""
-    return TrackedObject(one.kind, one.track, np.tile(one.place, 2), one.score)
+    return findings.TrackedObject(one.kind, one.track, np.tile(one.place, 2), one.score)
 
 
 @contextmanager
@@ -297,7 +293,7 @@ def open_drawing(
     limits: Limits = DEFAULT_LIMITS,
     *,
     overwrite: bool = False,
-) -> Iterator[Callable[[FrameAnalysis], None]]:
+) -> Iterator[Callable[[findings.FrameAnalysis], None]]:
     """What takes every frame's analysis, in order, and writes the frame to `target`.
 
     The target is as of `gsvc.decode` and appears at the end of the block. Raises ConfigError for
@@ -316,6 +312,6 @@ def open_drawing(
             yield lambda found: writer.write(_drawn(drawing, next(frames), found))
 
 
-def _drawn(drawing: Overlay, frame: Frame, found: FrameAnalysis) -> Frame:
+def _drawn(drawing: Overlay, frame: Frame, found: findings.FrameAnalysis) -> Frame:
     drawing.on(frame.pixels, found)
     return Frame(frame.pixels, frame.pts)

@@ -14,25 +14,8 @@ from typing import BinaryIO, TypeVar
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
 from gsvc.codec.api.reports import DecodeReport, Progress, Report
-from gsvc.codec.bitstream.audio_and_text import (
-    NO_TEXTS,
-    Texts,
-    cut,
-    moved,
-    read_texts,
-    unpack_audio,
-)
+from gsvc.codec.bitstream import audio_and_text, errors
 from gsvc.codec.bitstream.container import Packet, PacketType, Salvage, StreamReader, decoded_frames
-from gsvc.codec.bitstream.errors import (
-    DEFAULT_LIMITS,
-    BitstreamError,
-    ConfigError,
-    HeldBytes,
-    InputError,
-    LimitError,
-    Limits,
-    typed,
-)
 from gsvc.codec.bitstream.frames import AudioChunk, Frame, duration
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.stream_info import StreamIndex
@@ -66,7 +49,7 @@ class TimeRange:
     """Packets in order, each with whether any of its frames is to be shown."""
     sound: list[AudioChunk]
     """The sound, from time 0 on."""
-    texts: Texts
+    texts: audio_and_text.Texts
     """Title, chapters and subtitles, from time 0 on."""
     frames: int | None
     """Number of frames; None where only decoding will tell."""
@@ -74,7 +57,7 @@ class TimeRange:
     """In ticks, the pts of frames to show."""
     origin: int = 0
     """The pts that becomes 0."""
-    damage: BitstreamError | None = None
+    damage: errors.BitstreamError | None = None
     """What is wrong with the stream, where a decoder conceals it."""
 
 
@@ -82,7 +65,7 @@ def find_time_range(
     file: BinaryIO,
     start: float,
     frames: int | None,
-    limits: Limits,
+    limits: errors.Limits,
     *,
     is_container: bool,
     conceals: bool = False,
@@ -109,26 +92,26 @@ def find_time_range(
         if is_all and (salvage.damage is not None or not file.seekable()):
             return _salvaged(salvage, limits, is_container=is_container)
         if salvage.damage is not None:
-            raise ConfigError(
+            raise errors.ConfigError(
                 "no part of a damaged stream can be concealed: leave out start= and frames="
             ) from salvage.damage
         file.seek(0)
     if is_all:
         return _all(file, limits, is_container=is_container)
     if not 0 <= start < inf or (frames is not None and frames < 1):
-        raise ConfigError(f"start {start} s, {frames} frames: from 0 s on, at least 1 frame")
+        raise errors.ConfigError(f"start {start} s, {frames} frames: from 0 s on, at least 1 frame")
     if not file.seekable():
-        raise ConfigError("a part can only be decoded of a file: save the stream first")
+        raise errors.ConfigError("a part can only be decoded of a file: save the stream first")
     return _part(file, start, frames, limits, is_container=is_container)
 
 
-def _all(file: BinaryIO, limits: Limits, *, is_container: bool) -> TimeRange:
+def _all(file: BinaryIO, limits: errors.Limits, *, is_container: bool) -> TimeRange:
     """All of a stream.
 
     A writer wants the sound before the pictures. A file is read twice for it; from a pipe, the
     packets of a stream with sound are kept (a stream is small).
     """
-    reader, held = StreamReader(file, limits), HeldBytes(limits)
+    reader, held = StreamReader(file, limits), errors.HeldBytes(limits)
     header, packets = reader.header, iter(reader)
     sound: list[AudioChunk] = []
     frames: int | None = None
@@ -149,9 +132,9 @@ def _all(file: BinaryIO, limits: Limits, *, is_container: bool) -> TimeRange:
     return TimeRange(header, every, sound, texts, frames or None)
 
 
-def _salvaged(salvage: Salvage, limits: Limits, *, is_container: bool) -> TimeRange:
+def _salvaged(salvage: Salvage, limits: errors.Limits, *, is_container: bool) -> TimeRange:
     """All that is left of a stream."""
-    texts, packets = _texts_before(iter(salvage), held := HeldBytes(limits))
+    texts, packets = _texts_before(iter(salvage), held := errors.HeldBytes(limits))
     sound, frames = _survey(packets, held)
     every = ((packet, True) for packet in salvage)
     if not is_container:
@@ -160,7 +143,7 @@ def _salvaged(salvage: Salvage, limits: Limits, *, is_container: bool) -> TimeRa
 
 
 def _part(
-    file: BinaryIO, start: float, frames: int | None, limits: Limits, *, is_container: bool
+    file: BinaryIO, start: float, frames: int | None, limits: errors.Limits, *, is_container: bool
 ) -> TimeRange:
     """A part of a file; arguments as of `find_time_range`."""
     index = StreamIndex(file, limits, partial=True)
@@ -170,23 +153,29 @@ def _part(
         if index.damage is not None:
             raise index.damage
         if not index.times:
-            raise InputError("the stream has no pictures to seek: decode it from start to end")
-        raise InputError(f"the stream ends before {start:g} s: choose an earlier start")
+            raise errors.InputError(
+                "the stream has no pictures to seek: decode it from start to end"
+            )
+        raise errors.InputError(f"the stream ends before {start:g} s: choose an earlier start")
     sound: list[AudioChunk] = []
     file.seek(0)
-    texts, whole = _texts_before(_whole(StreamReader(file, limits)), held := HeldBytes(limits))
+    texts, whole = _texts_before(
+        _whole(StreamReader(file, limits)), held := errors.HeldBytes(limits)
+    )
     form, length = index.header.format, duration(times, index.header.format)
     begin = (times[0] - index.times[0]) * form.time_base
-    texts = moved(texts, round(1000 * begin), round(1000 * length))
+    texts = audio_and_text.moved(texts, round(1000 * begin), round(1000 * length))
     if is_container and index.header.audio:
-        sound = list(cut(_survey(whole, held)[0], begin, begin + length))
+        sound = list(audio_and_text.cut(_survey(whole, held)[0], begin, begin + length))
     shown, origin = range(times[0], times[-1] + 1), times[0]
     is_cut = frames is None or len(times) < frames
     packets = _and_damage(index.packets(first, len(times)), index.damage if is_cut else None)
     return TimeRange(index.header, packets, sound, texts, len(times), shown, origin)
 
 
-def _texts_before(packets: Iterator[Packet], held: HeldBytes) -> tuple[Texts, Iterator[Packet]]:
+def _texts_before(
+    packets: Iterator[Packet], held: errors.HeldBytes
+) -> tuple[audio_and_text.Texts, Iterator[Packet]]:
     """The texts, which precede the first picture packet, and all packets again."""
     kept = []
     for packet in packets:
@@ -194,42 +183,44 @@ def _texts_before(packets: Iterator[Packet], held: HeldBytes) -> tuple[Texts, It
         if packet.is_picture:
             break
         held.add(_PACKET_BYTES + len(packet.payload))
-    return read_texts(kept, held), chain(kept, packets)
+    return audio_and_text.read_texts(kept, held), chain(kept, packets)
 
 
 def _whole(packets: Iterable[Packet]) -> Iterator[Packet]:
     """The packets up to damage, of which whoever decodes them is told."""
-    with suppress(BitstreamError):
+    with suppress(errors.BitstreamError):
         yield from packets
 
 
-def _kept(packets: Iterable[Packet], held: HeldBytes) -> tuple[list[Packet], BitstreamError | None]:
+def _kept(
+    packets: Iterable[Packet], held: errors.HeldBytes
+) -> tuple[list[Packet], errors.BitstreamError | None]:
     """All packets up to damage, and the damage."""
     kept = []
     try:
         for packet in packets:
             held.add(_PACKET_BYTES + len(packet.payload))
             kept.append(packet)
-    except LimitError:
+    except errors.LimitError:
         raise
-    except BitstreamError as error:
+    except errors.BitstreamError as error:
         return kept, error
     return kept, None
 
 
-def _and_damage(things: Iterable[_T], damage: BitstreamError | None) -> Iterator[_T]:
+def _and_damage(things: Iterable[_T], damage: errors.BitstreamError | None) -> Iterator[_T]:
     """The same, with the damage behind it raised."""
     yield from things
     if damage is not None:
         raise damage
 
 
-def _survey(packets: Iterable[Packet], held: HeldBytes) -> tuple[list[AudioChunk], int]:
+def _survey(packets: Iterable[Packet], held: errors.HeldBytes) -> tuple[list[AudioChunk], int]:
     """The sound of all packets, and the number of their frames."""
     sound, frames = [], 0
     for packet in packets:
         if packet.type == PacketType.AUDIO:
-            chunk = unpack_audio(packet.payload)
+            chunk = audio_and_text.unpack_audio(packet.payload)
             held.add(_PACKET_BYTES + len(packet.payload) + _OPUS_BYTES * len(chunk.packets))
             sound.append(chunk)
         frames += packet.frames
@@ -242,7 +233,7 @@ class FileDecoding:
     def __init__(self, decoder: Decoder, writer: VideoWriter, progress: Report | None) -> None:
         self._decoder, self._writer, self._progress = decoder, writer, progress
         self._size = 0
-        self._damage: BitstreamError | None = None
+        self._damage: errors.BitstreamError | None = None
         self.times = array("q")
         """The pts of the frames written, as they are in the stream."""
         self.concealed = 0
@@ -253,17 +244,17 @@ class FileDecoding:
         try:
             packets = self._counted(portion)
             self._put(decoded_frames(self._decoder, packets, portion.times), portion)
-        except BitstreamError as error:
+        except errors.BitstreamError as error:
             self._damage = error
             self._put(self._decoder.flush(), portion)
         if not self.times:
-            raise self._damage or BitstreamError(
+            raise self._damage or errors.BitstreamError(
                 "the stream holds no picture: there is nothing to decode"
             )
 
     def tell_damage(
         self,
-        concealed: BitstreamError | None,
+        concealed: errors.BitstreamError | None,
         source: PathOrFile | Sequence[str | Path],
         target: PathOrFile,
     ) -> None:
@@ -312,7 +303,7 @@ def written(target: PathOrFile) -> str:
     return "standard output" if str(target) == STANDARD_OUTPUT else shown(target)
 
 
-@typed
+@errors.typed
 def decode(
     source: PathOrFile | Sequence[str | Path],
     target: PathOrFile,
@@ -320,7 +311,7 @@ def decode(
     settings: DecoderSettings | None = None,
     start: float = 0.0,
     frames: int | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: errors.Limits = errors.DEFAULT_LIMITS,
     overwrite: bool = False,
     progress: Report | None = None,
     pace: Pace | None = None,
@@ -375,7 +366,7 @@ def decode(
             target,
             header.format,
             audio=portion.sound,
-            texts=portion.texts if beside else NO_TEXTS,
+            texts=portion.texts if beside else audio_and_text.NO_TEXTS,
             mark=mark_of(settings),
             overwrite=overwrite,
         )
@@ -388,7 +379,7 @@ def decode(
     return decoding.report(shown(target), header, settings.steps, monotonic() - began)
 
 
-def _beside(header: Header, texts: Texts) -> Iterator[str]:
+def _beside(header: Header, texts: audio_and_text.Texts) -> Iterator[str]:
     """What a stream has beside pictures, in words."""
     if header.audio:
         yield "sound"

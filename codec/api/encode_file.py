@@ -21,24 +21,7 @@ from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS, Texts, pack_audio
 from gsvc.codec.bitstream.container import Packet, PacketType, StreamWriter
 from gsvc.codec.bitstream.errors import ConfigError, InputError, typed
 from gsvc.codec.bitstream.frames import AudioChunk, Frame, VideoFormat, duration
-from gsvc.codec.media.places import (
-    STANDARD_INPUT,
-    PathOrFile,
-    create_stream,
-    display_name,
-    is_glob,
-    local_path,
-    refuse_same,
-    shown,
-)
-from gsvc.codec.media.track_source import (
-    READ_ONCE,
-    USUAL_STEREO,
-    Sound,
-    Wanted,
-    open_sound,
-    read_beside,
-)
+from gsvc.codec.media import places, track_source
 from gsvc.codec.media.video_reader import INTERLACED, Size, VideoReader, fitted_size, open_video
 from gsvc.encoders.tuning import shape_for, shape_of_still
 
@@ -65,7 +48,7 @@ class FileEncoding:
             self._writer.write(packet)
         self._text_size = self._writer.bytes_written - before
 
-    def write(self, video: Iterable[Frame], sound: Sound, *, cut: bool) -> None:
+    def write(self, video: Iterable[Frame], sound: track_source.Sound, *, cut: bool) -> None:
         """Encode every frame; `cut`: the sound ends with the last one."""
         for packet in self._with_sound(self._pictures(video), sound, cut=cut):
             before = self._writer.bytes_written
@@ -103,7 +86,7 @@ class FileEncoding:
         self._tell()
 
     def _with_sound(
-        self, packets: Iterator[Packet], sound: Sound, *, cut: bool
+        self, packets: Iterator[Packet], sound: track_source.Sound, *, cut: bool
     ) -> Iterator[Packet]:
         """Put sound between the packets, each chunk before the first picture shown after it."""
         form = self._encoder.header.format
@@ -175,7 +158,9 @@ class EncodeJob:
             if seconds is None:
                 seconds = Fraction(sum(1 for _ in video)) / video.format.frame_rate
         if not seconds:
-            raise InputError(f"{display_name(self.source)}: has no length: encode it at a rate")
+            raise InputError(
+                f"{places.display_name(self.source)}: has no length: encode it at a rate"
+            )
         return seconds
 
     @cached_property
@@ -189,22 +174,24 @@ class EncodeJob:
     def beside(self, video: VideoReader) -> Texts:
         """Title, chapters and subtitles. What is not carried is told of the first time."""
         if self._beside is None:
-            wanted = Wanted(self.sound, self.audio_bitrate, self.texts)
+            wanted = track_source.Wanted(self.sound, self.audio_bitrate, self.texts)
             if self.sound and video.has_sound and Path(self.source).is_fifo():
-                _log.warning("%s: %s", self.source, READ_ONCE)
+                _log.warning("%s: %s", self.source, track_source.READ_ONCE)
             if video.is_interlaced:
                 _log.warning("%s: %s", self.source, INTERLACED)
-            self._beside = read_beside(self.source, video.origin, video.seconds, wanted)
+            self._beside = track_source.read_beside(
+                self.source, video.origin, video.seconds, wanted
+            )
         return self._beside
 
     def sound_until(self, end: Fraction) -> Iterator[AudioChunk]:
         """The sound of a stream that lasts `end` seconds."""
         return self._sound().rest(end if self.frames is not None else None)
 
-    def _sound(self) -> Sound:
+    def _sound(self) -> track_source.Sound:
         if not self.sound:
-            return Sound(iter(()))
-        return open_sound(self.source, self.start, self.audio_bitrate)
+            return track_source.Sound(iter(()))
+        return track_source.open_sound(self.source, self.start, self.audio_bitrate)
 
 
 AUTO_SIZE, SOURCE_SIZE = "auto", "source"
@@ -219,7 +206,7 @@ def suited(job: EncodeJob, bitrate: float | None) -> EncodeJob:
     is_asked = job.size == AUTO_SIZE
     if isinstance(job.size, str) and job.size not in (AUTO_SIZE, SOURCE_SIZE):
         raise ConfigError(f"size {job.size!r}: write 288, 512x288, auto or source")
-    is_file = is_glob(job.source) or os.path.isfile(job.source)  # no camera is opened twice
+    is_file = places.is_glob(job.source) or os.path.isfile(job.source)  # no camera is opened twice
     if is_asked and (bitrate is None or not is_file):
         raise ConfigError("an automatic size follows from a rate, of a file: give both, or a size")
     if bitrate is None or not is_file or not (is_asked or job.size is None):
@@ -235,9 +222,11 @@ def suited(job: EncodeJob, bitrate: float | None) -> EncodeJob:
     width, height = fitted_size(form.width, form.height, shape[0])
     _log.warning(
         '%s: encoded at %dx%d, %.3g frames/s, for %.3g kbit/s; size="source" keeps %dx%d, %.3g',
-        display_name(job.source), width, height, shape[1], bitrate / 1000, *own,
+        places.display_name(job.source), width, height, shape[1], bitrate / 1000, *own,
     )  # fmt: skip
-    fps = job.fps if is_glob(job.source) else shape[1]  # of images it is not the most, but theirs
+    fps = (
+        job.fps if places.is_glob(job.source) else shape[1]
+    )  # of images it is not the most, but theirs
     return replace(job, size=(width, height), fps=fps)
 
 
@@ -252,7 +241,7 @@ def _suited_still(job: EncodeJob, form: VideoFormat, bits: float) -> EncodeJob:
     shorter = min(max(shorter, SMALLEST_STILL), form.width, form.height)
     _log.warning(
         '%s: encoded at %dx%d, for %.0f bytes; size="source" keeps %dx%d',
-        display_name(job.source), *fitted_size(form.width, form.height, shorter), bits / 8,
+        places.display_name(job.source), *fitted_size(form.width, form.height, shorter), bits / 8,
         form.width, form.height,
     )  # fmt: skip
     return replace(job, size=shorter)
@@ -376,7 +365,7 @@ def _without_sound(job: EncodeJob, size: int, total: float) -> EncodeJob:
         if video.has_sound:
             _log.warning(
                 '%s: without its sound, for which %d bytes are too few; audio="opus" carries it',
-                display_name(job.source), size,
+                places.display_name(job.source), size,
             )  # fmt: skip
     return replace(job, sound=False)
 
@@ -411,7 +400,7 @@ def _shared(job: EncodeJob, total: float) -> EncodeJob:
 
 def sound_bitrate(settings: EncoderSettings, video: VideoFormat, total: float) -> int | None:
     """Bits per second of the sound beside pictures, of `total` together; None: its usual rate."""
-    if total >= _STEREO_SHARE * USUAL_STEREO:
+    if total >= _STEREO_SHARE * track_source.USUAL_STEREO:
         return None
     reached = [
         level
@@ -429,7 +418,7 @@ def _check(job: EncodeJob, size: int) -> None:
         raise ConfigError("a size to meet and a rate or quality beside it: give one of them")
     if job.settings.task is not None:
         raise ConfigError("a task sends no pictures, whose rate would make the size: leave it out")
-    if str(job.source) == STANDARD_INPUT:
+    if str(job.source) == places.STANDARD_INPUT:
         raise ConfigError("standard input can be read but once: meet a size with a file, or a rate")
 
 
@@ -462,8 +451,8 @@ def _tell(report: EncodeReport, size: int) -> None:
 
 @typed
 def encode(
-    source: PathOrFile,
-    target: PathOrFile,
+    source: places.PathOrFile,
+    target: places.PathOrFile,
     *,
     settings: EncoderSettings | None = None,
     start: float = 0.0,
@@ -522,9 +511,9 @@ def encode(
     began = monotonic()
     if audio not in (None, *AUDIO_CODINGS):
         raise ConfigError(f"audio {audio!r}: choose one of {', '.join(AUDIO_CODINGS)}")
-    refuse_same(source, target)
+    places.refuse_same(source, target)
     settings, is_heard = settings or EncoderSettings(), audio != "none"
-    with local_path(source) as path:
+    with places.local_path(source) as path:
         job = EncodeJob(
             path, settings, start, frames, fps, is_heard, audio_bitrate, texts, progress,
             deinterlace, size, audio is None,
@@ -535,10 +524,12 @@ def encode(
             target_size = size_at(job, total_bitrate)
         if target_size is None:
             job = suited(job, settings.bitrate)
-            report = job.encode(create_stream(target, overwrite), shown(target), settings)
+            report = job.encode(
+                places.create_stream(target, overwrite), places.shown(target), settings
+            )
         else:
-            with create_stream(target, overwrite) as file:
-                data, report = encode_to_size(job, target_size, shown(target))
+            with places.create_stream(target, overwrite) as file:
+                data, report = encode_to_size(job, target_size, places.shown(target))
                 file.write(data)
     for line in target_warnings(settings, report):
         _log.warning("%s", line)

@@ -13,15 +13,8 @@ import av
 import numpy as np
 
 from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.bitstream import errors
 from gsvc.codec.bitstream.container import Packet, PacketType, varint
-from gsvc.codec.bitstream.errors import (
-    ConfigError,
-    MissingDependencyError,
-    MissingModelError,
-    WrongTypeError,
-    check_type,
-    typed,
-)
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.header import Header, Tools, storable_format
 from gsvc.codec.bitstream.layers.guide import GUIDE
@@ -104,7 +97,7 @@ def _tools(settings: EncoderSettings) -> Tools:
         if layer.name in tools:
             try:
                 finder()
-            except (MissingModelError, MissingDependencyError) as cause:
+            except (errors.MissingModelError, errors.MissingDependencyError) as cause:
                 _log.warning("%s is not tried: %s", layer.name, cause)
                 tools = tools.without(layer.name)
     return tools
@@ -135,7 +128,7 @@ def config_of(settings: EncoderSettings, header: Header) -> CodingConfig:
     )
 
 
-@typed
+@errors.typed
 class Encoder:
     """Encodes one stream, frame by frame.
 
@@ -333,14 +326,16 @@ class Encoder:
         """Frames that cannot be coded are not tried again: the stream goes on after them."""
         try:
             yield
-        except ConfigError:
+        except errors.ConfigError:
             self._coder.drop()
             self._clock = self._sent
             raise
 
     def _check_open(self) -> None:
         if self._is_over:
-            raise ConfigError("this encoder was flushed or closed: make another for another stream")
+            raise errors.ConfigError(
+                "this encoder was flushed or closed: make another for another stream"
+            )
 
     def _object_packets(self, payloads: Sequence[bytes]) -> list[Packet]:
         """Those of some payloads; the stream's first packet says that there are objects."""
@@ -410,14 +405,14 @@ class FrameInput:
             picture = np.array(_plain(given), order="C")
         self._check(picture)
         time = own if pts is None else pts
-        check_type("pts", time, int | None)
+        errors.check_type("pts", time, int | None)
         return Frame(picture, self._stamp(None if time is None else int(time)))
 
     def _check(self, picture: Picture) -> None:
-        check_type("the frame's pixels", picture, np.ndarray)
+        errors.check_type("the frame's pixels", picture, np.ndarray)
         expected = self._video.height, self._video.width, 3
         if picture.shape != expected or picture.dtype != np.uint8:
-            wrong = ConfigError if picture.dtype == np.uint8 else WrongTypeError
+            wrong = errors.ConfigError if picture.dtype == np.uint8 else errors.WrongTypeError
             raise wrong(
                 f"a frame of {picture.dtype} {picture.shape}: RGB in uint8 {expected} is needed"
             )
@@ -433,9 +428,9 @@ class FrameInput:
         due = self._due if pts is None else Fraction(pts - self._origin)
         time = round(due)
         if time <= self._last:
-            raise ConfigError(f"frame times must rise: {time} follows {self._last}")
+            raise errors.ConfigError(f"frame times must rise: {time} follows {self._last}")
         if time > self._last + MOST_TICKS + self._interval:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"frame time {time} follows {self._last}: a stream holds no gap above {MOST_TICKS} "
                 "ticks, take a coarser time base or begin another stream"
             )

@@ -11,18 +11,7 @@ from gsvc.codec.bitstream.layers.pose import POSE
 from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
 from gsvc.codec.weights.hub import hub_model
 from gsvc.decoders.detection.findings import AUTO, OWN, Detector
-from gsvc.encoders.tuning import (
-    DEFAULT_PRESET,
-    DEFAULT_TUNE,
-    FILE_GOP,
-    LEVELS,
-    LIVE_GOP,
-    MOST_PEOPLE,
-    PEOPLE,
-    PRESETS,
-    TASKS,
-    TUNES,
-)
+from gsvc.encoders import tuning
 
 _LEAST_PACKET = 64
 _MOST_PRE_ROLL = 30
@@ -63,12 +52,12 @@ class EncoderSettings:
     tools: Tools | None = None
     """Scaffold layers. None takes texture and camera; with `semantics` also segmentation and pose;
     at preset slow all."""
-    preset: str = DEFAULT_PRESET
+    preset: str = tuning.DEFAULT_PRESET
     """"fast", "medium" or "slow"."""
-    tune: str = DEFAULT_TUNE
+    tune: str = tuning.DEFAULT_TUNE
     """What bits are spent on: "balanced", "texture" (sharper pictures that may be out of place) or
     "motion" (everything where it belongs, softer)."""
-    face_weight: float = PEOPLE
+    face_weight: float = tuning.PEOPLE
     """How much more faces weigh than the rest when bits are spent, 1 to 8. Above 1 it needs a model
     (`gsvc models pull`); without it a warning is logged and all weighs alike."""
     faces: bool = True
@@ -106,10 +95,12 @@ class EncoderSettings:
     def __post_init__(self) -> None:
         self._check_rate()
         self._check_delay()
-        if self.preset not in PRESETS:
-            raise ConfigError(f"preset {self.preset!r}: choose one of {', '.join(PRESETS)}")
-        if not 1 <= self.face_weight <= MOST_PEOPLE:
-            raise ConfigError(f"face weight {self.face_weight:g}: choose 1 to {MOST_PEOPLE:g}")
+        if self.preset not in tuning.PRESETS:
+            raise ConfigError(f"preset {self.preset!r}: choose one of {', '.join(tuning.PRESETS)}")
+        if not 1 <= self.face_weight <= tuning.MOST_PEOPLE:
+            raise ConfigError(
+                f"face weight {self.face_weight:g}: choose 1 to {tuning.MOST_PEOPLE:g}"
+            )
         if isinstance(self.detector, str) and self.detector not in OWN:
             raise ConfigError(
                 f"detector {self.detector!r}: choose one of {', '.join(OWN)}, or give a detector"
@@ -118,11 +109,11 @@ class EncoderSettings:
             self._check_task(self.task)
         if not 0 <= self.pre_roll <= _MOST_PRE_ROLL:
             raise ConfigError(f"pre-roll of {self.pre_roll:g} s: choose 0 to {_MOST_PRE_ROLL}")
-        if self.tune not in TUNES:
-            raise ConfigError(f"tune {self.tune!r}: choose one of {', '.join(TUNES)}")
+        if self.tune not in tuning.TUNES:
+            raise ConfigError(f"tune {self.tune!r}: choose one of {', '.join(tuning.TUNES)}")
 
     def _check_rate(self) -> None:
-        if self.level is not None and not 0 <= self.level < len(LEVELS):
+        if self.level is not None and not 0 <= self.level < len(tuning.LEVELS):
             raise ConfigError(f"level {self.level}: choose 0, 1, 2 or 3")
         if sum(goal is not None for goal in (self.bpp, self.bitrate, self.quality)) > 1:
             raise ConfigError("give bits per pixel, bits per second or a quality, only one of them")
@@ -159,8 +150,8 @@ class EncoderSettings:
             raise ConfigError("a stream for a pretrained model needs look-ahead: no low delay")
 
     def _check_task(self, task: str) -> None:
-        if task not in TASKS:
-            raise ConfigError(f"task {task!r}: choose one of {', '.join(TASKS)}")
+        if task not in tuning.TASKS:
+            raise ConfigError(f"task {task!r}: choose one of {', '.join(tuning.TASKS)}")
         goals = self.bpp, self.bitrate, self.quality, self.max_bitrate, self.max_packet_bytes
         if any(goal is not None for goal in goals):
             raise ConfigError("a task sends no pictures: leave out rate, quality and packet size")
@@ -188,7 +179,7 @@ class EncoderSettings:
     def longest_group(self) -> float:
         """Seconds of a group, at most; infinite without a limit."""
         if self.gop is None:
-            return LIVE_GOP if self.low_delay else FILE_GOP
+            return tuning.LIVE_GOP if self.low_delay else tuning.FILE_GOP
         return self.gop or inf
 
     def target_bpp(self, video: VideoFormat) -> float | None:
@@ -210,4 +201,4 @@ class EncoderSettings:
             return self.level
         if target is None:
             return 1
-        return sum(target > level.usual_bpp for level in LEVELS)
+        return sum(target > level.usual_bpp for level in tuning.LEVELS)

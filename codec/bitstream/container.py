@@ -25,17 +25,7 @@ from typing import BinaryIO, Protocol
 
 from google_crc32c import value as crc32c
 
-from gsvc.codec.bitstream.errors import (
-    DEFAULT_LIMITS,
-    BitstreamError,
-    ChecksumError,
-    HeldBytes,
-    LimitError,
-    Limits,
-    TruncatedStreamError,
-    VersionError,
-    typed,
-)
+from gsvc.codec.bitstream import errors
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.header import HEADER_BYTES, Header
 
@@ -59,7 +49,7 @@ def read_varint(take: Callable[[int], bytes]) -> int:
         value |= (byte & 127) << shift
         if byte < 128:
             return value
-    raise BitstreamError("a varint has more than 5 bytes: the stream is damaged")
+    raise errors.BitstreamError("a varint has more than 5 bytes: the stream is damaged")
 
 
 class Cutter:
@@ -72,7 +62,7 @@ class Cutter:
     def take(self, count: int) -> bytes:
         """The next `count` bytes. Raises BitstreamError beyond the end."""
         if count > len(self._data) - self._position:
-            raise BitstreamError("a packet is shorter than it says: the stream is damaged")
+            raise errors.BitstreamError("a packet is shorter than it says: the stream is damaged")
         self._position += count
         return self._data[self._position - count : self._position]
 
@@ -172,26 +162,30 @@ Read = Callable[[int], bytes]
 """Reads n bytes; fewer at the end of the stream."""
 
 
-def read_head(take: Read, limits: Limits) -> tuple[int, int, int]:
+def read_head(take: Read, limits: errors.Limits) -> tuple[int, int, int]:
     """Type, bytes of payload and frames, which a packet begins with. Raises LimitError."""
     tag = read_varint(take)
     kind, length = tag & 15, tag >> 4
     if length > limits.packet_bytes:
-        raise LimitError(f"a packet of {length} bytes exceeds the limit of {limits.packet_bytes}")
+        raise errors.LimitError(
+            f"a packet of {length} bytes exceeds the limit of {limits.packet_bytes}"
+        )
     frames = read_varint(take)
     if frames > limits.interval:
-        raise LimitError(f"a packet of {frames} frames exceeds the limit of {limits.interval}")
+        raise errors.LimitError(
+            f"a packet of {frames} frames exceeds the limit of {limits.interval}"
+        )
     return kind, length, frames
 
 
-def read_packet(read: Read, limits: Limits = DEFAULT_LIMITS) -> Packet:
+def read_packet(read: Read, limits: errors.Limits = errors.DEFAULT_LIMITS) -> Packet:
     """Read one packet: type, frames and payload. Raises BitstreamError for an invalid one."""
     head = bytearray()
 
     def take(count: int) -> bytes:
         data = read(count)
         if len(data) < count:
-            raise TruncatedStreamError(
+            raise errors.TruncatedStreamError(
                 "the stream ends early: its tail is missing, copy the file again"
             )
         head.extend(data)
@@ -201,12 +195,14 @@ def read_packet(read: Read, limits: Limits = DEFAULT_LIMITS) -> Packet:
     payload = take(length)
     body = bytes(head)
     if crc32c(body) != int.from_bytes(take(4), "little"):
-        raise ChecksumError("a packet is damaged (CRC-32C mismatch): copy the file again")
+        raise errors.ChecksumError("a packet is damaged (CRC-32C mismatch): copy the file again")
     if kind < OPTIONAL and kind not in tuple(PacketType):
-        raise VersionError(f"packet type {kind} is not known: install a newer gsvc")
+        raise errors.VersionError(f"packet type {kind} is not known: install a newer gsvc")
     packet = Packet(kind, frames, payload)
     if packet.is_picture == (frames == 0):
-        raise BitstreamError(f"a packet of type {kind} has {frames} frames: the stream is damaged")
+        raise errors.BitstreamError(
+            f"a packet of type {kind} has {frames} frames: the stream is damaged"
+        )
     return packet
 
 
@@ -215,7 +211,7 @@ def is_alone(packet: Packet) -> bool:
     return packet.type == PacketType.OBJECTS and bool(packet.payload[:1] and packet.payload[0] & 1)
 
 
-@typed
+@errors.typed
 class StreamWriter:
     """Writes a stream to a binary file object, beginning with the header.
 
@@ -236,7 +232,7 @@ class StreamWriter:
         self.bytes_written += len(data)
 
 
-@typed
+@errors.typed
 class StreamReader:
     """Reads a stream from a binary file object: `header`, then the packets by iteration.
 
@@ -245,7 +241,7 @@ class StreamReader:
     TruncatedStreamError for a missing END packet.
     """
 
-    def __init__(self, file: BinaryIO, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, file: BinaryIO, limits: errors.Limits = errors.DEFAULT_LIMITS) -> None:
         self._file = file
         self._limits = limits
         self.header = Header.from_bytes(self._read(HEADER_BYTES), limits)
@@ -256,11 +252,13 @@ class StreamReader:
         while True:
             try:
                 packet = read_packet(self._read, self._limits)
-            except ChecksumError as error:
-                raise ChecksumError(f"after frame {frames}, {error}") from error
+            except errors.ChecksumError as error:
+                raise errors.ChecksumError(f"after frame {frames}, {error}") from error
             frames += packet.frames
             if frames > self._limits.frames:
-                raise LimitError(f"frame {frames} exceeds the limit of {self._limits.frames}")
+                raise errors.LimitError(
+                    f"frame {frames} exceeds the limit of {self._limits.frames}"
+                )
             if packet.is_picture:
                 group = number if packet.is_intra else group
                 packet = replace(packet, number=number, group=group)
@@ -274,11 +272,11 @@ class StreamReader:
     def _check_end(self, packet: Packet, pictures: int) -> None:
         declared = read_varint(Cutter(packet.payload).take)
         if declared != pictures:
-            raise BitstreamError(
+            raise errors.BitstreamError(
                 f"the stream has {pictures} pictures, its end says {declared}: packets were lost"
             )
         if self._read(1):
-            raise BitstreamError("there are bytes after the end of the stream: cut them off")
+            raise errors.BitstreamError("there are bytes after the end of the stream: cut them off")
 
     def _read(self, count: int) -> bytes:
         data = bytearray()
@@ -305,13 +303,13 @@ class Salvage:
 
     header: Header
     """The stream's."""
-    damage: BitstreamError | None
+    damage: errors.BitstreamError | None
     """What was first found to be wrong; None: nothing."""
 
-    def __init__(self, file: BinaryIO, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, file: BinaryIO, limits: errors.Limits = errors.DEFAULT_LIMITS) -> None:
         """Read a file to its end. Raises BitstreamError for a damaged header, VersionError for a
         stream of a newer gsvc, LimitError for one of too many frames or too much memory."""
-        self._limits, self._held = limits, HeldBytes(limits)
+        self._limits, self._held = limits, errors.HeldBytes(limits)
         self._data = _read(file, self._held)
         self.header = Header.from_bytes(self._data[:HEADER_BYTES], limits)
         self.damage = None
@@ -320,7 +318,7 @@ class Salvage:
         found = list(self._found())
         frames = sum(packet.frames for packet in found if packet)
         if frames > limits.frames:
-            raise LimitError(f"{frames} frames exceed the limit of {limits.frames}")
+            raise errors.LimitError(f"{frames} frames exceed the limit of {limits.frames}")
         self._packets = list(_numbered(found, self._lost(found)))
 
     def __iter__(self) -> Iterator[Packet]:
@@ -333,9 +331,9 @@ class Salvage:
         while at < len(self._data):
             try:
                 packet, at = self._packet(at)
-            except VersionError:
+            except errors.VersionError:
                 raise
-            except BitstreamError as error:
+            except errors.BitstreamError as error:
                 self._blame(error)
                 packet, at = self._past_damage(at)
             self._held.add(_PACKET_BYTES)
@@ -343,11 +341,11 @@ class Salvage:
             if packet is not None and packet.type == PacketType.END and packet.payload:
                 break
         else:
-            self._blame(TruncatedStreamError("the stream ends early: its tail is missing"))
+            self._blame(errors.TruncatedStreamError("the stream ends early: its tail is missing"))
         if at < len(self._data):
-            self._blame(BitstreamError("there are bytes after the end of the stream"))
+            self._blame(errors.BitstreamError("there are bytes after the end of the stream"))
 
-    def _blame(self, error: BitstreamError) -> None:
+    def _blame(self, error: errors.BitstreamError) -> None:
         self.damage = self.damage or error
 
     def _lost(self, found: list[Packet | None]) -> int:
@@ -358,7 +356,7 @@ class Salvage:
         declared = read_varint(Cutter(end.payload).take)
         pictures = sum(packet is not None and packet.is_picture for packet in found)
         if declared != pictures:
-            self._blame(BitstreamError(f"of {declared} pictures, {pictures} are there"))
+            self._blame(errors.BitstreamError(f"of {declared} pictures, {pictures} are there"))
         return max(1, declared - pictures - (found.count(None) - 1))
 
     def _packet(self, at: int) -> tuple[Packet, int]:
@@ -381,7 +379,7 @@ class Salvage:
         head = Cutter(self._data[at : at + _HEAD_BYTES])
         try:
             kind, length, frames = read_head(head.take, self._limits)
-        except BitstreamError:
+        except errors.BitstreamError:
             return None, at
         end = at + min(_HEAD_BYTES, len(self._data) - at) - len(head.rest()) + length + 4
         can_be = (kind in PICTURES) == (frames > 0)
@@ -395,12 +393,12 @@ class Salvage:
         self._searched += end - at
         try:
             self._packet(at)
-        except BitstreamError:
+        except errors.BitstreamError:
             return False
         return True
 
 
-def _read(file: BinaryIO, held: HeldBytes) -> bytes:
+def _read(file: BinaryIO, held: errors.HeldBytes) -> bytes:
     data = bytearray()
     while part := file.read(_CHUNK):
         held.add(len(part))

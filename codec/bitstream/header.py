@@ -6,17 +6,7 @@ from math import floor
 
 from google_crc32c import value as crc32c
 
-from gsvc.codec.bitstream.errors import (
-    DEFAULT_LIMITS,
-    BitstreamError,
-    ChecksumError,
-    ConfigError,
-    LimitError,
-    Limits,
-    TruncatedStreamError,
-    VersionError,
-    typed,
-)
+from gsvc.codec.bitstream import errors
 from gsvc.codec.bitstream.frames import Color, VideoFormat
 from gsvc.codec.bitstream.layers import LAYERS
 from gsvc.codec.bitstream.scaffold import Geometry
@@ -31,12 +21,14 @@ class Tools:
     `name in tools` tells whether a layer is on.
     """
 
-    @typed
+    @errors.typed
     def __init__(self, **switches: bool) -> None:
         """Each layer, by name, is on by default. Raises ConfigError for an unknown name."""
         for name in switches:
             if name not in TOOLS:
-                raise ConfigError(f"unknown scaffold layer {name!r}: there are {', '.join(TOOLS)}")
+                raise errors.ConfigError(
+                    f"unknown scaffold layer {name!r}: there are {', '.join(TOOLS)}"
+                )
         self.names = frozenset(name for name in TOOLS if switches.get(name, True))
 
     def without(self, *names: str) -> "Tools":
@@ -162,27 +154,31 @@ class Header:
         for name, bits in FIELDS:
             value = values.get(name, 0)
             if not 0 <= value < 1 << bits:
-                raise ConfigError(f"{name} {value} is out of range: 0 to {(1 << bits) - 1}")
+                raise errors.ConfigError(f"{name} {value} is out of range: 0 to {(1 << bits) - 1}")
             packed = packed << bits | value
         body = MAGIC + bytes([VERSION]) + packed.to_bytes(_FIELD_BITS // 8, "big")
         return bytes(body + crc32c(body).to_bytes(4, "little"))
 
     @classmethod
-    def from_bytes(cls, data: bytes, limits: Limits = DEFAULT_LIMITS) -> "Header":
+    def from_bytes(cls, data: bytes, limits: errors.Limits = errors.DEFAULT_LIMITS) -> "Header":
         """Parse and check 32 bytes. Raises BitstreamError for an invalid header."""
         if not data:
-            raise TruncatedStreamError("the stream is empty: there is nothing to decode")
+            raise errors.TruncatedStreamError("the stream is empty: there is nothing to decode")
         if data[:3] != MAGIC[: len(data)]:
-            raise BitstreamError("not a gsvc stream: it does not begin with 'GSV'")
+            raise errors.BitstreamError("not a gsvc stream: it does not begin with 'GSV'")
         if len(data) < HEADER_BYTES:
-            raise TruncatedStreamError("the stream ends inside its header: copy the file again")
+            raise errors.TruncatedStreamError(
+                "the stream ends inside its header: copy the file again"
+            )
         if data[3] != VERSION:
-            raise VersionError(
+            raise errors.VersionError(
                 f"this is a stream of format version {data[3]}, this gsvc reads version {VERSION}: "
                 "install the gsvc that wrote it"
             )
         if crc32c(data[:-4]) != int.from_bytes(data[-4:], "little"):
-            raise ChecksumError("the header is damaged (CRC-32C mismatch): copy the file again")
+            raise errors.ChecksumError(
+                "the header is damaged (CRC-32C mismatch): copy the file again"
+            )
         packed = int.from_bytes(data[4:-4], "big")
         values = {}
         for name, bits in reversed(FIELDS):
@@ -191,10 +187,10 @@ class Header:
         return cls._from_fields(values, limits)
 
     @classmethod
-    def _from_fields(cls, values: dict[str, int], limits: Limits) -> "Header":
+    def _from_fields(cls, values: dict[str, int], limits: errors.Limits) -> "Header":
         for name, value in values.items():
             if name.startswith("reserved") and value:
-                raise VersionError(
+                raise errors.VersionError(
                     "the stream has a scaffold layer that is not known: install a newer gsvc"
                 )
         return cls(
@@ -210,13 +206,13 @@ class Header:
         )
 
 
-def _format(values: dict[str, int], limits: Limits) -> VideoFormat:
+def _format(values: dict[str, int], limits: errors.Limits) -> VideoFormat:
     for name in _POSITIVE:
         if not values[name]:
-            raise BitstreamError(f"the header's {name} is zero: the stream is not valid")
+            raise errors.BitstreamError(f"the header's {name} is zero: the stream is not valid")
     width, height = values["width"], values["height"]
     if width * height > limits.pixels or max(width, height) > limits.side:
-        raise LimitError(
+        raise errors.LimitError(
             f"pictures of {width}x{height} exceed the limit of {limits.pixels} pixels or "
             f"{limits.side} a side"
         )
@@ -243,7 +239,7 @@ def storable_format(video: VideoFormat) -> VideoFormat:
     The error is far below the duration of a frame.
     """
     if video.time_base.numerator >= 1 << 16 or video.time_base.denominator >= 1 << 20:
-        raise ConfigError(
+        raise errors.ConfigError(
             f"time base {video.time_base} does not fit the stream: resample the video to an "
             "ordinary rate first"
         )

@@ -16,17 +16,8 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
+from gsvc.codec.bitstream import container, scaffold
 from gsvc.codec.bitstream.audio_and_text import read_texts, unpack_audio
-from gsvc.codec.bitstream.container import (
-    PICTURES,
-    CountingFile,
-    Packet,
-    PacketDecoder,
-    PacketType,
-    StreamReader,
-    decoded_frames,
-    read_packet,
-)
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, HeldBytes, Limits, typed
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.group import GroupReader, ParsedPacket
@@ -35,14 +26,6 @@ from gsvc.codec.bitstream.layers import ALL_LAYERS
 from gsvc.codec.bitstream.layers.faces import FACES
 from gsvc.codec.bitstream.layout import FrameSpan, nominal_time
 from gsvc.codec.bitstream.objects import ObjectReader, ObjectRun
-from gsvc.codec.bitstream.scaffold import (
-    Interval,
-    Place,
-    Sample,
-    Scope,
-    digest_array,
-    digest_integer,
-)
 
 _ENTRY_BYTES = 400  # of memory
 
@@ -91,7 +74,7 @@ class StreamIndex:
         """
         self._file, self._limits = file, limits
         file.seek(0)
-        reader = StreamReader(file, limits)
+        reader = container.StreamReader(file, limits)
         self.header = reader.header
         self.times = array("q")
         self.entries = []
@@ -103,7 +86,7 @@ class StreamIndex:
                 raise
             self.damage = error
 
-    def _take_all(self, reader: StreamReader) -> None:
+    def _take_all(self, reader: container.StreamReader) -> None:
         groups, offset = GroupReader(self.header, self._limits), self._file.tell()
         clock = -nominal_time(1, self.header.frame_ticks)
         held = HeldBytes(self._limits)
@@ -129,7 +112,7 @@ class StreamIndex:
         ticks = seconds / self.header.format.time_base
         return bisect_left(self.times, self.times[0] + ticks)
 
-    def decode(self, decoder: PacketDecoder, first: int, count: int) -> Iterator[Frame]:
+    def decode(self, decoder: container.PacketDecoder, first: int, count: int) -> Iterator[Frame]:
         """Yield `count` frames from number `first` on, fewer at the end of the stream.
 
         `decoder` has this stream's header; it is reset first. The frames equal those of decoding
@@ -139,11 +122,11 @@ class StreamIndex:
         decoder.reset()
         times = self.times[first : first + count]
         wanted = range(times[0], times[-1] + 1) if times else range(0)
-        for frame in decoded_frames(decoder, self.packets(first, count), wanted):
+        for frame in container.decoded_frames(decoder, self.packets(first, count), wanted):
             if frame.pts in wanted:
                 yield frame
 
-    def packets(self, first: int, count: int) -> Iterator[tuple[Packet, bool]]:
+    def packets(self, first: int, count: int) -> Iterator[tuple[container.Packet, bool]]:
         """The packets to decode for `count` frames from number `first` on, in order.
 
         Each comes with whether it holds any of those frames. Raises BitstreamError if the file has
@@ -164,12 +147,12 @@ class StreamIndex:
         return self.entries[bisect_right(self.entries, frame, key=lambda entry: entry.first) - 1]
 
     def _entry(
-        self, packet: Packet, offset: int, span: FrameSpan, clock: int, duration: int
+        self, packet: container.Packet, offset: int, span: FrameSpan, clock: int, duration: int
     ) -> IndexedPacket:
         number, group = packet.number, packet.group
         if number is None or group is None:
             raise BitstreamError("the stream does not begin with an intra picture: it is damaged")
-        lead = span.length - 1 if packet.is_intra and span.place is Place.BETWEEN else 0
+        lead = span.length - 1 if packet.is_intra and span.place is scaffold.Place.BETWEEN else 0
         if lead and number == 0:
             raise BitstreamError("the stream does not begin with a keyframe: it is damaged")
         return IndexedPacket(
@@ -183,10 +166,10 @@ class StreamIndex:
             lead=lead,
         )
 
-    def _read(self, entry: IndexedPacket) -> Packet:
+    def _read(self, entry: IndexedPacket) -> container.Packet:
         self._file.seek(entry.offset)
         return replace(
-            read_packet(self._file.read, self._limits),
+            container.read_packet(self._file.read, self._limits),
             pts=entry.pts,
             duration=entry.duration,
             number=entry.number,
@@ -197,24 +180,28 @@ class StreamIndex:
 _DISSOLVES = -2
 
 
-def scaffold_bytes(interval: Interval) -> bytes:
+def scaffold_bytes(interval: scaffold.Interval) -> bytes:
     """All integers of an interval, 8 bytes each, little-endian; each array follows its shape."""
     parts = [
-        digest_array(np.asarray(interval.ticks, np.int64)),
-        digest_integer(len(interval.samples)),
+        scaffold.digest_array(np.asarray(interval.ticks, np.int64)),
+        scaffold.digest_integer(len(interval.samples)),
         *(_sample_bytes(sample) for sample in interval.samples),
-        *(one.digest(interval[one]) for one in ALL_LAYERS if one.scope is not Scope.SAMPLE),
+        *(
+            one.digest(interval[one])
+            for one in ALL_LAYERS
+            if one.scope is not scaffold.Scope.SAMPLE
+        ),
     ]
-    if interval.place is not Place.BETWEEN:
-        parts.append(digest_integer(interval.place.value))
+    if interval.place is not scaffold.Place.BETWEEN:
+        parts.append(scaffold.digest_integer(interval.place.value))
     if interval.dissolves:
-        parts.append(digest_integer(_DISSOLVES))
+        parts.append(scaffold.digest_integer(_DISSOLVES))
     return b"".join(parts)
 
 
-def _sample_bytes(sample: Sample) -> bytes:
-    layers = (one.digest(sample[one]) for one in ALL_LAYERS if one.scope is Scope.SAMPLE)
-    return digest_integer(sample.offset) + b"".join(layers)
+def _sample_bytes(sample: scaffold.Sample) -> bytes:
+    layers = (one.digest(sample[one]) for one in ALL_LAYERS if one.scope is scaffold.Scope.SAMPLE)
+    return scaffold.digest_integer(sample.offset) + b"".join(layers)
 
 
 LEDGER = (
@@ -236,7 +223,9 @@ Ledger = dict[str, int]
 HEADER_LEDGER: Mapping[str, int] = {"header": 8 * HEADER_BYTES}
 
 
-def packet_ledger(packet: Packet, size: int, parsed: ParsedPacket | None = None) -> Ledger:
+def packet_ledger(
+    packet: container.Packet, size: int, parsed: ParsedPacket | None = None
+) -> Ledger:
     """Split a packet of `size` bytes, framing included.
 
     `parsed`: the packet, if it has frames and could be parsed; without it the payload is all
@@ -249,11 +238,11 @@ def packet_ledger(packet: Packet, size: int, parsed: ParsedPacket | None = None)
         bits["key pictures"] = bits.get("key pictures", 0) + 8 * parsed.plain_size
     elif packet.is_picture:
         bits = {"key pictures": 8 * len(packet.payload)}
-    elif packet.type == PacketType.AUDIO:
+    elif packet.type == container.PacketType.AUDIO:
         bits = {"audio": 8 * len(packet.payload)}
-    elif packet.type == PacketType.TEXT:
+    elif packet.type == container.PacketType.TEXT:
         bits = {"text": 8 * len(packet.payload)}
-    elif packet.type == PacketType.OBJECTS:
+    elif packet.type == container.PacketType.OBJECTS:
         bits = {"objects": 8 * len(packet.payload)}
     return {**bits, "overhead": 8 * size - sum(bits.values())}
 
@@ -296,7 +285,7 @@ class IntervalInfo:
     """Frames complete after them."""
     frames: int
     """Their number."""
-    place: Place
+    place: scaffold.Place
     """Where they lie; the last is a coded picture unless they lie AFTER one."""
     size: int
     """Bytes of that picture as an AV1 temporal unit, before entropy coding; 0 AFTER."""
@@ -328,18 +317,18 @@ class PacketInfo:
     @property
     def is_picture(self) -> bool:
         """See `Packet.is_picture`."""
-        return self.type in PICTURES
+        return self.type in container.PICTURES
 
     @property
     def key_frames(self) -> list[int]:
         """The numbers of its frames that are key pictures."""
-        return [one.time - 1 for one in self.intervals if one.place is not Place.AFTER]
+        return [one.time - 1 for one in self.intervals if one.place is not scaffold.Place.AFTER]
 
     @property
     def name(self) -> str:
         """ "intra", "inter", "audio", "text", "objects", "end"; "type N" for an unknown one."""
-        known = self.type in tuple(PacketType)
-        return PacketType(self.type).name.lower() if known else f"type {self.type}"
+        known = self.type in tuple(container.PacketType)
+        return container.PacketType(self.type).name.lower() if known else f"type {self.type}"
 
 
 @dataclass(frozen=True)
@@ -395,7 +384,7 @@ class StreamInfo:
 
     @property
     def _video_bits(self) -> int:
-        beside = PacketType.AUDIO, PacketType.TEXT
+        beside = container.PacketType.AUDIO, container.PacketType.TEXT
         return 8 * (self.size - sum(one.size for one in self.packets if one.type in beside))
 
 
@@ -407,8 +396,8 @@ def read_info(
     partial: bool = False,
 ) -> StreamInfo:
     """Describe a stream in an open binary file; see `gsvc.info`."""
-    counter = CountingFile(file)
-    reader = StreamReader(cast(BinaryIO, counter), limits)
+    counter = container.CountingFile(file)
+    reader = container.StreamReader(cast(BinaryIO, counter), limits)
     inspector = _Inspector(reader.header, elements, limits)
     packets: list[PacketInfo] = []
     position, damage = HEADER_BYTES, None
@@ -456,15 +445,15 @@ class _Inspector:
         video = self._header.format
         return float((self._ticks - self._first) * video.time_base + 1 / video.frame_rate)
 
-    def inspect(self, packet: Packet, size: int) -> PacketInfo:
+    def inspect(self, packet: container.Packet, size: int) -> PacketInfo:
         """Take the next packet, of `size` bytes with framing."""
         start, self._time = self._time, self._time + packet.frames
-        if packet.type == PacketType.AUDIO:
+        if packet.type == container.PacketType.AUDIO:
             unpack_audio(packet.payload)  # raises where it is not valid
-        if packet.type == PacketType.TEXT:
+        if packet.type == container.PacketType.TEXT:
             read_texts([packet], HeldBytes(self._limits))  # the same
         self._elements.clear()
-        if packet.type == PacketType.OBJECTS:
+        if packet.type == container.PacketType.OBJECTS:
             self._take_objects(self._objects.read(packet))
         if not packet.is_picture:
             ledger, elements = packet_ledger(packet, size), tuple(self._elements)
@@ -504,5 +493,5 @@ def _described(parsed: ParsedPacket, time: int) -> Iterator[IntervalInfo]:
     units = iter(parsed.units)
     for interval in parsed.intervals:
         time += interval.length
-        size = 0 if interval.place is Place.AFTER else len(next(units))
+        size = 0 if interval.place is scaffold.Place.AFTER else len(next(units))
         yield IntervalInfo(time, interval.length, interval.place, size, interval.dissolves)

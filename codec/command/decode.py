@@ -7,22 +7,7 @@ from typing import TYPE_CHECKING
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.reports import DecodeReport, shown_time
-from gsvc.codec.command.arguments import (
-    add_json,
-    add_overwrite,
-    add_part,
-    add_paths,
-    add_pretrained,
-    add_quiet,
-    add_refiner,
-    add_untrusted,
-    has_watcher,
-    json_lines,
-    limits_of,
-    settings_of,
-    shown_progress,
-    target_of,
-)
+from gsvc.codec.command import arguments
 from gsvc.codec.command.main import Verb
 from gsvc.codec.command.planned import Foretold, budgeted_decoding, deadline_decoding
 from gsvc.codec.media.places import piece_paths
@@ -40,17 +25,17 @@ RENAMED = {"--budget": "--time-budget"}
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc decode`."""
-    add_paths(parser, "the stream", "the video (default: IN with .decoded.mp4)")
-    add_refiner(parser, DecoderSettings())
-    add_pretrained(parser)
+    arguments.add_paths(parser, "the stream", "the video (default: IN with .decoded.mp4)")
+    arguments.add_refiner(parser, DecoderSettings())
+    arguments.add_pretrained(parser)
     _add_time(parser)
-    add_part(parser, "decode")
+    arguments.add_part(parser, "decode")
     conceal = "go on after damage; make up the frames that are missing"
     parser.add_argument("--conceal", action="store_true", help=conceal)
-    add_untrusted(parser)
-    add_overwrite(parser)
-    add_quiet(parser)
-    add_json(parser, "progress and result as ")
+    arguments.add_untrusted(parser)
+    arguments.add_overwrite(parser)
+    arguments.add_quiet(parser)
+    arguments.add_json(parser, "progress and result as ")
 
 
 def _add_time(parser: ArgumentParser) -> None:
@@ -72,14 +57,14 @@ def run(options: Namespace) -> int:
 
     source, target = _places(options)
     settings, pace, foretold = _spending(options)
-    with shown_progress(options, "decoded") as progress:
+    with arguments.shown_progress(options, "decoded") as progress:
         report = decode(
             source,
             target,
             settings=settings,
             start=options.start,
             frames=options.frames,
-            limits=limits_of(options),
+            limits=arguments.limits_of(options),
             overwrite=options.overwrite,
             progress=progress,
             pace=pace,
@@ -88,8 +73,8 @@ def run(options: Namespace) -> int:
         foretold.note({"decode_seconds": process_seconds(), "decode_memory": peak_memory()})
     if options.json:
         more = {} if pace is None else {"restored": pace.restored}
-        json_lines(options).put("done", **asdict(report), **more)
-    elif has_watcher(options):
+        arguments.json_lines(options).put("done", **asdict(report), **more)
+    elif arguments.has_watcher(options):
         restored = "" if pace is None else f", {pace.restored} pictures restored"
         print(_line(report) + restored, file=sys.stderr)
     return 0
@@ -98,7 +83,7 @@ def run(options: Namespace) -> int:
 def _places(options: Namespace) -> tuple[str | list[str], str]:
     """The stream, or all names but the last where the first of several is a piece; the video."""
     if not (options.others and piece_paths(options.source)):
-        return options.source, target_of(options, ".decoded.mp4")
+        return options.source, arguments.target_of(options, ".decoded.mp4")
     names = [options.source, options.target, *options.others]
     target = options.output or names.pop()
     return names, target
@@ -113,7 +98,7 @@ def _spending(
     if options.time_budget is not None:
         settings, foretold = budgeted_decoding(options)
         return settings, None, foretold
-    return settings_of(DecoderSettings, options), None, None
+    return arguments.settings_of(DecoderSettings, options), None, None
 
 
 def _line(report: DecodeReport) -> str:
@@ -132,12 +117,12 @@ def _add_play(parser: ArgumentParser) -> None:
     parser.add_argument("source", metavar="IN", help="the stream, or what gsvc mux wrote")
     player = "a program that reads Matroska from standard input, with its arguments"
     parser.add_argument("--player", metavar="COMMAND", help=player)
-    add_refiner(parser, DecoderSettings(steps=0))
-    add_part(parser, "play")
+    arguments.add_refiner(parser, DecoderSettings(steps=0))
+    arguments.add_part(parser, "play")
     conceal = "go on after damage; make up the frames that are missing"
     parser.add_argument("--conceal", action="store_true", help=conceal)
-    add_untrusted(parser)
-    add_quiet(parser)
+    arguments.add_untrusted(parser)
+    arguments.add_quiet(parser)
 
 
 def _play(options: Namespace) -> int:
@@ -147,10 +132,10 @@ def _play(options: Namespace) -> int:
     play_file(
         options.source,
         find_player(options.player),
-        settings=settings_of(DecoderSettings, options),
+        settings=arguments.settings_of(DecoderSettings, options),
         start=options.start,
         frames=options.frames,
-        limits=limits_of(options),
+        limits=arguments.limits_of(options),
     )
     return 0
 

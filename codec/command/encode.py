@@ -8,16 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gsvc.codec.api import reports
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.api.reports import (
-    EncodeReport,
-    JsonLines,
-    PiecesReport,
-    Report,
-    shown_rate,
-    shown_time,
-)
 from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.header import TOOLS
@@ -56,8 +49,8 @@ if TYPE_CHECKING:
 
 
 def encode_one(
-    options: Namespace, source: str, target: str, progress: Report | None = None
-) -> EncodeReport:
+    options: Namespace, source: str, target: str, progress: reports.Report | None = None
+) -> reports.EncodeReport:
     """Encode a file as the options say."""
     # Late: --help and usage errors do not wait for FFmpeg.
     from gsvc.codec.api.encode_file import encode
@@ -78,8 +71,8 @@ def encode_one(
 
 
 def _encode_pieces(
-    options: Namespace, source: str, target: str, progress: Report | None
-) -> EncodeReport:
+    options: Namespace, source: str, target: str, progress: reports.Report | None
+) -> reports.EncodeReport:
     from gsvc.codec.api.encode_pieces import encode_pieces
 
     return encode_pieces(
@@ -120,13 +113,13 @@ def _detector(options: Namespace) -> str | Detector:
     return named_detector(name)
 
 
-def as_json(report: EncodeReport) -> dict[str, object]:
+def as_json(report: reports.EncodeReport) -> dict[str, object]:
     """The report's values by name."""
     rates = {name: getattr(report, name) for name in ("bpp", "bitrate", "total_bitrate")}
     return {**asdict(report), **rates}
 
 
-def as_line(report: EncodeReport) -> str:
+def as_line(report: reports.EncodeReport) -> str:
     """The report for people."""
     beside = {"sound": report.audio_size, "texts": report.text_size}
     also = "".join(f" + {size} bytes of {what}" for what, size in beside.items() if size)
@@ -135,23 +128,23 @@ def as_line(report: EncodeReport) -> str:
         reached = f"distance {report.measured_quality:.3f} (measured), "
     elif report.estimated_quality is not None:
         reached = f"distance {report.estimated_quality:.3f} by estimate, --score measures it, "
-    if isinstance(report, PiecesReport):
+    if isinstance(report, reports.PiecesReport):
         return _pieces_line(report)
-    rate = shown_rate(report.total_bitrate, report.bitrate, report.bpp)
+    rate = reports.shown_rate(report.total_bitrate, report.bitrate, report.bpp)
     return (
         f"{report.target}: {report.frames} frames, level {report.level}, {reached}"
-        f"{report.video_size} bytes{also}, {rate}, in {shown_time(report.elapsed)}"
+        f"{report.video_size} bytes{also}, {rate}, in {reports.shown_time(report.elapsed)}"
     )
 
 
-def _pieces_line(report: PiecesReport) -> str:
+def _pieces_line(report: reports.PiecesReport) -> str:
     what = "a still" if report.frames == 1 else f"{report.frames} pictures, {report.duration:.1f} s"
     first = "no preview"
     if report.preview is not None:
         first = "piece 0 a preview of {}x{}".format(*report.preview)
     return (
         f"{report.target}: {what} of {report.width}x{report.height}, {report.size} bytes in "
-        f"{report.pieces} pieces, {first}, in {shown_time(report.elapsed)}"
+        f"{report.pieces} pieces, {first}, in {reports.shown_time(report.elapsed)}"
     )
 
 
@@ -227,7 +220,7 @@ def show_scores(options: Namespace, found: "Sequence[Measured]") -> None:
     from gsvc.eval.layout import markdown
 
     if options.json:
-        put_scores(JsonLines(sys.stdout), found)
+        put_scores(reports.JsonLines(sys.stdout), found)
     elif found:
         rows = mean_rows(found)
         print(markdown(rows[0], rows[1:]))

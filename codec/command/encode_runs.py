@@ -26,26 +26,12 @@ from gsvc import __version__
 from gsvc.codec.api.encode_file import EncodeJob, size_at, sized, suited
 from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_rate, shown_time
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
+from gsvc.codec.command import encode
 from gsvc.codec.command.arguments import say, shown_size, without_warnings
-from gsvc.codec.command.encode import (
-    as_json,
-    as_line,
-    encode_one,
-    metrics_of,
-    score_samples,
-    settings_from,
-    show_scores,
-)
 from gsvc.codec.command.main import complain, prepare_process
 from gsvc.codec.media.output import explain_failure
 from gsvc.codec.media.places import STANDARD_INPUT, create_stream, refuse_same, shown
-from gsvc.codec.planning.encode_forecast import (
-    EncodeForecast,
-    forecast,
-    spans_of,
-    ssim,
-    take_samples,
-)
+from gsvc.codec.planning import encode_forecast
 from gsvc.codec.weights.model_files import cache_dir
 
 if TYPE_CHECKING:
@@ -54,7 +40,7 @@ if TYPE_CHECKING:
 
 def dry_run(options: Namespace, sources: Sequence[str]) -> int:
     """Foretell each source, and their sum; 1 when one of several cannot be read."""
-    made: list[EncodeForecast] = []
+    made: list[encode_forecast.EncodeForecast] = []
     for source in sources:
         try:
             with without_warnings(options.quiet):
@@ -66,7 +52,7 @@ def dry_run(options: Namespace, sources: Sequence[str]) -> int:
             continue
         made.append(one)
         _show(options, source, one)
-        show_scores(options, scores)
+        encode.show_scores(options, scores)
     size, elapsed = sum(one.size for one in made), sum(one.elapsed for one in made)
     if options.json and len(made) > 1:
         JsonLines(sys.stdout).put("total", size=size, elapsed=elapsed)
@@ -79,7 +65,7 @@ def job_from(options: Namespace, source: str) -> EncodeJob:
     """What the options say to encode. Raises ConfigError."""
     return EncodeJob(
         source,
-        settings_from(options),
+        encode.settings_from(options),
         options.start,
         options.frames,
         options.fps,
@@ -92,9 +78,11 @@ def job_from(options: Namespace, source: str) -> EncodeJob:
     )
 
 
-def foretold(options: Namespace, source: str) -> "tuple[EncodeForecast, list[Measured]]":
+def foretold(
+    options: Namespace, source: str
+) -> "tuple[encode_forecast.EncodeForecast, list[Measured]]":
     """The forecast of a source, and the metrics of --score over its samples."""
-    metrics, job = metrics_of(options), job_from(options, source)
+    metrics, job = encode.metrics_of(options), job_from(options, source)
     size = options.target_size
     if options.total_bitrate is not None:
         size = size_at(job, options.total_bitrate)
@@ -103,20 +91,20 @@ def foretold(options: Namespace, source: str) -> "tuple[EncodeForecast, list[Mea
         job = replace(job, settings=replace(job.settings, bitrate=rate))
     else:
         job = suited(job, job.settings.bitrate)
-    spans = spans_of(job, whole=size is None)
+    spans = encode_forecast.spans_of(job, whole=size is None)
     ssims, samples = [], []
-    for number, sample in enumerate(take_samples(job, spans), 1):
+    for number, sample in enumerate(encode_forecast.take_samples(job, spans), 1):
         say(options, f"{source}: sample {number} of {len(spans.starts)}")
-        ssims.append(ssim(sample))
+        ssims.append(encode_forecast.ssim(sample))
         samples.append(sample)
-    scores = score_samples(options, samples, metrics) if metrics else []
+    scores = encode.score_samples(options, samples, metrics) if metrics else []
     say(options, "")
     if spans.length == spans.frames:
         _keep(job, samples[0].report, samples[0].data)
-    return forecast(spans, samples, ssims), scores
+    return encode_forecast.forecast(spans, samples, ssims), scores
 
 
-def _show(options: Namespace, source: str, made: EncodeForecast) -> None:
+def _show(options: Namespace, source: str, made: encode_forecast.EncodeForecast) -> None:
     if options.json:
         told = {**asdict(made), "total_bitrate": made.total_bitrate}
         JsonLines(sys.stdout).put("forecast", source=source, **told)
@@ -265,7 +253,7 @@ VIDEO_SUFFIXES = {
 
 def encode_many(options: Namespace) -> int:
     """Encode every source, --jobs at a time, a line for each; 1 when one failed."""
-    settings_from(options)  # what is wrong with the settings is said once
+    encode.settings_from(options)  # what is wrong with the settings is said once
     if options.output is not None:
         raise ConfigError(f"two outputs: {options.out} and {options.output}: give one of them")
     if options.jobs < 1:
@@ -376,7 +364,7 @@ def _work(pipe: Connection, options: Namespace, source: str, target: str) -> Non
     prepare_process()
     try:
         with without_warnings(options.quiet):
-            pipe.send(encode_one(options, source, target))
+            pipe.send(encode.encode_one(options, source, target))
     except KeyboardInterrupt:
         pass  # the parent says so
     except GsvcError as error:
@@ -389,10 +377,10 @@ def _tell(options: Namespace, source: str, result: EncodeReport | str, place: st
     """A line about one video; whether it failed."""
     failed = isinstance(result, str)
     if options.json:
-        values = {"error": result} if isinstance(result, str) else as_json(result)
+        values = {"error": result} if isinstance(result, str) else encode.as_json(result)
         JsonLines(sys.stdout).put("failed" if failed else "done", source=source, **values)
     elif isinstance(result, str):
         complain(f"{place} {result if source in result else f'{source}: {result}'}")
     elif not options.quiet:
-        print(f"{place} {as_line(result)}", flush=True)
+        print(f"{place} {encode.as_line(result)}", flush=True)
     return failed

@@ -10,18 +10,7 @@ from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.api.reports import JsonLines, shown_time
 from gsvc.codec.bitstream.errors import BitstreamError, GsvcError
 from gsvc.codec.bitstream.stream_info import StreamInfo, read_info
-from gsvc.codec.command.arguments import (
-    add_json,
-    add_overwrite,
-    add_paths,
-    add_quiet,
-    add_untrusted,
-    has_watcher,
-    json_lines,
-    limits_of,
-    target_of,
-    without_warnings,
-)
+from gsvc.codec.command import arguments
 from gsvc.codec.command.main import FAILED, Verb, complain
 from gsvc.codec.media.marks import SOURCE_TYPE, Mark
 from gsvc.codec.media.places import SUFFIX, display_name, open_any, open_stream
@@ -86,8 +75,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--verbose", action="store_true", help="and for each element of scaffold and header")
     trusted = "PEM: certificates that you trust, to verify content credentials"
     add("--anchors", metavar="FILE", help=trusted)
-    add_untrusted(parser)
-    add_json(parser)
+    arguments.add_untrusted(parser)
+    arguments.add_json(parser)
 
 
 def run(options: Namespace) -> int:
@@ -99,7 +88,7 @@ def run(options: Namespace) -> int:
         except GsvcError as error:
             code = FAILED
             if options.json:
-                lines = json_lines(options)
+                lines = arguments.json_lines(options)
                 lines.put("error", error=type(error).__name__, message=str(error), exit=code)
             complain(str(error))
     return code
@@ -110,7 +99,7 @@ def _show_any(source: str, options: Namespace) -> None:
     try:
         _show(source, options)
     except BitstreamError:
-        lines = json_lines(options) if options.json else None
+        lines = arguments.json_lines(options) if options.json else None
         # FFmpeg opens what is no stream: nothing for strangers' files.
         if options.untrusted or not show_mark(source, options.anchors, lines):
             raise
@@ -118,14 +107,14 @@ def _show_any(source: str, options: Namespace) -> None:
 
 def _show(source: str, options: Namespace) -> None:
     """Show one stream. Raises what it suffers from, damage after all that was shown."""
-    limits, elements = limits_of(options), options.verbose
+    limits, elements = arguments.limits_of(options), options.verbose
     with _opened(source, options) as file:
         found = read_info(file, elements=elements, limits=limits, partial=True)
     packets = options.packets or elements
     if found.damage is not None and not found.frames:
         raise _named(source, found.damage)
     if options.json:
-        _put(source, found, json_lines(options), packets=packets, elements=elements)
+        _put(source, found, arguments.json_lines(options), packets=packets, elements=elements)
     else:
         if len(options.sources) > 1:
             print(f"{display_name(source)}:")
@@ -184,22 +173,22 @@ sound and subtitles; gsvc decode shows the video, gsvc demux gets the stream bac
 
 def _add_mux(parser: ArgumentParser) -> None:
     """The arguments of `gsvc mux`."""
-    add_paths(parser, "the stream", "the video file (default: IN with .mp4)")
-    add_overwrite(parser)
-    add_quiet(parser)
-    add_json(parser, "the result as ")
+    arguments.add_paths(parser, "the stream", "the video file (default: IN with .mp4)")
+    arguments.add_overwrite(parser)
+    arguments.add_quiet(parser)
+    arguments.add_json(parser, "the result as ")
 
 
 def _mux(options: Namespace) -> int:
     """Map a stream, then tell what came out."""
     from gsvc.codec.media.mapping import mux  # late: --help does not wait for FFmpeg
 
-    target = target_of(options, ".mp4")
-    with without_warnings(options.quiet):
+    target = arguments.target_of(options, ".mp4")
+    with arguments.without_warnings(options.quiet):
         report = mux(options.source, target, overwrite=options.overwrite)
     if options.json:
-        json_lines(options).put("done", **asdict(report))
-    elif has_watcher(options):
+        arguments.json_lines(options).put("done", **asdict(report))
+    elif arguments.has_watcher(options):
         print(
             f"{report.target}: {report.pictures} pictures of {report.frames} frames, "
             f"{shown_time(report.duration)}, {report.size} bytes ({report.stream_size} in IN)",
@@ -213,21 +202,21 @@ _DEMUX = """Get the stream back that gsvc mux put into a video file, byte for by
 
 def _add_demux(parser: ArgumentParser) -> None:
     """The arguments of `gsvc demux`."""
-    add_paths(parser, "what gsvc mux wrote", "the stream (default: IN with .gsv)")
-    add_overwrite(parser)
-    add_quiet(parser)
-    add_json(parser, "the result as ")
+    arguments.add_paths(parser, "what gsvc mux wrote", "the stream (default: IN with .gsv)")
+    arguments.add_overwrite(parser)
+    arguments.add_quiet(parser)
+    arguments.add_json(parser, "the result as ")
 
 
 def _demux(options: Namespace) -> int:
     """Get a stream back, then tell its size."""
     from gsvc.codec.media.mapping import demux  # late: --help does not wait for FFmpeg
 
-    target = target_of(options, SUFFIX)
+    target = arguments.target_of(options, SUFFIX)
     size = demux(options.source, target, overwrite=options.overwrite)
     if options.json:
-        json_lines(options).put("done", target=target, size=size)
-    elif has_watcher(options):
+        arguments.json_lines(options).put("done", target=target, size=size)
+    elif arguments.has_watcher(options):
         print(f"{target}: {size} bytes", file=sys.stderr)
     return 0
 
@@ -245,7 +234,7 @@ def _add_sign(parser: ArgumentParser) -> None:
     add("--cert", dest="certificates", metavar="FILE", required=True, help=chain)
     key = "PEM: its private key, which only you can read"
     add("--key", metavar="FILE", required=True, help=key)
-    add_overwrite(parser)
+    arguments.add_overwrite(parser)
 
 
 def _sign(options: Namespace) -> int:

@@ -17,15 +17,7 @@ from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.audio_and_text import SAMPLE_RATE
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, InputError
-from gsvc.codec.command.arguments import (
-    add_overwrite,
-    add_quiet,
-    add_refiner,
-    add_untrusted,
-    bitrate,
-    limits_of,
-    settings_of,
-)
+from gsvc.codec.command import arguments
 from gsvc.codec.command.main import Verb, complain
 from gsvc.codec.media.output import STANDARD_OUTPUT, explain_failure, refuse_foreign
 from gsvc.codec.network.address import VARIABLE, TlsSettings, find_key
@@ -177,7 +169,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("address", metavar="ADDRESS", help="udp://@:port, tcp://@:port, ws://host:port ...")
     add("-o", dest="output", metavar="OUT", required=True, help="the video, or - for y4m")
-    add_overwrite(parser)
+    arguments.add_overwrite(parser)
     add_receiving(parser)
     silence = "end after so long without a packet"
     add("--timeout", dest="silence", type=float, metavar="S", help=silence)
@@ -188,12 +180,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 def add_receiving(parser: ArgumentParser) -> None:
     """How to receive and draw a stream."""
     add = parser.add_argument
-    add_refiner(parser, DecoderSettings())
+    arguments.add_refiner(parser, DecoderSettings())
     wait = 1000 * ReorderLimits.seconds
     add("--wait", type=float, default=wait, metavar="MS", help="for missing packets (%(default)g)")
     add("--no-feedback", dest="feedback", action="store_false", help="ask the sender for nothing")
     most = "ask the sender for no more, with --adapt it keeps to that (UDP): 12k"
-    add("--bandwidth", type=bitrate, metavar="RATE", help=most)
+    add("--bandwidth", type=arguments.bitrate, metavar="RATE", help=most)
     share = "time that decoding may take: 0.8x; refiner and rife are left out beyond it"
     add("--load", type=load, metavar="TIME", help=share)
     add("--trusted", action="store_true", help="wide limits: pictures beyond 1080p too")
@@ -215,10 +207,10 @@ def receive_settings(options: Namespace) -> "ReceiveSettings":
     """Of the options of `add_receiving` and `add_security`."""
     from gsvc.codec.network.video_receiver import ReceiveSettings
 
-    return settings_of(
+    return arguments.settings_of(
         ReceiveSettings,
         options,
-        decoder=settings_of(DecoderSettings, options),
+        decoder=arguments.settings_of(DecoderSettings, options),
         reorder=ReorderLimits(seconds=options.wait / 1000),
         **security_of(options),
         **({"limits": DEFAULT_LIMITS} if options.trusted else {}),
@@ -276,7 +268,7 @@ async def _recv(options: Namespace, receiver: "VideoReceiver", watch: Watch) -> 
                     opened = open_writer(
                         options.output,
                         receiver.header.format,
-                        mark=mark_of(settings_of(DecoderSettings, options)),
+                        mark=mark_of(arguments.settings_of(DecoderSettings, options)),
                         live_sound=receiver.header.audio,
                         overwrite=options.overwrite,
                     )
@@ -301,8 +293,8 @@ def _add_serve(parser: ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=_PORT, help="0: a free one (%(default)s)")
     host = "address to serve at, 0.0.0.0 for all networks (%(default)s)"
     parser.add_argument("--host", default=_HOST, help=host)
-    add_untrusted(parser)
-    add_quiet(parser)
+    arguments.add_untrusted(parser)
+    arguments.add_quiet(parser)
 
 
 def _serve(options: Namespace) -> int:
@@ -314,7 +306,7 @@ def _serve(options: Namespace) -> int:
     source = (
         LiveSource(options.source)
         if is_live
-        else FileSource(Path(options.source), limits_of(options))
+        else FileSource(Path(options.source), arguments.limits_of(options))
     )
     with serving(source, options.host, options.port) as server:
         if not options.quiet:

@@ -25,16 +25,8 @@ from av.stream import Stream
 from av.video.stream import VideoStream
 from google_crc32c import value as crc32c
 
+from gsvc.codec.bitstream import coded_pictures
 from gsvc.codec.bitstream.audio_and_text import read_texts, unpack_audio
-from gsvc.codec.bitstream.coded_pictures import (
-    METADATA,
-    SEQUENCE_HEADER,
-    TEMPORAL_DELIMITER,
-    parted,
-    plain_bytes,
-    sequence_size,
-    split_units,
-)
 from gsvc.codec.bitstream.container import (
     Cutter,
     Packet,
@@ -118,21 +110,25 @@ def _without(data: bytes, hole: int, kind: RecordKind, samples: int) -> Record:
 def sample_of(unit: bytes, records: Iterable[Record] = ()) -> bytes:
     """A temporal unit, as packets have it, with all its sizes and with the note of its records."""
     parts = []
-    for obu in split_units(unit, may_end_open=True):
+    for obu in coded_pictures.split_units(unit, may_end_open=True):
         payload = obu.data[obu.start :]
         parts.append(bytes([obu.kind << 3 | 0b10]) + varint(len(payload)) + payload)
     if note := b"".join(record.to_bytes() for record in records):
         payload = NOTE + note + _TRAILING
-        place = int(parts[0][0] >> 3 == SEQUENCE_HEADER)  # behind it, as AV1 orders units
-        parts.insert(place, bytes([METADATA << 3 | 0b10]) + varint(len(payload)) + payload)
-    return bytes([TEMPORAL_DELIMITER << 3 | 0b10, 0]) + b"".join(parts)
+        place = int(
+            parts[0][0] >> 3 == coded_pictures.SEQUENCE_HEADER
+        )  # behind it, as AV1 orders units
+        parts.insert(
+            place, bytes([coded_pictures.METADATA << 3 | 0b10]) + varint(len(payload)) + payload
+        )
+    return bytes([coded_pictures.TEMPORAL_DELIMITER << 3 | 0b10, 0]) + b"".join(parts)
 
 
 def records_in(sample: bytes) -> Iterator[Record]:
     """The records of a sample's note; none without one. Raises BitstreamError for damage."""
-    for obu in split_units(sample, may_end_open=True):
+    for obu in coded_pictures.split_units(sample, may_end_open=True):
         payload = obu.data[obu.start :]
-        if obu.kind == METADATA and payload.startswith(NOTE):
+        if obu.kind == coded_pictures.METADATA and payload.startswith(NOTE):
             cutter = Cutter(payload[len(NOTE) :].removesuffix(_TRAILING))
             while not cutter.is_empty:
                 yield _read(cutter)
@@ -149,7 +145,7 @@ def _read(cutter: Cutter) -> Record:
 
 def picture_bytes(sample: bytes) -> bytes:
     """What a record leaves out of a packet, of one sample of the AV1 track."""
-    return plain_bytes([parted(sample)])
+    return coded_pictures.plain_bytes([coded_pictures.parted(sample)])
 
 
 def packet_of(record: Record, samples: Iterable[bytes]) -> bytes:
@@ -342,7 +338,7 @@ def _packet(picture: MappedPicture, end: int, video: Stream, tick: Fraction) -> 
 def _video_track(container: OutputContainer, mapped: MappedStream) -> VideoStream:
     """An AV1 track that copies; it declares the largest size that a group has."""
     keys = [picture.unit for picture in mapped.pictures if picture.is_key]
-    sizes = [sequence_size(parted(unit).sequence) for unit in keys]
+    sizes = [coded_pictures.sequence_size(coded_pictures.parted(unit).sequence) for unit in keys]
     if len(set(sizes)) > 1:
         _log.warning(
             "its groups are coded at %d sizes: a player may resize its window", len(set(sizes))

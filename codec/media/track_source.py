@@ -21,15 +21,7 @@ from av.subtitles.stream import SubtitleStream
 from av.subtitles.subtitle import AssSubtitle
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.audio_and_text import (
-    SAMPLE_RATE,
-    TAGS,
-    Subtitles,
-    Texts,
-    TimedText,
-    moved,
-    packet_samples,
-)
+from gsvc.codec.bitstream import audio_and_text
 from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError
 from gsvc.codec.bitstream.frames import AudioChunk
 from gsvc.codec.media.muxer import OPUS_ENCODER, has_opus_encoder
@@ -54,7 +46,7 @@ class Sound:
 
     def until(self, time: Fraction) -> Iterator[AudioChunk]:
         """The chunks that end by `time` seconds."""
-        while self._next is not None and self._next.end <= time * SAMPLE_RATE:
+        while self._next is not None and self._next.end <= time * audio_and_text.SAMPLE_RATE:
             chunk, self._next = self._next, next(self._chunks, None)
             yield chunk
 
@@ -63,7 +55,7 @@ class Sound:
         while self._next is not None:
             chunk, self._next = self._next, next(self._chunks, None)
             if end is not None:
-                ticks = end * SAMPLE_RATE - chunk.pts
+                ticks = end * audio_and_text.SAMPLE_RATE - chunk.pts
                 if ticks <= 0:
                     return
                 kept = -int(-ticks // chunk.packet_samples)
@@ -105,7 +97,7 @@ USUAL_STEREO = 24_000  # music that one can listen to
 _USUAL_BITRATE = {"mono": 16_000, "stereo": USUAL_STEREO}  # mono: clear speech
 _SPEECH_BITRATE = 8_000  # below it, only speech is worth its bits
 _LONG_PACKET_BITRATE = 32_000  # below it, packets of 60 ms: headers cost more than their delay
-_JITTER = SAMPLE_RATE // 20
+_JITTER = audio_and_text.SAMPLE_RATE // 20
 _PRE_ROLL = Fraction(1, 2)
 _log = logging.getLogger(__name__)
 
@@ -128,9 +120,11 @@ def _can_mix(layout: av.AudioLayout) -> bool:
     """Whether FFmpeg knows what each channel adds to two: of spheres and odd pairs it does not."""
     silence = np.zeros((1, layout.nb_channels), np.float32)
     frame = av.AudioFrame.from_ndarray(silence, "flt", layout)
-    frame.sample_rate = SAMPLE_RATE
+    frame.sample_rate = audio_and_text.SAMPLE_RATE
     try:
-        AudioResampler(format="fltp", layout="stereo", rate=SAMPLE_RATE).resample(frame)
+        AudioResampler(format="fltp", layout="stereo", rate=audio_and_text.SAMPLE_RATE).resample(
+            frame
+        )
     except av.FFmpegError:
         return False
     return True
@@ -181,7 +175,7 @@ def _resampled(
 ) -> Iterator[av.AudioFrame]:
     """Frames of one rate and layout; a resampler takes those of one kind."""
     for (_, given, _), alike in groupby(_decoded(container, stream, origin), _kind_of):
-        resampler = AudioResampler(format="fltp", layout=layout, rate=SAMPLE_RATE)
+        resampler = AudioResampler(format="fltp", layout=layout, rate=audio_and_text.SAMPLE_RATE)
         for frame in chain(_mixable(alike, av.AudioLayout(given)), (None,)):
             yield from resampler.resample(frame)
 
@@ -193,7 +187,7 @@ def _kind_of(frame: av.AudioFrame) -> tuple[str, str, int]:
 def _decoded(
     container: InputContainer, stream: AudioStream, origin: Fraction
 ) -> Iterator[av.AudioFrame]:
-    time_base = fraction(stream.time_base) or Fraction(1, SAMPLE_RATE)
+    time_base = fraction(stream.time_base) or Fraction(1, audio_and_text.SAMPLE_RATE)
     earliest = int((origin - _PRE_ROLL) / time_base)
     clock = SourceClock(container, [stream])
     if earliest > (stream.start_time or 0) and not clock.may_jump:
@@ -233,7 +227,7 @@ class _Aligner:
         time_base = fraction(frame.time_base)
         if frame.pts is None or time_base is None:
             return self._position or 0
-        return round((frame.pts * time_base - self._origin) * SAMPLE_RATE)
+        return round((frame.pts * time_base - self._origin) * audio_and_text.SAMPLE_RATE)
 
     def _place(self, position: int, samples: Samples) -> Iterator[tuple[int, Samples]]:
         if self._position is None:
@@ -254,7 +248,9 @@ class _Aligner:
         assert self._position is not None
         end = self._position + length
         while self._position < end:
-            piece = np.zeros((channels, min(SAMPLE_RATE, end - self._position)), np.float32)
+            piece = np.zeros(
+                (channels, min(audio_and_text.SAMPLE_RATE, end - self._position)), np.float32
+            )
             yield self._position, piece
             self._position += piece.shape[1]
 
@@ -271,8 +267,8 @@ def _encode(
     for position, samples in chain((first,), pieces):
         interleaved = np.ascontiguousarray(samples.T).reshape(1, -1)
         frame = av.AudioFrame.from_ndarray(interleaved, "flt", layout)
-        frame.sample_rate = SAMPLE_RATE
-        frame.pts, frame.time_base = position - begin, Fraction(1, SAMPLE_RATE)
+        frame.sample_rate = audio_and_text.SAMPLE_RATE
+        frame.pts, frame.time_base = position - begin, Fraction(1, audio_and_text.SAMPLE_RATE)
         for packet in encoder.encode(frame):
             yield from collector.add(bytes(packet))
     for packet in encoder.encode(None):
@@ -288,10 +284,10 @@ def _open_encoder(layout: str, bitrate: int) -> AudioCodecContext:
         )
     encoder = av.CodecContext.create(OPUS_ENCODER, "w")
     assert isinstance(encoder, AudioCodecContext)
-    encoder.sample_rate = SAMPLE_RATE
+    encoder.sample_rate = audio_and_text.SAMPLE_RATE
     encoder.layout = layout
     encoder.format = "flt"
-    encoder.time_base = Fraction(1, SAMPLE_RATE)
+    encoder.time_base = Fraction(1, audio_and_text.SAMPLE_RATE)
     encoder.bit_rate = bitrate if layout == "stereo" else min(bitrate, _MAX_MONO_BITRATE)
     frame_ms = "60" if bitrate < _LONG_PACKET_BITRATE else "20"
     encoder.options = {"frame_duration": frame_ms, "vbr": "on"}
@@ -313,12 +309,12 @@ class _Collector:
         self._packets: list[bytes] = []
 
     def add(self, packet: bytes) -> Iterator[AudioChunk]:
-        duration = packet_samples(packet)
+        duration = audio_and_text.packet_samples(packet)
         if duration != self._duration:
             yield from self.flush()
             self._duration = duration
         self._packets.append(packet)
-        if len(self._packets) * duration >= SAMPLE_RATE:
+        if len(self._packets) * duration >= audio_and_text.SAMPLE_RATE:
             yield from self.flush()
 
     def flush(self) -> Iterator[AudioChunk]:
@@ -353,21 +349,21 @@ class Wanted:
 
 def read_beside(
     source: str | Path, origin: Fraction, seconds: Fraction | None, wanted: Wanted
-) -> Texts:
+) -> audio_and_text.Texts:
     """The texts of a source, and a warning that names all that is wanted and not carried.
 
     `origin`, in seconds on the source's clock, becomes time 0; `seconds` is how long the video is,
     None where that is not known. Images and pipes have nothing.
     """
     if str(source) == STANDARD_INPUT or is_glob(source) or Path(source).is_fifo():
-        return Texts()
+        return audio_and_text.Texts()
     with open_media(source) as container:
         lost = [*_left_out(container, wanted)]
-        texts = _texts(container, lost) if wanted.texts else Texts()
+        texts = _texts(container, lost) if wanted.texts else audio_and_text.Texts()
         if lost:
             _log.warning("%s: not carried: %s", source, "; ".join(lost))
     length = _FOREVER if seconds is None else round(1000 * seconds)
-    return moved(texts, round(1000 * origin), length)
+    return audio_and_text.moved(texts, round(1000 * origin), length)
 
 
 def _left_out(container: InputContainer, wanted: Wanted) -> Iterator[str]:
@@ -386,7 +382,7 @@ def _left_out(container: InputContainer, wanted: Wanted) -> Iterator[str]:
         yield from (
             _named("subtitles as pictures", s) for s in streams.subtitles if not _is_text(s)
         )
-        tags = {name.lower() for name in container.metadata} - {*TAGS, *_TECHNICAL}
+        tags = {name.lower() for name in container.metadata} - {*audio_and_text.TAGS, *_TECHNICAL}
         yield from (f"tag {name}" for name in sorted(tags))
     yield from (f"attachment {stream.name}" for stream in streams.attachments)
     if not container.chapters():  # MP4 keeps chapters as a track of data
@@ -410,7 +406,7 @@ def _is_text(stream: SubtitleStream) -> bool:
     return stream.codec_context is not None and stream.codec_context.codec.text_sub
 
 
-def _texts(container: InputContainer, lost: list[str]) -> Texts:
+def _texts(container: InputContainer, lost: list[str]) -> audio_and_text.Texts:
     """The texts, timed by the source's clock; what is in them beside text goes to `lost`."""
     tags = {name.lower(): _clean(value) for name, value in container.metadata.items()}
     chapters = [
@@ -418,16 +414,16 @@ def _texts(container: InputContainer, lost: list[str]) -> Texts:
         for chapter in container.chapters()
         if (base := fraction(chapter["time_base"])) is not None
     ]
-    return Texts(
-        {name: tags[name] for name in TAGS if tags.get(name)},
+    return audio_and_text.Texts(
+        {name: tags[name] for name in audio_and_text.TAGS if tags.get(name)},
         tuple(chapters),
         tuple(_subtitles(container, lost)),
     )
 
 
-def _subtitles(container: InputContainer, lost: list[str]) -> Iterator[Subtitles]:
+def _subtitles(container: InputContainer, lost: list[str]) -> Iterator[audio_and_text.Subtitles]:
     streams = [stream for stream in container.streams.subtitles if _is_text(stream)]
-    cues: dict[int, list[TimedText]] = {stream.index: [] for stream in streams}
+    cues: dict[int, list[audio_and_text.TimedText]] = {stream.index: [] for stream in streams}
     try:
         for packet in SourceClock(container, streams).packets() if streams else ():
             base = fraction(packet.time_base)
@@ -446,7 +442,7 @@ def _subtitles(container: InputContainer, lost: list[str]) -> Iterator[Subtitles
         language, title = (stream.metadata.get(name, "") for name in ("language", "title"))
         in_order = sorted(cues[stream.index], key=lambda cue: cue.start)
         language = "" if language == "und" else _clean(language)
-        yield Subtitles(language, _clean(title), tuple(in_order))
+        yield audio_and_text.Subtitles(language, _clean(title), tuple(in_order))
 
 
 def _ass(packet: "av.Packet[Stream]") -> str:
@@ -470,6 +466,6 @@ def _clean(text: str) -> str:
     return text.replace("\0", "").encode(errors="replace").decode()
 
 
-def _span(begin: Fraction, end: Fraction, text: str) -> TimedText:
+def _span(begin: Fraction, end: Fraction, text: str) -> audio_and_text.TimedText:
     start = round(1000 * begin)
-    return TimedText(start, max(0, round(1000 * end) - start), _clean(text))
+    return audio_and_text.TimedText(start, max(0, round(1000 * end) - start), _clean(text))

@@ -30,17 +30,8 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.media import places
 from gsvc.codec.media.color import ContainerColor, refuse_track
-from gsvc.codec.media.places import (
-    DEVICE,
-    SDP,
-    STANDARD_INPUT,
-    SUFFIX,
-    display_name,
-    is_live,
-    is_url,
-    matches,
-)
 from gsvc.codec.media.source_clock import AnyPacket, SourceClock, fraction
 
 # These demuxers draw any text file as an animation.
@@ -58,7 +49,7 @@ class InputPipe:
     An exception must not travel through FFmpeg: it ends the stream and is kept for `check`.
     """
 
-    name = display_name(STANDARD_INPUT)
+    name = places.display_name(places.STANDARD_INPUT)
 
     size = 0
     """Bytes read so far."""
@@ -97,25 +88,25 @@ _SILENCE: Any = 10.0  # seconds after which what sends nothing is gone
 
 def open_media(source: str | Path, options: dict[str, str] | None = None) -> InputContainer:
     """Open a file, device or URL by FFmpeg. Raises InputError when it cannot read it."""
-    name, live, how = str(source), is_live(source), dict(options or {})
-    if not is_url(name):
+    name, live, how = str(source), places.is_live(source), dict(options or {})
+    if not places.is_url(name):
         _check_file(Path(source))
         # FFmpeg takes the text before a colon for a protocol.
         name = f"file:{name}" if ":" in name else name
     if name.startswith(("rtsp:", "rtsps:")):
         how["rtsp_flags"] = "prefer_tcp"
-    elif Path(source).suffix == SDP:
+    elif Path(source).suffix == places.SDP:
         how["protocol_whitelist"] = "file,rtp,udp"
     more = {**_LENIENT, **({"timeout": _SILENCE} if live else {})}
     try:
-        kind = "v4l2" if name.startswith(DEVICE) else None
+        kind = "v4l2" if name.startswith(places.DEVICE) else None
         container: InputContainer = av.open(name, "r", format=kind, options=how, **more)
     except av.FFmpegError as error:
-        is_stream = Path(source).suffix == SUFFIX
+        is_stream = Path(source).suffix == places.SUFFIX
         why = "this is a stream: run gsvc decode first" if is_stream else reason(error)
         if live:
             why = f"nothing comes ({error.strerror}): is it on, are name and password right?"
-        raise InputError(f"{display_name(source)}: {why}") from error
+        raise InputError(f"{places.display_name(source)}: {why}") from error
     if container.format.name in _TEXT_ART:
         container.close()
         raise InputError(
@@ -290,7 +281,7 @@ class ImageSource:
         self.name = str(pattern)
         self.frame_rate, self.time_base = rate, 1 / rate
         self.pixel_aspect = Fraction(1)
-        self._paths = sorted(matches(self.name), key=_natural)
+        self._paths = sorted(places.matches(self.name), key=_natural)
         if not self._paths:
             raise InputError(f"{self.name}: no image matches: check the folder and the pattern")
         self.frame_count: int | None = len(self._paths)
@@ -342,13 +333,13 @@ class VideoSource:
     """The best video stream of a file, a URL or y4m on standard input."""
 
     def __init__(self, source: str | Path) -> None:
-        self.name = display_name(source)
+        self.name = places.display_name(source)
         self._source = source
         self._reached = 0
         self._is_last_damaged = False
         self._read_to = 0  # the byte after the last packet
         self.matrix = Matrices()
-        self._pipe = InputPipe() if str(source) == STANDARD_INPUT else None
+        self._pipe = InputPipe() if str(source) == places.STANDARD_INPUT else None
         self._open()
         try:
             self._describe()
@@ -501,7 +492,11 @@ class VideoSource:
                 if self._container.format.name == _Y4M:  # which cannot find the next frame
                     raise self._damaged(error) from error
             except av.FFmpegError as error:
-                why = f"no more comes ({error.strerror})" if is_live(self.name) else reason(error)
+                why = (
+                    f"no more comes ({error.strerror})"
+                    if places.is_live(self.name)
+                    else reason(error)
+                )
                 raise InputError(f"{self.name}: {why}") from error
         raise InputError(f"{self.name}: FFmpeg finds no further frame in it: convert it first")
 

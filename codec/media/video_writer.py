@@ -15,16 +15,10 @@ from av.video.codeccontext import VideoCodecContext
 from gsvc.codec.bitstream.audio_and_text import NO_TEXTS, Texts
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
 from gsvc.codec.bitstream.frames import AudioChunk, Color, Frame, VideoFormat
+from gsvc.codec.media import output
 from gsvc.codec.media.color import coded_picture, yuv_from_rgb
 from gsvc.codec.media.marks import NO_ROOM, Mark, with_xmp
 from gsvc.codec.media.muxer import Beside, FixedRate, Muxer
-from gsvc.codec.media.output import (
-    STANDARD_OUTPUT,
-    StandardOutput,
-    atomic_folder,
-    atomic_output,
-    explain_failure,
-)
 from gsvc.codec.media.places import NUMBER, PathOrFile, refuse_unwritable, shown
 
 
@@ -98,7 +92,7 @@ class VideoWriter:
                 f"frame of {width}x{height} for a video of {self._shape[1]}x{self._shape[0]}: "
                 "resize it"
             )
-        with explain_failure(self._target):
+        with output.explain_failure(self._target):
             self._writer.write(frame)
         self._written = True
 
@@ -112,7 +106,7 @@ class VideoWriter:
             raise OutputError(
                 "there is no frame to write: choose a part of the video that has some"
             )
-        with explain_failure(self._target):
+        with output.explain_failure(self._target):
             self._writer.finish()
 
 
@@ -145,7 +139,7 @@ def open_writer(
     """
     name = shown(target)
     with ExitStack() as opened:
-        with explain_failure(name):
+        with output.explain_failure(name):
             if not isinstance(target, str | Path):
                 writer: FrameWriter = Y4mEncoder(_for_y4m(target), format, name)
             else:
@@ -171,13 +165,13 @@ def _opened(
     opened: ExitStack, target: str, form: VideoFormat, beside: Beside, overwrite: bool
 ) -> FrameWriter:
     """The writer of `target`; what is to be closed or removed in the end goes to `opened`."""
-    if target == STANDARD_OUTPUT:
-        return Y4mEncoder(cast(BinaryIO, StandardOutput()), form, "standard output")
+    if target == output.STANDARD_OUTPUT:
+        return Y4mEncoder(cast(BinaryIO, output.StandardOutput()), form, "standard output")
     pattern = image_pattern(target)
     if pattern is not None and is_numbered(pattern):
-        folder = opened.enter_context(atomic_folder(pattern.parent))
+        folder = opened.enter_context(output.atomic_folder(pattern.parent))
         return ImageWriter(folder, pattern, form, beside.mark, overwrite)
-    path = opened.enter_context(atomic_output(target, overwrite))
+    path = opened.enter_context(output.atomic_output(target, overwrite))
     if pattern is not None:
         return OneImageWriter(path, pattern, form, beside.mark)
     if target.lower().endswith(".y4m") or (path.is_fifo() and not path.suffix):
@@ -243,7 +237,7 @@ class ImageWriter:
         self._count += 1
         name = self._pattern.name % self._count
         data = self._coder.encode(frame)
-        with explain_failure(self._pattern.parent / name):
+        with output.explain_failure(self._pattern.parent / name):
             (self._folder / name).write_bytes(data)
 
     def finish(self) -> None:

@@ -20,20 +20,7 @@ from enum import IntEnum
 from fractions import Fraction
 from math import ceil, floor
 
-from gsvc.codec.bitstream.audio_and_text import (
-    SAMPLE_RATE,
-    pack_audio,
-    packet_samples,
-    unpack_audio,
-)
-from gsvc.codec.bitstream.container import (
-    Cutter,
-    Packet,
-    PacketType,
-    read_packet,
-    read_varint,
-    varint,
-)
+from gsvc.codec.bitstream import audio_and_text, container
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, Limits, typed
 from gsvc.codec.bitstream.frames import AudioChunk
 from gsvc.codec.bitstream.header import HEADER_BYTES, MAGIC, Header
@@ -163,36 +150,40 @@ class PayloadUnit:
 
     def to_bytes(self) -> bytes:
         """Serialise."""
-        rest = varint(self.age) if self.age else b""
+        rest = container.varint(self.age) if self.age else b""
         if self.kind != UnitKind.OTHER:
-            rest += varint(self.back)
+            rest += container.varint(self.back)
         if self.piece:
             rest += _FIELDS.pack(self.piece.index, self.piece.count, self.piece.stripes)
         rest += self.data
         descriptor = self.kind << 6 | bool(self.age) * _AGED | self.is_copy * _COPY
-        return struct.pack("!BH", descriptor, self.number & 0xFFFF) + varint(len(rest)) + rest
+        return (
+            struct.pack("!BH", descriptor, self.number & 0xFFFF)
+            + container.varint(len(rest))
+            + rest
+        )
 
 
 def read_units(payload: bytes) -> Iterator[PayloadUnit]:
     """The units of a payload; unknown kinds are skipped. Raises BitstreamError for damaged ones."""
-    cutter = Cutter(payload)
+    cutter = container.Cutter(payload)
     while not cutter.is_empty:
         descriptor, number = struct.unpack("!BH", cutter.take(3))
-        body = Cutter(cutter.take(read_varint(cutter.take)))
+        body = container.Cutter(cutter.take(container.read_varint(cutter.take)))
         if descriptor >> 6 not in tuple(UnitKind):
             continue
         kind = UnitKind(descriptor >> 6)
-        age = read_varint(body.take) if descriptor & _AGED else 0
+        age = container.read_varint(body.take) if descriptor & _AGED else 0
         if age > _MAX_AGE:
             raise BitstreamError(f"a unit of age {age} is too old: the datagram is damaged")
-        back = 0 if kind == UnitKind.OTHER else read_varint(body.take)
+        back = 0 if kind == UnitKind.OTHER else container.read_varint(body.take)
         if back >= 1 << 16:
             raise BitstreamError(f"a packet builds on one {back} before: the datagram is damaged")
         piece = _read_piece(body) if kind == UnitKind.PIECE else None
         yield PayloadUnit(kind, number, body.rest(), age, back, piece, bool(descriptor & _COPY))
 
 
-def _read_piece(body: Cutter) -> PacketPiece:
+def _read_piece(body: container.Cutter) -> PacketPiece:
     piece = PacketPiece(*_FIELDS.unpack(body.take(_FIELDS.size)))
     ways = piece.stripes or piece.count
     fits = 1 <= piece.count <= MAX_PIECES and piece.index < ways <= piece.count
@@ -201,16 +192,16 @@ def _read_piece(body: Cutter) -> PacketPiece:
     return piece
 
 
-def read_packet_data(data: bytes, limits: Limits) -> tuple[bytes | None, Packet]:
+def read_packet_data(data: bytes, limits: Limits) -> tuple[bytes | None, container.Packet]:
     """The stream's header, None if it is absent, and the packet; bytes after it are ignored.
 
     A packet's bytes are those in a file, of INTRA after the stream's header.
 
     Raises BitstreamError for a damaged packet.
     """
-    cutter = Cutter(data)
+    cutter = container.Cutter(data)
     header = cutter.take(HEADER_BYTES) if data.startswith(MAGIC) else None
-    packet = read_packet(cutter.take, limits)
+    packet = container.read_packet(cutter.take, limits)
     if packet.is_intra and header is None:
         raise BitstreamError("an INTRA packet lacks the stream's header: it is damaged")
     return header, packet
@@ -276,7 +267,7 @@ class Packetizer:
         self.protects = True
         """Whether copies and parity are sent, as the settings have them."""
 
-    def packetize(self, packets: Sequence[Packet]) -> list[RtpPacket]:
+    def packetize(self, packets: Sequence[container.Packet]) -> list[RtpPacket]:
         """The datagrams of packets that are ready together, in the order in which to send them.
 
         Raises ConfigError for a picture packet without number, group or pts or with more than
@@ -286,7 +277,7 @@ class Packetizer:
         batch: list[_Timed] = []
         for packet in packets:
             new = self._timed(packet)
-            if packet.type == PacketType.AUDIO and self._payload([new]) is not None:
+            if packet.type == container.PacketType.AUDIO and self._payload([new]) is not None:
                 datagrams.append(self._datagram([new], copies=False))
                 continue
             is_small = self._payload([new]) is not None
@@ -306,7 +297,7 @@ class Packetizer:
             datagrams.append(self._datagram([last]))
         return [*datagrams, self._datagram(batch)] if batch else datagrams
 
-    def _timed(self, packet: Packet) -> _Timed:
+    def _timed(self, packet: container.Packet) -> _Timed:
         back = 0
         if packet.is_picture:
             if packet.number is None or packet.group is None or packet.pts is None:
@@ -387,9 +378,9 @@ def session_description(header: Header, address: Address) -> str:
     return "\r\n".join(lines) + "\r\n"
 
 
-_LONGEST = SAMPLE_RATE // 5
+_LONGEST = audio_and_text.SAMPLE_RATE // 5
 """Of a piece, in samples: what is lost with a datagram at most."""
-_CONCEALED = 2 * SAMPLE_RATE
+_CONCEALED = 2 * audio_and_text.SAMPLE_RATE
 """Longest loss that is concealed, in samples; a longer one stays a gap."""
 _KEPT = 256
 """Pieces that wait to be taken; beyond, the oldest are dropped."""
@@ -397,9 +388,9 @@ _KEPT = 256
 _log = logging.getLogger(__name__)
 
 
-def sound_packet(chunk: AudioChunk) -> Packet:
+def sound_packet(chunk: AudioChunk) -> container.Packet:
     """The packet of a chunk."""
-    return Packet(PacketType.AUDIO, 0, pack_audio(chunk))
+    return container.Packet(container.PacketType.AUDIO, 0, audio_and_text.pack_audio(chunk))
 
 
 def cut_to_fit(chunks: Iterable[AudioChunk], most: int) -> Iterator[AudioChunk]:
@@ -434,10 +425,10 @@ class ArrivedSound:
         self._waiting: deque[tuple[int, AudioChunk]] = deque(maxlen=_KEPT)
         self._last: tuple[int, AudioChunk] | None = None
 
-    def add(self, stream: int, packet: Packet) -> bool:
+    def add(self, stream: int, packet: container.Packet) -> bool:
         """Take an AUDIO packet of the stream of this number; False for one that is damaged."""
         try:
-            chunk = unpack_audio(packet.payload)
+            chunk = audio_and_text.unpack_audio(packet.payload)
         except BitstreamError:
             return False
         if chunk.packets:
@@ -449,7 +440,7 @@ class ArrivedSound:
         taken = [chunk for number, chunk in self._waiting if number == stream]
         later = [one for one in self._waiting if one[0] > stream]
         self._waiting = deque(later, maxlen=_KEPT)
-        ticks = round(shift * SAMPLE_RATE)
+        ticks = round(shift * audio_and_text.SAMPLE_RATE)
         return [replace(chunk, pts=chunk.pts + ticks) for chunk in taken]
 
     def _put(self, stream: int, chunk: AudioChunk) -> None:
@@ -472,6 +463,6 @@ def _part(chunk: AudioChunk, first: int, count: int) -> AudioChunk:
 def _in_place_of(before: AudioChunk, lost: int) -> AudioChunk:
     """Packets of one frame without bytes, of the kind that came before."""
     empty = bytes([before.packets[-1][0] & 0xFC])
-    samples = packet_samples(empty)
+    samples = audio_and_text.packet_samples(empty)
     packets = (empty,) * (lost // samples)
     return replace(before, pts=before.end, packet_samples=samples, packets=packets)

@@ -8,26 +8,10 @@ from typing import Any
 from gsvc.codec.bitstream.container import Packet
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, Limits
 from gsvc.codec.bitstream.header import Header
+from gsvc.codec.network import rtcp
 from gsvc.codec.network.address import Srtp
 from gsvc.codec.network.congestion_control import Reception
 from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
-from gsvc.codec.network.rtcp import (
-    BitrateLimit,
-    Bye,
-    Nack,
-    PictureLimit,
-    PictureLoss,
-    ReceiverReport,
-    ReportBlock,
-    Rtcp,
-    SenderReport,
-    is_rtcp,
-    middle,
-    ntp_time,
-    read_rtcp,
-    time_of_day,
-    write_rtcp,
-)
 from gsvc.codec.network.rtp import CLOCK_RATE, Packetizer, RtpPacket, WireSettings, rtp_timestamp
 from gsvc.codec.network.stats import IP_UDP_BYTES
 
@@ -107,7 +91,7 @@ class RtpSender:
         self.ssrc = secrets.randbits(32)
         self._srtp = srtp
         self.datagrams = self.bytes = self.again = self.keys_asked = 0
-        self.report: ReportBlock | None = None
+        self.report: rtcp.ReportBlock | None = None
         self.round_trip: float | None = None
         self.reception: Reception | None = None
         self.reports, self.arrived = 0, 0
@@ -150,12 +134,12 @@ class RtpSender:
         passed = round((now - at) * CLOCK_RATE)  # a report has the RTP timestamp of its sending
         timestamp = (rtp_timestamp(pts, self._time_base) + passed) % (1 << 32)
         counts = self.datagrams % (1 << 32), self.bytes % (1 << 32)
-        report = SenderReport(self.ssrc, ntp_time(now), timestamp, *counts)
-        return self._sealed(write_rtcp(report))
+        report = rtcp.SenderReport(self.ssrc, rtcp.ntp_time(now), timestamp, *counts)
+        return self._sealed(rtcp.write_rtcp(report))
 
     def farewell(self) -> bytes:
         """The RTCP packet that ends the source."""
-        return self._sealed(write_rtcp(Bye(self.ssrc)))
+        return self._sealed(rtcp.write_rtcp(rtcp.Bye(self.ssrc)))
 
     @property
     def refused(self) -> int:
@@ -174,23 +158,23 @@ class RtpSender:
         repeated: list[bytes] = []
         begins, trip = False, self.round_trip or 0.0
         opened = self._srtp.unprotect(datagram) if self._srtp else datagram
-        if opened is None or not is_rtcp(opened):
+        if opened is None or not rtcp.is_rtcp(opened):
             return [], False
         try:
-            for packet in read_rtcp(opened):
+            for packet in rtcp.read_rtcp(opened):
                 match packet:
-                    case Nack(source=self.ssrc):
+                    case rtcp.Nack(source=self.ssrc):
                         repeated += self._sent.again(packet.sequences, now, trip)
-                    case PictureLoss(source=self.ssrc) if now - self._last_key >= max(
+                    case rtcp.PictureLoss(source=self.ssrc) if now - self._last_key >= max(
                         _KEY_SECONDS,
                         trip,  # asked before the last group could arrive
                     ):
                         begins, self._last_key = True, now
-                    case ReceiverReport():
+                    case rtcp.ReceiverReport():
                         self._read_report(packet, now)
-                    case BitrateLimit(source=self.ssrc):
+                    case rtcp.BitrateLimit(source=self.ssrc):
                         self.limit = packet.bitrate
-                    case PictureLimit(source=self.ssrc):
+                    case rtcp.PictureLimit(source=self.ssrc):
                         self.pictures = packet.pictures
         except BitstreamError:
             pass  # damaged: the receiver repeats it
@@ -198,19 +182,21 @@ class RtpSender:
         self.keys_asked += begins
         return repeated, begins
 
-    def _read_report(self, packet: ReceiverReport, now: float) -> None:
+    def _read_report(self, packet: rtcp.ReceiverReport, now: float) -> None:
         for block in packet.blocks:
             if block.source != self.ssrc:
                 continue
             is_news = self.report is None or block.last_report != self.report.last_report
             self.report = block
             if block.last_report:
-                passed = (middle(ntp_time(now)) - block.last_report - block.delay) % (1 << 32)
+                passed = (rtcp.middle(rtcp.ntp_time(now)) - block.last_report - block.delay) % (
+                    1 << 32
+                )
                 if passed < 1 << 22:  # a minute: else it is damaged, or a clock was set
                     self.round_trip = passed / 65536
             self._receive(block, now, self.round_trip if is_news else None)
 
-    def _receive(self, block: ReportBlock, now: float, trip: float | None) -> None:
+    def _receive(self, block: rtcp.ReportBlock, now: float, trip: float | None) -> None:
         """What came since the last report: what was sent in between, less what was lost.
 
         Reports that come early are put together to a second's."""
@@ -257,7 +243,7 @@ class RtpSource:
         self.pli_sent = now - _PLI_SECONDS + _PATIENCE
         self.reported = now
         self.peer: Any = None
-        self.capture: SenderReport | None = None
+        self.capture: rtcp.SenderReport | None = None
         self.captured_at = now
         self.is_over = False
         self.spare = 0.0
@@ -313,7 +299,7 @@ class RtpReceiver:
         self.datagrams += 1
         self.bytes += len(datagram)
         try:
-            if is_rtcp(opened):
+            if rtcp.is_rtcp(opened):
                 self._take_reports(opened, now)
                 return []
             source = self._source_of(RtpPacket.from_bytes(opened).ssrc, now)
@@ -339,26 +325,26 @@ class RtpReceiver:
         """Datagrams to send now, with their peers: NACK, PLI, and every second a report."""
         addressed: list[tuple[bytes, Any]] = []
         for source in filter(None, (self.current, self._next)):
-            found: list[Rtcp] = []
+            found: list[rtcp.Rtcp] = []
             depacketizer = source.depacketizer
             missing = depacketizer.to_nack(now)
             if missing:
-                found.append(Nack(self._own, source.ssrc, tuple(missing)))
+                found.append(rtcp.Nack(self._own, source.ssrc, tuple(missing)))
             silent = now - source.heard > _PLI_SECONDS
             needs_key = depacketizer.needs_key or self.asks_key
             if needs_key and not silent and now - source.pli_sent >= _PLI_SECONDS:
                 source.pli_sent, self.asks_key = now, False
-                found.append(PictureLoss(self._own, source.ssrc))
+                found.append(rtcp.PictureLoss(self._own, source.ssrc))
             if source.is_report_due(now):
                 source.reported = now
                 source.spare = max(0.0, source.spare - _REPORT_BYTES)
                 found.append(self._report(source, now))
                 if self._bandwidth is not None:
-                    found.append(BitrateLimit(self._own, source.ssrc, self._bandwidth))
+                    found.append(rtcp.BitrateLimit(self._own, source.ssrc, self._bandwidth))
                 if (pictures := self._pictures()) is not None:
-                    found.append(PictureLimit(self._own, source.ssrc, pictures))
+                    found.append(rtcp.PictureLimit(self._own, source.ssrc, pictures))
             for packet in found:
-                datagram = write_rtcp(packet)
+                datagram = rtcp.write_rtcp(packet)
                 sealed = self.srtp.protect(datagram) if self.srtp else datagram
                 addressed.append((sealed, source.peer))
         return addressed
@@ -371,7 +357,7 @@ class RtpReceiver:
         report, video = source.capture, source.depacketizer.header.format
         ticks = rtp_timestamp(pts, video.time_base) - report.timestamp
         ticks = (ticks + (1 << 31)) % (1 << 32) - (1 << 31)
-        return time_of_day(report.ntp) + ticks / CLOCK_RATE
+        return rtcp.time_of_day(report.ntp) + ticks / CLOCK_RATE
 
     def _source_of(self, ssrc: int, now: float) -> RtpSource | None:
         for source in (self.current, self._next):
@@ -384,15 +370,15 @@ class RtpReceiver:
         return self._next
 
     def _take_reports(self, datagram: bytes, now: float) -> None:
-        for packet in read_rtcp(datagram):
+        for packet in rtcp.read_rtcp(datagram):
             for source in filter(None, (self.current, self._next)):
-                if isinstance(packet, SenderReport) and packet.ssrc == source.ssrc:
+                if isinstance(packet, rtcp.SenderReport) and packet.ssrc == source.ssrc:
                     source.capture, source.captured_at = packet, now
-                elif isinstance(packet, Bye) and packet.ssrc == source.ssrc:
+                elif isinstance(packet, rtcp.Bye) and packet.ssrc == source.ssrc:
                     source.is_over = True
 
-    def _report(self, source: RtpSource, now: float) -> ReceiverReport:
-        last = middle(source.capture.ntp) if source.capture else 0
+    def _report(self, source: RtpSource, now: float) -> rtcp.ReceiverReport:
+        last = rtcp.middle(source.capture.ntp) if source.capture else 0
         delay = now - source.captured_at if source.capture else 0.0
         block = source.depacketizer.tracker.report(source.ssrc, last, delay)
-        return ReceiverReport(self._own, (block,))
+        return rtcp.ReceiverReport(self._own, (block,))

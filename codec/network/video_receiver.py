@@ -11,29 +11,14 @@ from typing import TypeVar
 
 from gsvc.codec.api.asyncio import LatestQueue, finish, made_in, until_set
 from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.bitstream import errors
 from gsvc.codec.bitstream.container import Packet, PacketType
-from gsvc.codec.bitstream.errors import (
-    BitstreamError,
-    ConfigError,
-    InputError,
-    Limits,
-    TruncatedStreamError,
-    typed,
-)
 from gsvc.codec.bitstream.frames import AudioChunk, Frame
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.stream_info import total
+from gsvc.codec.network import live_decoder
 from gsvc.codec.network.address import TlsSettings, WireKey, parse_address, srtp_of, tls_context
 from gsvc.codec.network.depacketizer import Counts, ReorderLimits, SequenceTracker
-from gsvc.codec.network.live_decoder import (
-    ArrivedPacket,
-    Live,
-    LiveAnalysis,
-    LiveDecoder,
-    LivePace,
-    LivePackets,
-    PlayoutTimeline,
-)
 from gsvc.codec.network.rtp import ArrivedSound
 from gsvc.codec.network.rtp_session import RtpReceiver
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, RateMeter, ReceiverStats
@@ -43,7 +28,7 @@ from gsvc.decoders.detection.analyser import AnalysisSettings
 from gsvc.decoders.detection.findings import FrameAnalysis
 
 
-@typed
+@errors.typed
 @dataclass(frozen=True)
 class ReceiveSettings:
     """How to receive. Raises ConfigError for a `silence`, `bandwidth` or `load` that is not
@@ -63,7 +48,7 @@ class ReceiveSettings:
     where there is no time for them. None: they are always used."""
     silence: float | None = None
     """Seconds without a packet after which the stream has ended; None waits for ever."""
-    limits: Limits = field(default_factory=Limits.restrictive)
+    limits: errors.Limits = field(default_factory=errors.Limits.restrictive)
     """Limits on the stream: restrictive by default, because senders are not trusted."""
     key: WireKey | None = None
     """Over udp:// nothing is taken that is not sealed with it (SRTP)."""
@@ -72,11 +57,13 @@ class ReceiveSettings:
 
     def __post_init__(self) -> None:
         if self.silence is not None and self.silence <= 0:
-            raise ConfigError(f"silence of {self.silence} s: choose a positive time")
+            raise errors.ConfigError(f"silence of {self.silence} s: choose a positive time")
         if self.bandwidth is not None and not 0 < self.bandwidth < inf:
-            raise ConfigError(f"bandwidth {self.bandwidth:g}: choose a positive rate, as 12k")
+            raise errors.ConfigError(
+                f"bandwidth {self.bandwidth:g}: choose a positive rate, as 12k"
+            )
         if self.load is not None and not 0 < self.load < inf:
-            raise ConfigError(f"load {self.load:g}: choose a positive share, as 0.8")
+            raise errors.ConfigError(f"load {self.load:g}: choose a positive share, as 0.8")
 
 
 _WAITING_PACKETS = 32
@@ -88,7 +75,7 @@ _LOOK_SECONDS = 0.1
 _T = TypeVar("_T")
 
 
-@typed
+@errors.typed
 class VideoReceiver:
     """Receives one stream from `address`: udp://@:port, tcp://, ws:// or wss://, listening or
     connecting.
@@ -102,19 +89,25 @@ class VideoReceiver:
     def __init__(self, address: str, settings: ReceiveSettings | None = None) -> None:
         self._address = parse_address(address)
         if self._address.scheme == "udp" and not self._address.listens:
-            raise ConfigError(f"{address}: to receive over UDP, listen at a port: udp://@:port")
+            raise errors.ConfigError(
+                f"{address}: to receive over UDP, listen at a port: udp://@:port"
+            )
         chosen = self._settings = settings or ReceiveSettings()
         self._tls = tls_context(self._address, self._settings.tls)
-        self._queue: LatestQueue[ArrivedPacket] = LatestQueue(_WAITING_PACKETS)
-        pace = LivePace(chosen.load, steps=chosen.decoder.steps) if chosen.load else None
+        self._queue: LatestQueue[live_decoder.ArrivedPacket] = LatestQueue(_WAITING_PACKETS)
+        pace = (
+            live_decoder.LivePace(chosen.load, steps=chosen.decoder.steps) if chosen.load else None
+        )
         self._pictures = lambda: pace.pictures if pace else None
         srtp = srtp_of(self._address, chosen.key, sends=False)
         self._rtp = RtpReceiver(
             chosen.limits, chosen.reorder, chosen.bandwidth, self._pictures, srtp
         )
         self._udp: UdpReceiver | None = None
-        self._live = LiveDecoder(chosen.decoder, chosen.limits, chosen.reorder.seconds, pace)
-        self._timeline, self._sound = PlayoutTimeline(), ArrivedSound()
+        self._live = live_decoder.LiveDecoder(
+            chosen.decoder, chosen.limits, chosen.reorder.seconds, pace
+        )
+        self._timeline, self._sound = live_decoder.PlayoutTimeline(), ArrivedSound()
         self._streams = self._bytes = 0
         self._source: int | None = None
         self._frames = self._concealed = self._damaged = 0
@@ -156,7 +149,7 @@ class VideoReceiver:
         What is lost is left out, and frames are numbered without it. Raises InputError as `frames`
         does, and what making a `gsvc.AnalysisSettings` and its detector raise.
         """
-        live = LiveAnalysis(settings, self._settings.limits)
+        live = live_decoder.LiveAnalysis(settings, self._settings.limits)
         async with self._working(lambda: None) as (worker, tasks):
             made = self._made(live, worker, tasks)
             async for told in until_set(self._is_stopped, made):
@@ -164,12 +157,12 @@ class VideoReceiver:
                 yield told
         self._damaged += live.damaged
 
-    async def packets(self) -> AsyncIterator[ArrivedPacket]:
+    async def packets(self) -> AsyncIterator[live_decoder.ArrivedPacket]:
         """The packets themselves, in place of `frames`: those that a decoder can use, END last.
 
         Raises InputError as `frames` does.
         """
-        live = LivePackets(self.ask_key)
+        live = live_decoder.LivePackets(self.ask_key)
         async with self._working(lambda: None) as (worker, tasks):
             async for arrival in until_set(self._is_stopped, self._made(live, worker, tasks)):
                 self._frames += arrival.packet.frames
@@ -194,7 +187,7 @@ class VideoReceiver:
                 if task.done():
                     await task
             if not self._frames:
-                raise InputError(self._what_came())
+                raise errors.InputError(self._what_came())
         finally:
             await end_all(tasks)
             if self._udp:
@@ -258,7 +251,7 @@ class VideoReceiver:
             self._streams += 1
         header, now = source.depacketizer.header, time.monotonic()
         for packet in packets:
-            self._queue.put(ArrivedPacket(self._streams, header, packet, now))
+            self._queue.put(live_decoder.ArrivedPacket(self._streams, header, packet, now))
 
     async def _read(self, channel: Channel) -> None:
         """Take the packets of a connection until it ends or another one comes."""
@@ -274,17 +267,19 @@ class VideoReceiver:
                     group = number if packet.is_intra else group
                     packet = replace(packet, number=number, group=group)
                     number += 1
-                await self._queue.put_all(ArrivedPacket(stream, header, packet, time.monotonic()))
-        except TruncatedStreamError:
+                await self._queue.put_all(
+                    live_decoder.ArrivedPacket(stream, header, packet, time.monotonic())
+                )
+        except errors.TruncatedStreamError:
             pass  # it ended; another may come
-        except BitstreamError:
+        except errors.BitstreamError:
             self._damaged += 1
         finally:
             telling.cancel()
 
     async def _made(
         self,
-        live: Live[_T],
+        live: live_decoder.Live[_T],
         worker: ThreadPoolExecutor,
         tasks: list[asyncio.Task[None]],
         load: Callable[[], None] = lambda: None,

@@ -24,14 +24,7 @@ from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layout import nominal_time
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.decoders.interpolation.optical_flow import Flow, dense_flow, gray, pixel_grid, trust, warp
-from gsvc.decoders.streams.reconstruction import (
-    DecodedInterval,
-    DrawnFrame,
-    PacketArrival,
-    PacketTimeline,
-    Reconstruction,
-    ShownKeyframe,
-)
+from gsvc.decoders.streams import reconstruction
 
 
 class Extrapolator:
@@ -80,9 +73,11 @@ class _CarriedMotion:
 class Concealer:
     """Decodes what arrives and stands in for what does not. Raises for no packet."""
 
-    def __init__(self, header: Header, chain: Reconstruction, limits: Limits) -> None:
+    def __init__(
+        self, header: Header, chain: reconstruction.Reconstruction, limits: Limits
+    ) -> None:
         self._ticks = header.frame_ticks
-        self._timeline = PacketTimeline(header, limits)
+        self._timeline = reconstruction.PacketTimeline(header, limits)
         self._most = self._timeline.most_frames
         self._chain = chain
         self.reset()
@@ -98,7 +93,7 @@ class Concealer:
         self._packets: dict[int, Packet] = {}
         self._replays = 0
 
-    def frames(self, packet: Packet, _: range | None = None) -> Iterator[DrawnFrame]:
+    def frames(self, packet: Packet, _: range | None = None) -> Iterator[reconstruction.DrawnFrame]:
         """What the packet completes, and before it what is missing: all, others may need it."""
         if packet.type == PacketType.END and packet.pts is not None:
             yield from self._filled(packet.pts)
@@ -132,7 +127,7 @@ class Concealer:
         for _ in self.frames(packet):
             pass
 
-    def until(self, pts: int) -> Iterator[DrawnFrame]:
+    def until(self, pts: int) -> Iterator[reconstruction.DrawnFrame]:
         """What is due up to `pts`."""
         if self._shown is None:
             return
@@ -140,7 +135,7 @@ class Concealer:
         count = min(floor((pts - last) / self._ticks), self._most)
         yield from self._made_up([last + nominal_time(n, self._ticks) for n in range(1, count + 1)])
 
-    def _note(self, packet: Packet, arrival: PacketArrival) -> None:
+    def _note(self, packet: Packet, arrival: reconstruction.PacketArrival) -> None:
         """Note which group the packet belongs to; without those that are lost, it cannot go on."""
         if arrival.missing:
             self._chain.lose_track()
@@ -159,18 +154,18 @@ class Concealer:
 
     def _decoded(
         self, packet: Packet, parsed: ParsedPacket | None, ticks: Sequence[int]
-    ) -> Iterator[DecodedInterval]:
+    ) -> Iterator[reconstruction.DecodedInterval]:
         """The packet's intervals as far as they can be decoded; then a BitstreamError."""
         if parsed is not None:
             yield from self._chain.intervals(parsed)
         elif self._has_intra:
             yield from self._chain.pictures(packet, ticks, self._last_drawn())
 
-    def _last_drawn(self) -> ShownKeyframe | None:
+    def _last_drawn(self) -> reconstruction.ShownKeyframe | None:
         if self._shown is None:
             return None
         pixels = self._shown.pixels
-        return ShownKeyframe(lambda: pixels)
+        return reconstruction.ShownKeyframe(lambda: pixels)
 
     def _take_late(self, packet: Packet, number: int) -> None:
         """When no packet of the group is missing any more, decode the group again, to go on."""
@@ -196,7 +191,7 @@ class Concealer:
         times = [n * max(total, count) // count for n in range(count + 1)]
         return tuple(after - before for before, after in pairwise(times))
 
-    def _filled(self, start: int) -> Iterator[DrawnFrame]:
+    def _filled(self, start: int) -> Iterator[reconstruction.DrawnFrame]:
         """The frames that are missing up to and including one at `start`."""
         if self._shown is None:
             return
@@ -205,7 +200,7 @@ class Concealer:
         times = [last + n * (start - last) // count for n in range(1, min(count, self._most) + 1)]
         yield from self._made_up(times)
 
-    def _made_up(self, times: Sequence[int]) -> Iterator[DrawnFrame]:
+    def _made_up(self, times: Sequence[int]) -> Iterator[reconstruction.DrawnFrame]:
         """Frames for which nothing was sent: motion carried on, then a still."""
         if self._shown is None:
             return
@@ -215,13 +210,15 @@ class Concealer:
             moving = [t for t in times if t <= motion.time + motion.ticks][: motion.frames]
             for pts in moving:
                 pixels = motion.extrapolator.picture((pts - motion.time) / motion.ticks)
-                yield self._show(DrawnFrame(Frame(pixels, pts, concealed=True)))
+                yield self._show(reconstruction.DrawnFrame(Frame(pixels, pts, concealed=True)))
         for pts in times[len(moving) :]:
-            yield self._show(DrawnFrame(Frame(self._shown.pixels, pts, concealed=True)))
+            yield self._show(
+                reconstruction.DrawnFrame(Frame(self._shown.pixels, pts, concealed=True))
+            )
 
     def _drawn(
-        self, decoded: DecodedInterval, times: Sequence[int], *, is_sound: bool
-    ) -> Iterator[DrawnFrame]:
+        self, decoded: reconstruction.DecodedInterval, times: Sequence[int], *, is_sound: bool
+    ) -> Iterator[reconstruction.DrawnFrame]:
         """The frames of an interval; what was shown last stands for a missing keyframe."""
         length = len(times)
         first_sound = decoded.first if is_sound else length + 1
@@ -232,7 +229,7 @@ class Concealer:
             decoded = replace(decoded, before=self._last_drawn(), interval=interval)
         for number in range(max(decoded.first, self._not_due(times) + 1), length + 1):
             frame = Frame(decoded.picture(number), times[number - 1], number < first_sound)
-            yield self._show(DrawnFrame(frame, decoded, number))
+            yield self._show(reconstruction.DrawnFrame(frame, decoded, number))
 
     def _not_due(self, times: Sequence[int]) -> int:
         """How many of these were shown already: made up at about this time, too."""
@@ -241,11 +238,11 @@ class Concealer:
         least = self._shown.pts + (self._ticks / 2 if self._shown.concealed else 0)
         return sum(time <= least for time in times)
 
-    def _show(self, drawn: DrawnFrame) -> DrawnFrame:
+    def _show(self, drawn: reconstruction.DrawnFrame) -> reconstruction.DrawnFrame:
         self._shown = drawn.frame
         return drawn
 
-    def _set_motion(self, decoded: DecodedInterval, time: int) -> None:
+    def _set_motion(self, decoded: reconstruction.DecodedInterval, time: int) -> None:
         """What may be carried on from its keyframe, which was shown at `time`; nothing at a
         scene's beginning and end."""
         interval = decoded.interval

@@ -23,12 +23,7 @@ from gsvc.codec.bitstream.layers.guide import GUIDE
 from gsvc.codec.bitstream.layers.texture import TEXTURE
 from gsvc.codec.bitstream.layout import nominal_time
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Sample
-from gsvc.decoders.interpolation.rendering import (
-    IntervalRenderer,
-    MakeRenderer,
-    Renderer,
-    held_picture,
-)
+from gsvc.decoders.interpolation import rendering
 from gsvc.decoders.keyframes.keyframe import Keyframe, KeyframeDecoder, temporal_layer
 
 Refine = Callable[[Keyframe], Picture]
@@ -67,7 +62,7 @@ class DecodedInterval:
     """The keyframe before it, if that is known; None where a scene begins."""
     closing: Sample | None
     """The sample on the keyframe before."""
-    make_renderer: MakeRenderer
+    make_renderer: rendering.MakeRenderer
     """What draws the frames between."""
 
     @property
@@ -93,7 +88,7 @@ class DecodedInterval:
         if interval.place is Place.BETWEEN:
             return self._renderer.picture(number)
         time = number if interval.place is Place.AFTER else interval.length - number
-        return held_picture(self.key.shown, interval, time)
+        return rendering.held_picture(self.key.shown, interval, time)
 
     def confidence(self, number: int) -> NDArray[np.float32]:
         """How far motion there and back agrees in a frame, float32 (H, W), 0 to 1.
@@ -108,7 +103,7 @@ class DecodedInterval:
         return self._renderer.confidence(number)
 
     @cached_property
-    def _renderer(self) -> Renderer:
+    def _renderer(self) -> rendering.Renderer:
         assert self.before is not None  # of the frames from `first` on
         return self.make_renderer(
             self.before.textured,
@@ -127,7 +122,7 @@ class Reconstruction:
         header: Header,
         reader: GroupReader,
         refine: Refine,
-        make_renderer: MakeRenderer = IntervalRenderer,
+        make_renderer: rendering.MakeRenderer = rendering.IntervalRenderer,
     ) -> None:
         self._header, self._reader, self._refine = header, reader, refine
         self._make_renderer = make_renderer
@@ -405,7 +400,7 @@ def paced_refine(refine: RefineIn, steps: int, pace: Pace) -> Refine:
     return refine_in_time
 
 
-def paced_motion(make: MakeRenderer, pace: Pace) -> MakeRenderer:
+def paced_motion(make: rendering.MakeRenderer, pace: Pace) -> rendering.MakeRenderer:
     """The same where there is time for it; else motion is what `IntervalRenderer` finds."""
 
     def make_in_time(
@@ -414,9 +409,9 @@ def paced_motion(make: MakeRenderer, pace: Pace) -> MakeRenderer:
         interval: Interval,
         before: Sample | None,
         drawn: tuple[Picture, Picture],
-    ) -> Renderer:
+    ) -> rendering.Renderer:
         if not pace.may(MOTION):
-            return IntervalRenderer(left, right, interval, before, drawn)
+            return rendering.IntervalRenderer(left, right, interval, before, drawn)
         return _TimedRenderer(make(left, right, interval, before, drawn), pace)
 
     return make_in_time
@@ -425,7 +420,7 @@ def paced_motion(make: MakeRenderer, pace: Pace) -> MakeRenderer:
 class _TimedRenderer:
     """A renderer whose pictures' times are told."""
 
-    def __init__(self, renderer: Renderer, pace: Pace) -> None:
+    def __init__(self, renderer: rendering.Renderer, pace: Pace) -> None:
         self._renderer, self._pace = renderer, pace
 
     def picture(self, offset: int) -> Picture:

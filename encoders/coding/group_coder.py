@@ -16,22 +16,10 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.weights.hub import HUB_MODELS
 from gsvc.decoders.interpolation.optical_flow import gray
+from gsvc.encoders import tuning
 from gsvc.encoders.coding.svt_av1 import can_code
 from gsvc.encoders.scaffold.face_landmarks import FaceMesh, FaceWeights
 from gsvc.encoders.search.distortion import Distortion
-from gsvc.encoders.tuning import (
-    CUT_RATIO,
-    DEFAULT_TUNE,
-    FILE_GOP,
-    LEAST_CUT,
-    LEAST_SPREAD,
-    MOST_GROUP_PIXELS,
-    SURE_CUT,
-    TUNES,
-    Effort,
-    Level,
-    Tune,
-)
 
 _log = logging.getLogger(__name__)
 
@@ -76,15 +64,15 @@ class CodingConfig:
 
     header: Header
     """Of the stream: format and tools."""
-    level: Level
+    level: tuning.Level
     """As it suits the format."""
-    effort: Effort
+    effort: tuning.Effort
     """As the preset says."""
     bpp: float
     """Bits per pixel of the stream; infinite where a quality decides."""
     exact: bool
     """Whether `bpp` is to be met, or only a limit."""
-    tune: Tune = TUNES[DEFAULT_TUNE]
+    tune: tuning.Tune = tuning.TUNES[tuning.DEFAULT_TUNE]
     """What bits go to."""
     people: float = 1.0
     """Weight of faces in the distortion, where all else weighs 1."""
@@ -100,7 +88,7 @@ class CodingConfig:
     """Bits that any second may take."""
     packet_bytes: int | None = None
     """Bytes that any packet may take, framing included."""
-    gop: float = FILE_GOP
+    gop: float = tuning.FILE_GOP
     """Seconds from one intra picture to the next, at most; infinite for no limit."""
     lookahead: float = inf
     """Seconds for which look-ahead may hold a frame back, at most."""
@@ -120,7 +108,7 @@ class CodingConfig:
     def longest_group(self) -> int:
         """Frames of a group with look-ahead, at most: as `gop`, `lookahead` and memory allow."""
         form = self.header.format
-        held = MOST_GROUP_PIXELS // (form.width * form.height)
+        held = tuning.MOST_GROUP_PIXELS // (form.width * form.height)
         # A frame waits for the rest of its group and, after its last coded picture, for the next.
         seconds = min(self.gop, self.lookahead / 2)
         frames = max(1, round(min(held, seconds * float(form.frame_rate))))
@@ -223,8 +211,8 @@ class GroupCoder(Protocol):
         bpp: float,
         *,
         exact: bool,
-        level: Level | None = None,
-        effort: Effort | None = None,
+        level: tuning.Level | None = None,
+        effort: tuning.Effort | None = None,
     ) -> None:
         """Another rate from the next group on; arguments as in `CodingConfig`.
 
@@ -266,8 +254,8 @@ class NoPictures(GroupCoder):
         bpp: float,
         *,
         exact: bool,
-        level: Level | None = None,
-        effort: Effort | None = None,
+        level: tuning.Level | None = None,
+        effort: tuning.Effort | None = None,
     ) -> None:
         """There is no rate."""
 
@@ -306,8 +294,8 @@ class CutDetector:
             return False
         change = float(np.abs(now - last).mean())
         spread = float(np.abs(np.sort(now, axis=None) - np.sort(last, axis=None)).mean())
-        is_cut = change > max(LEAST_CUT, CUT_RATIO * self._usual) and (
-            change > SURE_CUT or spread > LEAST_SPREAD
+        is_cut = change > max(tuning.LEAST_CUT, tuning.CUT_RATIO * self._usual) and (
+            change > tuning.SURE_CUT or spread > tuning.LEAST_SPREAD
         )
         self._usual = 0.0 if is_cut else 0.8 * self._usual + 0.2 * change
         return is_cut

@@ -29,26 +29,13 @@ from gsvc.codec.bitstream.layers.faces import FACES, Faces
 from gsvc.codec.bitstream.layers.texture import TEXTURE
 from gsvc.codec.bitstream.scaffold import Interval, Place
 from gsvc.decoders.keyframes.keyframe import KeyframeDecoder, raise_texture
+from gsvc.encoders import tuning
 from gsvc.encoders.coding.face_rdo import live_faces
 from gsvc.encoders.coding.group_coder import CodedPacket, CodingConfig, GroupCoder
 from gsvc.encoders.coding.keyframes import choose_texture
 from gsvc.encoders.coding.svt_av1 import MAX_CRF, PictureStream
-from gsvc.encoders.scaffold.extraction import (
-    Before,
-    RenderedInterval,
-    ScaffoldExtractor,
-    SourceInterval,
-)
+from gsvc.encoders.scaffold import extraction
 from gsvc.encoders.search.rate_control import RateControl
-from gsvc.encoders.tuning import (
-    CRF_SLOPE,
-    FREE_JUMP,
-    LIVE_GOP,
-    USUAL_JUMP,
-    Effort,
-    Level,
-    usual_crf,
-)
 
 _LEAST_CRF = 20.0
 _MOST_FRAMES = 1 << 15
@@ -87,23 +74,23 @@ class LowDelay(GroupCoder):
         self._geometry = config.header.geometry
         self._rate = RateControl(config)
         self._spacing = self._spacing_of(self._level)
-        self._longest = self._usual = round(LIVE_GOP * config.header.format.frame_rate)
+        self._longest = self._usual = round(tuning.LIVE_GOP * config.header.format.frame_rate)
         self.regroup(config.gop)
         self._pool = ThreadPoolExecutor(1)
         self._distortion = config.distortion()
-        self._extractor = ScaffoldExtractor(config, self._distortion, self._pool)
+        self._extractor = extraction.ScaffoldExtractor(config, self._distortion, self._pool)
         self._faces = live_faces(config, self._distortion, self._pool)
         self._effort = config.effort
-        self._crf = usual_crf(self._level.lmbda)
+        self._crf = tuning.usual_crf(self._level.lmbda)
         # How much coarser than the rate asks for, and how small, packets' limit makes pictures.
         self._coarser, self._scale = 0.0, 8
-        self._jump = USUAL_JUMP
+        self._jump = tuning.USUAL_JUMP
         self._group: _OpenGroup | None = None
         self._ends_soon = self._is_held = False
         self._most_bits: float | None = None
         self._intra: tuple[float, int] | None = None  # quantiser and bits of the last one
         self._waiting: list[tuple[Picture, int]] = []
-        self._before: Before | None = None
+        self._before: extraction.Before | None = None
 
     @property
     def delay(self) -> int:
@@ -140,8 +127,8 @@ class LowDelay(GroupCoder):
         bpp: float,
         *,
         exact: bool,
-        level: Level | None = None,
-        effort: Effort | None = None,
+        level: tuning.Level | None = None,
+        effort: tuning.Effort | None = None,
     ) -> None:
         # The next group's quantiser goes where it has to; a rate that falls by a fifth or rises by
         # half opens that group with the next coded picture.
@@ -151,7 +138,7 @@ class LowDelay(GroupCoder):
             self._level = level
             self._spacing = self._spacing_of(level)
         self._effort = effort or self._effort
-        self._jump = FREE_JUMP
+        self._jump = tuning.FREE_JUMP
         self._ends_soon = self._ends_soon or not 0.8 <= change <= 1.5
 
     def hold(self, *, is_held: bool, intra_bits: float | None = None) -> None:
@@ -183,7 +170,7 @@ class LowDelay(GroupCoder):
         excess = self._rate.excess()
         return excess is not None and abs(math.log(excess)) > _MISSED
 
-    def _spacing_of(self, level: Level) -> int:
+    def _spacing_of(self, level: tuning.Level) -> int:
         """Frames from a coded picture to the next."""
         return max(1, round(level.spacing * self._config.header.format.frame_rate))
 
@@ -224,10 +211,10 @@ class LowDelay(GroupCoder):
         """Choose a quantiser for the next intra picture by what the last one took."""
         if self._intra and self._most_bits:
             crf, bits = self._intra
-            small = math.ceil(crf + math.log(bits / self._most_bits) / CRF_SLOPE)
+            small = math.ceil(crf + math.log(bits / self._most_bits) / tuning.CRF_SLOPE)
             self._crf = min(float(MAX_CRF), max(self._crf, small))
 
-    def _tried(self) -> tuple[CodedPacket, Before]:
+    def _tried(self) -> tuple[CodedPacket, extraction.Before]:
         pictures, ticks = zip(*self._waiting, strict=True)
         is_intra = self._group is None
         group = self._group = self._group or self._opened(pictures[-1])
@@ -238,7 +225,7 @@ class LowDelay(GroupCoder):
             block_log2, reference = level.texture_log2, self._distortion.reference(pictures[-1])
             texture = choose_texture(reference, decoded, block_log2, self._spacing, level.lmbda)
         shown, _ = raise_texture(decoded, texture)
-        source = SourceInterval(pictures, shown)
+        source = extraction.SourceInterval(pictures, shown)
         # Whether people and regions pay shows only when both are tried: there is no time for that.
         (samples,) = self._extractor.extract_group(
             [source], self._before, level.lmbda, watching=self._config.semantics
@@ -247,12 +234,14 @@ class LowDelay(GroupCoder):
         payload = group.writer.write([interval], [unit])
         kind = PacketType.INTRA if is_intra else PacketType.INTER
         coded = CodedPacket(len(ticks), sum(ticks), payload, kind)
-        return coded, Before(pictures[-1], shown, closing=interval.closing_sample)
+        return coded, extraction.Before(pictures[-1], shown, closing=interval.closing_sample)
 
-    def _faced(self, group: _OpenGroup, source: SourceInterval, interval: Interval) -> Interval:
+    def _faced(
+        self, group: _OpenGroup, source: extraction.SourceInterval, interval: Interval
+    ) -> Interval:
         """The interval with its faces, where they pay."""
         if self._faces is not None and self._before is not None and group.sends_faces:
-            view = RenderedInterval(source, self._before, interval, self._before.closing)
+            view = extraction.RenderedInterval(source, self._before, interval, self._before.closing)
             interval = self._faces.added(view, self._before, group.faces, self._level.lmbda)
         group.faces = interval[FACES]
         return interval
@@ -263,7 +252,7 @@ class LowDelay(GroupCoder):
         crf, scale = self._group.crf, self._scale - 2
         self._end_group()
         if crf < MAX_CRF:
-            more = max(1.0, math.log(excess) / CRF_SLOPE)
+            more = max(1.0, math.log(excess) / tuning.CRF_SLOPE)
             self._coarser = min(MAX_CRF, crf + more) - self._crf
         elif self._config.can_scale(scale):
             self._scale = scale
@@ -274,10 +263,10 @@ class LowDelay(GroupCoder):
         """Before a new group: what earlier ones over- or underspent moves its quantiser."""
         excess = self._rate.excess()
         if excess is not None:
-            jump = FREE_JUMP if self._most_bits else self._jump
-            self._crf += min(jump, max(-jump, math.log(excess) / CRF_SLOPE))
+            jump = tuning.FREE_JUMP if self._most_bits else self._jump
+            self._crf += min(jump, max(-jump, math.log(excess) / tuning.CRF_SLOPE))
             self._crf = min(float(MAX_CRF), max(_LEAST_CRF, round(4 * self._crf) / 4))
-            self._jump = USUAL_JUMP
+            self._jump = tuning.USUAL_JUMP
         self._keep_small()
         # What did not fit into a packet may fit now: a hard scene may be over.
         self._coarser, self._scale = max(0.0, self._coarser - 2), min(8, self._scale + 2)
@@ -376,8 +365,8 @@ class EventsOnly(GroupCoder):
         bpp: float,
         *,
         exact: bool,
-        level: Level | None = None,
-        effort: Effort | None = None,
+        level: tuning.Level | None = None,
+        effort: tuning.Effort | None = None,
     ) -> None:
         self._inner.retarget(bpp, exact=exact, level=level, effort=effort)
 

@@ -35,16 +35,8 @@ from gsvc.codec.bitstream.objects import (
     object_unit,
 )
 from gsvc.codec.bitstream.scaffold import Geometry, Interval
+from gsvc.decoders.detection import findings
 from gsvc.decoders.detection.detectors import Finder, checked, own_finder
-from gsvc.decoders.detection.findings import (
-    COCO_DETECTOR,
-    PEOPLE_DETECTOR,
-    AnalysisCost,
-    Box,
-    CameraStep,
-    Detector,
-    overlap,
-)
 from gsvc.decoders.detection.object_follower import ObjectFollower
 from gsvc.decoders.detection.people import DetectedPose, PoseEstimator
 from gsvc.decoders.detection.pieces import Draft, StreamPiece
@@ -70,7 +62,7 @@ class SeenObject:
     """An object in a frame of the source."""
 
     kind: str
-    box: Box
+    box: findings.Box
     score: float
 
 
@@ -83,7 +75,7 @@ class SeenFrame:
     objects: Mapping[int, SeenObject]
     """By the number of the track."""
     activity: float
-    camera: CameraStep | None
+    camera: findings.CameraStep | None
     is_cut: bool
 
 
@@ -151,14 +143,14 @@ class AnchorMaker:
         score = min(int(seen.score * (MAX_SCORE + 1)), MAX_SCORE)
         return ObjectBox(track, seen.kind, left, top, right - left, bottom - top, score, early)
 
-    def _moved(self, old: KnownObject, gap: int, seen: SeenObject, box: Box) -> ObjectBox:
+    def _moved(self, old: KnownObject, gap: int, seen: SeenObject, box: findings.Box) -> ObjectBox:
         """Where it is said to be: where a reader expects it, if that is near enough."""
         expected = self._gone_on(old, gap)
         sides = box[2:] - box[:2]
         there = np.array([expected.left, expected.top, 0, 0]) * self._unit
         size = np.array([old.at.width, old.at.height]) * self._unit
         there[2:] = there[:2] + size
-        if overlap([there], [box])[0, 0] < self._close.near:
+        if findings.overlap([there], [box])[0, 0] < self._close.near:
             if (np.abs(size - sides) > self._close.same_size * sides).any():
                 size = np.maximum(np.rint(sides / self._unit), 1) * self._unit
             left, top = np.rint(((box[:2] + box[2:]) - size) / 2 / self._unit).astype(int).tolist()
@@ -188,9 +180,9 @@ def _count(frames: Sequence[SeenFrame], track: int, places: range) -> int:
     return count
 
 
-def _steady(frames: Sequence[SeenFrame], track: int, at: int) -> Box:
+def _steady(frames: Sequence[SeenFrame], track: int, at: int) -> findings.Box:
     """The mean box over frames on both sides, as many before as after: noise cancels out."""
-    boxes: list[Box] = []
+    boxes: list[findings.Box] = []
     for reach in range(min(at, len(frames) - 1 - at, 5) + 1):
         pair = [_find(frames[place].objects, track) for place in (at - reach, at + reach)]
         if None in pair or (reach and any(frames[at + k].is_cut for k in range(-reach, reach + 1))):
@@ -247,7 +239,7 @@ class KeyPointFinder:
             self._people[track] = fresh or steady(old[track], person)
         return tuple(self._people.values())
 
-    def _pose(self, picture: Picture, box: Box) -> DetectedPose | None:
+    def _pose(self, picture: Picture, box: findings.Box) -> DetectedPose | None:
         centre = (box[:2] + box[2:]) / 2
         half = _AROUND * float(np.max(box[2:] - box[:2])) / 2
         left, top = np.maximum(centre - half, 0).astype(int).tolist()
@@ -284,7 +276,7 @@ class SourceFollowing:
         seconds = _OFTEN_SECONDS if often and not moving else _LOOK_SECONDS
         self._step = max(1, round(seconds * rate))
         self._following = ObjectFollower(
-            size, finder, AnalysisCost(), every=1, moving=moving, least_gap=1
+            size, finder, findings.AnalysisCost(), every=1, moving=moving, least_gap=1
         )
         self._waiting: list[int] = []
         self._picture: Picture | None = None
@@ -443,7 +435,7 @@ _SECONDS, _ALONE_SECONDS, _LIVE_SECONDS = 4.0, 8.0, 1.2
 
 
 def object_coder(
-    header: Header, task: str | None, detector: str | Detector, *, low_delay: bool
+    header: Header, task: str | None, detector: str | findings.Detector, *, low_delay: bool
 ) -> ObjectCoder:
     """What codes the objects of a stream; `task` None: beside pictures.
 
@@ -456,7 +448,8 @@ def object_coder(
     seconds = _SECONDS if task is None else _ALONE_SECONDS
     config = ObjectConfig(
         finder=_finder(task, detector),
-        moving=task != KEY_POINTS and detector not in (COCO_DETECTOR, PEOPLE_DETECTOR),
+        moving=task != KEY_POINTS
+        and detector not in (findings.COCO_DETECTOR, findings.PEOPLE_DETECTOR),
         parts=parts,
         is_alone=task is not None,
         packet_seconds=_LIVE_SECONDS if low_delay else seconds,
@@ -464,9 +457,9 @@ def object_coder(
     return ObjectCoder(header, config)
 
 
-def _finder(task: str | None, detector: str | Detector) -> Finder | None:
+def _finder(task: str | None, detector: str | findings.Detector) -> Finder | None:
     if task == MOTION:
         return own_finder(MOVING)
     if not isinstance(detector, str):
         return checked(detector, LEAST_SCORE)
-    return own_finder(PEOPLE_DETECTOR if task == KEY_POINTS else detector)
+    return own_finder(findings.PEOPLE_DETECTOR if task == KEY_POINTS else detector)

@@ -5,17 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gsvc.codec.bitstream import scaffold
 from gsvc.codec.bitstream.entropy_coding import FLAG, SIGNED, UNSIGNED, Coder, Element
 from gsvc.codec.bitstream.errors import ConfigError, LimitError
-from gsvc.codec.bitstream.scaffold import (
-    Geometry,
-    Layer,
-    Place,
-    Scope,
-    Site,
-    digest_array,
-    digest_integer,
-)
 
 MAX_CAMERA = 1 << 14
 """Largest magnitude of a corner's displacement, in camera units."""
@@ -40,29 +32,31 @@ class Camera:
     where motion linear in time would place the corner."""
 
 
-def camera_unit(geometry: Geometry) -> float:
+def camera_unit(geometry: scaffold.Geometry) -> float:
     """Pixels in one camera unit: a quarter of a motion unit."""
     return geometry.cell / 32
 
 
-def camera_nodes(place: Place, length: int, step_log2: int) -> list[int]:
+def camera_nodes(place: scaffold.Place, length: int, step_log2: int) -> list[int]:
     """Times of the nodes in an interval of `length` frames, rising.
 
     They are in frames since the coded picture before the interval (BETWEEN, AFTER) or until the one
     that ends it (BEFORE). No held frame lies beyond the last node.
     """
     step = 1 << step_log2
-    if place is Place.BETWEEN:
+    if place is scaffold.Place.BETWEEN:
         return list(range(step, length, step))
-    farthest = length if place is Place.AFTER else length - 1
+    farthest = length if place is scaffold.Place.AFTER else length - 1
     return list(range(step, farthest + step, step))
 
 
-def _code(coder: Coder, site: Site, _before: Camera | None, value: Camera | None) -> Camera | None:
-    if site.length == 1 and site.place is not Place.AFTER:
+def _code(
+    coder: Coder, site: scaffold.Site, _before: Camera | None, value: Camera | None
+) -> Camera | None:
+    if site.length == 1 and site.place is not scaffold.Place.AFTER:
         return None  # A coded picture alone: nothing moves.
     present = None if coder.reading else int(value is not None)
-    if not coder.code(_PRESENT, present, int(site.place is not Place.BETWEEN)):
+    if not coder.code(_PRESENT, present, int(site.place is not scaffold.Place.BETWEEN)):
         return None
     step_log2 = coder.code(_STEP, None if value is None else value.step_log2)
     nodes = len(camera_nodes(site.place, site.length, step_log2))
@@ -97,12 +91,12 @@ def _code_node(
 def _digest(value: Camera | None) -> bytes:
     if value is None:
         return b""
-    return digest_integer(value.step_log2) + digest_array(value.corners)
+    return scaffold.digest_integer(value.step_log2) + scaffold.digest_array(value.corners)
 
 
-CAMERA: Layer[Camera] = Layer(
+CAMERA: scaffold.Layer[Camera] = scaffold.Layer(
     name="camera",
-    scope=Scope.INTERVAL,
+    scope=scaffold.Scope.INTERVAL,
     header_bit=6,
     default=True,
     elements=(_PRESENT, _STEP, _CORNER),

@@ -9,18 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gsvc.codec.bitstream import scaffold
 from gsvc.codec.bitstream.entropy_coding import FLAG, SIGNED, UNSIGNED, Coder, Element
 from gsvc.codec.bitstream.errors import ConfigError, LimitError
 from gsvc.codec.bitstream.layers.camera import camera_nodes
-from gsvc.codec.bitstream.scaffold import (
-    Geometry,
-    Layer,
-    Place,
-    Scope,
-    Site,
-    digest_array,
-    digest_integer,
-)
 
 MAX_FACES = 4
 """Most faces of an interval."""
@@ -64,13 +56,15 @@ Faces = tuple[Face | None, ...]
 """By slot, 0 to 3, in which a face stays from interval to interval; None: none."""
 
 
-def face_unit(geometry: Geometry) -> float:
+def face_unit(geometry: scaffold.Geometry) -> float:
     """Pixels in one face unit: a sixteenth of a cell."""
     return geometry.cell / 16
 
 
-def _code(coder: Coder, site: Site, before: Faces | None, value: Faces | None) -> Faces | None:
-    if site.length == 1 and site.place is not Place.AFTER:
+def _code(
+    coder: Coder, site: scaffold.Site, before: Faces | None, value: Faces | None
+) -> Faces | None:
+    if site.length == 1 and site.place is not scaffold.Place.AFTER:
         return None  # A coded picture alone: nothing moves.
     faces: list[Face | None] = []
     for slot in range(MAX_FACES):
@@ -84,10 +78,10 @@ def _code(coder: Coder, site: Site, before: Faces | None, value: Faces | None) -
     return tuple(faces) if any(face is not None for face in faces) else None
 
 
-def _code_face(coder: Coder, site: Site, old: Numbers | None, face: Face | None) -> Face:
+def _code_face(coder: Coder, site: scaffold.Site, old: Numbers | None, face: Face | None) -> Face:
     start = _code_start(coder, old, None if face is None else face.start)
     end = start
-    if site.place is Place.BETWEEN:
+    if site.place is scaffold.Place.BETWEEN:
         end = _code_state(coder, _CHANGE, start, None if face is None else face.end)
     elif face is not None and not np.array_equal(face.end, face.start):
         raise ConfigError("a face in held frames ends as it starts")
@@ -138,20 +132,20 @@ def _digest(value: Faces | None) -> bytes:
     if value is None:
         return b""
     parts = (
-        digest_integer(slot)
-        + digest_array(face.start.astype(np.int64))
-        + digest_array(face.end.astype(np.int64))
-        + digest_integer(face.step_log2)
-        + digest_array(face.bends.astype(np.int64))
+        scaffold.digest_integer(slot)
+        + scaffold.digest_array(face.start.astype(np.int64))
+        + scaffold.digest_array(face.end.astype(np.int64))
+        + scaffold.digest_integer(face.step_log2)
+        + scaffold.digest_array(face.bends.astype(np.int64))
         for slot, face in enumerate(value)
         if face is not None
     )
     return b"".join(parts)
 
 
-FACES: Layer[Faces] = Layer(
+FACES: scaffold.Layer[Faces] = scaffold.Layer(
     name="faces",
-    scope=Scope.INTERVAL,
+    scope=scaffold.Scope.INTERVAL,
     header_bit=None,
     default=True,
     elements=(_PRESENT, _GOES_ON, _STATE, _CHANGE, _STEP, _STAYS, _BEND),

@@ -5,17 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gsvc.codec.bitstream import scaffold
 from gsvc.codec.bitstream.entropy_coding import FLAG, SIGNED, UNSIGNED, Coder, Element
 from gsvc.codec.bitstream.errors import ConfigError, LimitError
-from gsvc.codec.bitstream.scaffold import (
-    ABSENT,
-    MAX_VECTOR,
-    Layer,
-    Scope,
-    Site,
-    digest_array,
-    digest_integer,
-)
 
 BOTH, LEFT, RIGHT = 0, 1, 2
 """Which coded picture a block is drawn from."""
@@ -25,7 +17,7 @@ _BLOCK = Element("flow.block", "flow", UNSIGNED, 3)
 _CODED = Element("flow.coded", "flow", FLAG, contexts=6)
 _ONE_SIDED = Element("flow.one_sided", "flow", FLAG, contexts=3)
 _RIGHT = Element("flow.right", "flow", FLAG, contexts=3)
-_VECTOR = Element("flow.vector", "flow", SIGNED, 2 * MAX_VECTOR, contexts=2)
+_VECTOR = Element("flow.vector", "flow", SIGNED, 2 * scaffold.MAX_VECTOR, contexts=2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +37,7 @@ class Correction:
 
 
 def _code(
-    coder: Coder, site: Site, before: Correction | None, value: Correction | None
+    coder: Coder, site: scaffold.Site, before: Correction | None, value: Correction | None
 ) -> Correction | None:
     if not coder.code(_PRESENT, None if coder.reading else int(value is not None)):
         return None
@@ -86,8 +78,8 @@ class CorrectionGrid:
         for axis in (0, 1):
             part = None if value is None else int(value.vectors[row, column, axis]) - guess[axis]
             moved = guess[axis] + coder.code(_VECTOR, part, axis)
-            if abs(moved) > MAX_VECTOR:
-                raise LimitError(f"a motion vector is beyond {MAX_VECTOR} units")
+            if abs(moved) > scaffold.MAX_VECTOR:
+                raise LimitError(f"a motion vector is beyond {scaffold.MAX_VECTOR} units")
             self.vectors[row, column, axis] = moved
 
     def _guess(self, row: int, column: int, before: Correction | None) -> tuple[int, int]:
@@ -115,15 +107,17 @@ def _code_side(coder: Coder, side: int | None, context: int) -> int:
 
 def _digest(value: Correction | None) -> bytes:
     if value is None:
-        return ABSENT
+        return scaffold.ABSENT
     return (
-        digest_integer(value.block_log2) + digest_array(value.sides) + digest_array(value.vectors)
+        scaffold.digest_integer(value.block_log2)
+        + scaffold.digest_array(value.sides)
+        + scaffold.digest_array(value.vectors)
     )
 
 
-FLOW: Layer[Correction] = Layer(
+FLOW: scaffold.Layer[Correction] = scaffold.Layer(
     name="flow",
-    scope=Scope.SAMPLE,
+    scope=scaffold.Scope.SAMPLE,
     header_bit=2,
     default=False,
     elements=(_PRESENT, _BLOCK, _CODED, _ONE_SIDED, _RIGHT, _VECTOR),

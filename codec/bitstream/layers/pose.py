@@ -6,17 +6,9 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
+from gsvc.codec.bitstream import scaffold
 from gsvc.codec.bitstream.entropy_coding import FLAG, SIGNED, UNSIGNED, Coder, Element
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, LimitError
-from gsvc.codec.bitstream.scaffold import (
-    ABSENT,
-    Geometry,
-    Layer,
-    Scope,
-    Site,
-    digest_array,
-    digest_integer,
-)
 
 POINTS = 17
 """Key points of a person in COCO's order: nose, eyes, ears, shoulders, elbows, wrists, hips, knees,
@@ -58,12 +50,14 @@ class Person:
 People = tuple[Person, ...]
 
 
-def pose_unit(geometry: Geometry) -> float:
+def pose_unit(geometry: scaffold.Geometry) -> float:
     """Pixels in one pose unit: a quarter of a cell."""
     return geometry.cell / 4
 
 
-def _code(coder: Coder, _site: Site, before: People | None, value: People | None) -> People:
+def _code(
+    coder: Coder, _site: scaffold.Site, before: People | None, value: People | None
+) -> People:
     """People of the sample before come first, in their order there, then new ones."""
     writing = not coder.reading
     if value is None and writing:
@@ -136,20 +130,20 @@ def _common_shift(old: Person, new: Person) -> tuple[int, int]:
 
 def _digest(value: People | None) -> bytes:
     if value is None:
-        return ABSENT
+        return scaffold.ABSENT
     people = (
-        digest_integer(person.identity)
-        + digest_integer(int(person.moves_picture))
-        + digest_array(person.points)
-        + digest_array(person.visible)
+        scaffold.digest_integer(person.identity)
+        + scaffold.digest_integer(int(person.moves_picture))
+        + scaffold.digest_array(person.points)
+        + scaffold.digest_array(person.visible)
         for person in value
     )
-    return digest_integer(len(value)) + b"".join(people)
+    return scaffold.digest_integer(len(value)) + b"".join(people)
 
 
-POSE: Layer[People] = Layer(
+POSE: scaffold.Layer[People] = scaffold.Layer(
     name="pose",
-    scope=Scope.SAMPLE,
+    scope=scaffold.Scope.SAMPLE,
     header_bit=1,
     default=False,
     elements=(_STAYS, _MORE, _IDENTITY, _MOVES_PICTURE, _SHIFT, _VISIBLE, _ORIGIN, _POINT),

@@ -8,17 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gsvc.codec.bitstream import scaffold
 from gsvc.codec.bitstream.entropy_coding import FLAG, SIGNED, UNSIGNED, Coder, Element
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.bitstream.scaffold import (
-    ABSENT,
-    MAX_VECTOR,
-    Geometry,
-    Layer,
-    Scope,
-    Site,
-    digest_array,
-)
 
 BACKGROUND, PERSON = 0, 1
 MAX_LABEL = 7
@@ -30,7 +22,7 @@ _ABOVE = Element("labels.above", "segmentation", FLAG, contexts=4)
 _BEFORE = Element("labels.before", "segmentation", FLAG)
 _VALUE = Element("labels.value", "segmentation", UNSIGNED, MAX_LABEL)
 _MOVES = Element("layers.moves", "segmentation", FLAG, contexts=2)
-_VECTOR = Element("layers.vector", "segmentation", SIGNED, MAX_VECTOR, contexts=2)
+_VECTOR = Element("layers.vector", "segmentation", SIGNED, scaffold.MAX_VECTOR, contexts=2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +40,13 @@ class Segmentation:
         return cls(labels, np.zeros((MAX_LABEL + 1, 2), np.int16))
 
     @classmethod
-    def empty(cls, geometry: Geometry) -> "Segmentation":
+    def empty(cls, geometry: scaffold.Geometry) -> "Segmentation":
         """All background."""
         return cls.still(np.zeros(geometry.label_shape, np.uint8))
 
 
 def _code(
-    coder: Coder, site: Site, before: Segmentation | None, value: Segmentation | None
+    coder: Coder, site: scaffold.Site, before: Segmentation | None, value: Segmentation | None
 ) -> Segmentation:
     if value is None and not coder.reading:
         raise ConfigError("this stream has segmentation: a sample needs labels and their motion")
@@ -143,13 +135,13 @@ def _code_vectors(
 
 def _digest(value: Segmentation | None) -> bytes:
     if value is None:
-        return ABSENT + ABSENT
-    return digest_array(value.labels) + digest_array(value.vectors)
+        return scaffold.ABSENT + scaffold.ABSENT
+    return scaffold.digest_array(value.labels) + scaffold.digest_array(value.vectors)
 
 
-SEGMENTATION: Layer[Segmentation] = Layer(
+SEGMENTATION: scaffold.Layer[Segmentation] = scaffold.Layer(
     name="segmentation",
-    scope=Scope.SAMPLE,
+    scope=scaffold.Scope.SAMPLE,
     header_bit=0,
     default=False,
     elements=(_SAME, _LEFT, _ABOVE, _BEFORE, _VALUE, _MOVES, _VECTOR),
