@@ -76,6 +76,17 @@ def test_a_look_moves_the_mixture_and_leaves_what_is_left_alone() -> None:
     assert not np.array_equal(pictures[1], pictures[2])
 
 
+def test_it_runs_on_a_gpu_where_onnxruntime_can(caplog: pytest.LogCaptureFixture) -> None:
+    with_gpu = [running._CUDA, running._CPU]
+    assert running._providers("cuda:1", with_gpu) == [
+        (running._CUDA, {"device_id": "1"}),
+        running._CPU,
+    ]
+    assert running._providers("cpu", with_gpu) == [running._CPU] and not caplog.records
+    assert running._providers("cuda", [running._CPU]) == [running._CPU]
+    assert "onnxruntime-gpu" in caplog.text
+
+
 def test_it_takes_one_step() -> None:
     with pytest.raises(ConfigError, match="takes one"):
         RestorerBackend(RESTORER).refine(key(32, 32), steps=2, seed=0)

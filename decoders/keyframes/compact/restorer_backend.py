@@ -24,7 +24,7 @@ class RestorerBackend(KeyRefiner):
 
     def __init__(self, name: str, device: str = "cpu") -> None:
         super().__init__(name, device)
-        self.network = RestorerNetwork()
+        self.network = RestorerNetwork(device)
 
     @property
     def files(self) -> Sequence[Path]:

@@ -5,6 +5,7 @@ picture's own fine detail is raised. They are mixed before they are enlarged, si
 is linear. See `restorer` for the network; `tools/export_restorer.py` writes the file.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +34,8 @@ _REACH = 64
 LAYERS = 4
 """Temporal layers that it tells apart."""
 _THREADS = 2
+_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+_LOG = logging.getLogger(__name__)
 _FloatMap = NDArray[np.float32]
 
 
@@ -64,7 +67,11 @@ class Restorations:
 
 
 class RestorerNetwork:
-    """The restorer's network at work, loaded when first asked for. It always runs on the CPU."""
+    """The restorer's network at work, loaded when first asked for."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        """`device`: "cpu", "cuda" or "cuda:N"."""
+        self._device = device
 
     @property
     def id(self) -> bytes:
@@ -106,9 +113,23 @@ class RestorerNetwork:
         options.intra_op_num_threads = _THREADS
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
-            return onnxruntime.InferenceSession(FILE, options, ["CPUExecutionProvider"])
+            providers = _providers(self._device, onnxruntime.get_available_providers())
+            return onnxruntime.InferenceSession(FILE, options, providers)
         except Exception as error:  # its own classes are not public
             raise MissingModelError(f"{FILE} does not load: reinstall gsvc") from error
+
+
+def _providers(device: str, available: Sequence[str]) -> list[str | tuple[str, dict[str, str]]]:
+    """Of onnxruntime, best first. A GPU needs another build of it: without, the CPU computes."""
+    kind, _, number = device.partition(":")
+    if kind == "cuda" and _CUDA in available:
+        return [(_CUDA, {"device_id": number or "0"}), _CPU]
+    if kind == "cuda":
+        _LOG.warning(
+            "the restorer runs on the CPU: for %s, install onnxruntime-gpu in place of onnxruntime",
+            device,
+        )
+    return [_CPU]
 
 
 def _conditions(key: Keyframe) -> _FloatMap:
