@@ -431,6 +431,15 @@ def test_all_that_is_sent_keeps_within_the_rate_of_a_link(is_answered: bool) -> 
     assert queue == 0 and 9_000 < float(np.mean(rates[40:])) < 10_000
 
 
+def test_a_short_video_keeps_the_rate_of_its_link(tmp_path: Path) -> None:
+    """Its first picture and what is left at its end included."""
+    there, stats = f"udp://127.0.0.1:{free_port()}", tmp_path / "stats.jsonl"
+    rate = "--total-bitrate", "10k", "--size", "source", "--stats", stats
+    told = start("send", clip(tmp_path, 150), there, "--fast", *rate).communicate()[1]
+    last = json.loads(stats.read_text().splitlines()[-1])
+    assert last["wire_bits"] <= 10_000 * 150 / 25 and b"asked for" not in told
+
+
 def test_a_link_has_one_rate(tmp_path: Path) -> None:
     there = f"udp://127.0.0.1:{free_port()}"
     rates = "--total-bitrate", "8k", "--adapt", "4k:60k"

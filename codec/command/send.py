@@ -49,6 +49,10 @@ _FEWEST = 1000.0
 _BEGINNING = 2.0
 """Where a rate that follows the network begins, in proportion to the least."""
 
+_LIVE_SHARE = 0.5
+"""Of a link's rate, what a file of equal size and quality would take: groups are short without
+look-ahead, and an intra picture must pass the link in a second or two."""
+
 _KEPT = 1.1
 """A rate is kept up to this many times what was asked: low delay only nears it."""
 
@@ -201,6 +205,7 @@ def _suit(options: Namespace, wire: WireSettings) -> None:
     rate = options.bitrate
     if options.total_bitrate is not None:
         rate = pictures_within(options.total_bitrate, 0.0, wire)
+        rate *= _LIVE_SHARE if options.low_delay else 1.0
     job = EncodeJob(
         options.source, EncoderSettings(), options.start, options.frames, options.fps,
         deinterlace=options.deinterlace, size=options.size,

@@ -55,15 +55,39 @@ from gsvc.codec.network.stats import (
 from gsvc.codec.network.tcp_websocket import Announced, Broadcaster, end_all, run_channels
 from gsvc.codec.network.udp import UdpSender, open_udp_sender
 
-_HOLD, _LONGEST_HOLD = 0.3, 1.0
-"""Seconds of queue from which frames wait for a later packet; seconds for which they do so, from
-where on they are left out."""
-_ROOM, _LEAST_ROOM = 0.6, 0.2
-"""Seconds that an intra picture and what waits before it may take; at least, the picture alone."""
+_ROOM, _LEAST_ROOM = 0.6, 1 / 3
+"""Seconds that an intra picture and what waits before it may take; least part of them that it may
+take alone."""
+_HOLD, _LONGEST_HOLD = 0.5, 1.0
+"""Part of the room that is taken from which on frames wait for a later packet; seconds for which
+they do so, from where on they are left out."""
 _WARY = 20.0
 """Seconds after a loss for which packets are sent twice."""
 _KEPT = 0.9
 """Of what was counted before, at each report: seconds differ, an intra picture comes every four."""
+
+
+class Pacer:
+    """Keeps what waits before a link short, by the size of intra pictures and the time of all."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._held: float | None = None
+
+    def lets(self, now: float, waits: float, rate: float, most: float = _ROOM) -> bool:
+        """Let the frame of second `now` pass or wait; False: it is to be left out.
+
+        `waits`: seconds of what was sent that the link has not taken yet; `rate`: bits per second
+        that it has for pictures; `most`: seconds that an intra picture and what waits before it may
+        take.
+        """
+        is_held = waits > _HOLD * most
+        self._held = (self._held or now) if is_held else None
+        if self._held is not None and now - self._held > _LONGEST_HOLD:
+            return False
+        room = max(_LEAST_ROOM * most, most - waits)
+        self._encoder.hold(is_held=is_held, intra_bits=room * rate)
+        return True
 
 
 class RateAdapter:
@@ -96,8 +120,7 @@ class RateAdapter:
         self._order: EncoderOrder | None = None
         self._before = 0, 0
         self._dropped = self._reports = 0
-        self._flight = InFlight()
-        self._held: float | None = None
+        self._flight, self._pacer = InFlight(), Pacer(encoder)
         self._share, self._lost = 0.5, float("-inf")
         self._packets = self._sent = 0.0
 
@@ -147,13 +170,8 @@ class RateAdapter:
         if self.controller.is_paused(now):
             return False
         rate = self.controller.estimate
-        waits = self._flight.waiting(now, rate)
-        is_held = waits > _HOLD
-        self._held = (self._held or now) if is_held else None
-        if self._held is not None and now - self._held > _LONGEST_HOLD:
+        if not self._pacer.lets(now, self._flight.waiting(now, rate), rate * self._share):
             return False
-        room = max(_LEAST_ROOM, _ROOM - waits)
-        self._encoder.hold(is_held=is_held, intra_bits=room * rate * self._share)
         order = self.controller.order(now)
         if order != self._order:
             self._order = order
@@ -174,8 +192,12 @@ _FIRST_COPIES = 0.5
 """Of all bits of pictures, those that copies repeat and those that parity covers, to begin with."""
 SOUND_HEADERS = 2_500.0
 """Bits per second of the headers of sound, in five or six datagrams a second."""
-_LEAST_SHARE = 0.1
-"""Of a link, for pictures."""
+_LEAST_SHARE, _INTRA_SHARE = 0.1, 0.5
+"""Of a link, for pictures; of all that a first picture takes, itself: the parity of a datagram is a
+copy."""
+_LINK_ROOM, _LONG_ROOM, _ROOM_SHARE = 1.0, 2.0, 0.2
+"""Seconds of the link that an intra picture and what waits before it may take, at first and later;
+in between such a share of the time so far: a short video is to keep the rate too."""
 _TCP_IP_BYTES, _SEGMENT = 52, 1400
 """Headers of a segment with time stamps, and bytes that it holds at most."""
 
@@ -187,25 +209,40 @@ class LinkRate:
     def __init__(self, encoder: Encoder, total: float) -> None:
         """`total`: bits per second."""
         self._encoder, self._total = encoder, _AIM * total
-        self._at, self._look, self._queue = 0.0, _LOOK, 0.0
+        self._at, self._look = 0.0, _LOOK
+        self._queue, self._sent = 0.0, (0.0, 0.0)
         self._pictures = self._all = 0.0
         self._before = 0.0, 0.0
+        self._pacer = Pacer(encoder)
+
+    def lets(self, seconds: float) -> bool:
+        """Let the frame that ends at this second of the video pass or wait; False: it is to be left
+        out. With look-ahead a group's pictures come at once, and all pass."""
+        if not self._encoder.is_low_delay:
+            return True
+        passed = self._total * (seconds - self._sent[0])
+        share = self._pictures / self._all if self._all else _INTRA_SHARE
+        waits = max(0.0, self._queue - passed) / self._total
+        most = min(_LONG_ROOM, max(_LINK_ROOM, _ROOM_SHARE * seconds))
+        return self._pacer.lets(seconds, waits, share * self._total, most)
 
     def sent(self, seconds: float, pictures: float, total: float) -> None:
         """Take note of what was sent up to this second of the video: bits of packets of `pictures`,
         and of all, headers included."""
+        (before, others), self._sent = self._sent, (seconds, total)
+        # What was not used is gone; what was too much waits before the link.
+        queue = max(0.0, self._queue - self._total * (seconds - before))
+        self._queue = queue + total - others
         window = seconds - self._at
         if window < self._look:
             return
         more, self._at = total - self._before[1], seconds
         self._pictures = 0.5 * self._pictures + pictures - self._before[0]
         self._all, self._before = 0.5 * self._all + more, (pictures, total)
-        # What was not used is gone; what was too much waits before the link.
-        self._queue = max(0.0, self._queue + more - window * self._total)
-        is_free = not self._encoder.keyframes_on_request or self._queue > _QUEUED * self._total
+        is_free = not self._encoder.keyframes_on_request or queue > _QUEUED * self._total
         self._look = _LOOK if is_free else min(_LONGEST_LOOK, 2 * self._look)
         share = max(_LEAST_SHARE, self._pictures / max(1.0, self._all))
-        room = max(_LEAST_SHARE * self._total, self._total - self._queue / self._look)
+        room = max(_LEAST_SHARE * self._total, self._total - queue / self._look)
         now = self._encoder.target_bitrate
         if now is None or abs(share * room / now - 1) > _MOVES:
             self._encoder.target_bitrate = share * room
@@ -428,7 +465,8 @@ class VideoSender:
         form = self._encoder.header.format
         self._shown = frame.pts * form.time_base + 1 / form.frame_rate
         sound = [sound_packet(chunk) for chunk in self._sound.until(self._shown)]
-        if self._adapter and not self._adapter.steer():
+        steered = self._adapter.steer() if self._adapter else True
+        if not (self._link.lets(float(self._shown)) if self._link else steered):
             self._left_out += 1
             return sound
         return [*sound, *self._encoder.encode(frame)]
