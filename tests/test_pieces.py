@@ -1,5 +1,6 @@
 """Pieces: a budget of bytes is kept, and whatever arrives, in any order, shows something."""
 
+import json
 import random
 import re
 from collections.abc import Callable
@@ -106,6 +107,56 @@ def test_each_lost_piece_leaves_something_to_see(
     assert report.width == 192 if lost == 0 else report.width < 192
 
 
+@pytest.mark.parametrize(("count", "parity"), [(1, 2), (12, 3), (40, 4), (200, 56)])
+def test_parity_makes_any_lost_pieces_good(still: list[bytes], count: int, parity: int) -> None:
+    stream = gather(still).stream
+    size = len(stream) // count + 20
+    pieces = split(stream, None, count, size, parity)
+    own = len(pieces) - parity
+    assert own <= count and all(len(piece) <= size for piece in pieces)
+    for _ in range(5):
+        here = random.sample(range(len(pieces)), own)
+        found = gather([pieces[number] for number in here])
+        assert found.stream == stream and not found.missing
+        assert sorted(found.repaired) == sorted(set(range(own)) - set(here))
+    if own > 1:
+        with pytest.raises(BitstreamError, match="show nothing yet"):
+            gather(random.sample(pieces[1:], own - 1))
+
+
+def test_damaged_parity_makes_nothing_good(still: list[bytes]) -> None:
+    *own, first, second = split(gather(still).stream, None, 40, 60, 2)
+    changed = first[:-1] + bytes([first[-1] ^ 1])
+    with pytest.raises(BitstreamError, match="damaged"):
+        gather([*own[1:], changed])
+    with pytest.raises(BitstreamError, match="different lengths"):
+        gather([*own[2:], first[:-3], second])
+    with pytest.raises(BitstreamError, match="piece 250 of"):
+        gather([*own[1:], first[:3] + b"\xfa\x01" + first[4:]])
+    assert not gather([*own, changed]).missing  # nothing is lost: it is not looked at
+
+
+def test_lost_pieces_of_a_folder_are_told_and_made_good(image: Path, tmp_path: Path) -> None:
+    budget = "--packets", 8, "--packet-bytes", 90, "--parity", 2
+    done = run_gsvc("encode", image, "-o", tmp_path / "a", *budget, *BARE)
+    assert done.returncode == 0, done.stderr
+    paths = sorted((tmp_path / "a").iterdir())
+    assert len(paths) <= 8 + 2 and max(len(path.read_bytes()) for path in paths) <= 90
+    for path in paths[1:3]:
+        path.unlink()
+    done = run_gsvc("decode", tmp_path / "a", tmp_path / "a.png", "--steps", 0)
+    assert done.returncode == 0 and b"missing" not in done.stderr
+    with Image.open(tmp_path / "a.png") as shown:
+        assert shown.size == (192, 128)
+    told = run_gsvc("info", tmp_path / "a").stdout.decode()
+    assert re.search(r"made good +1, 2\n", told) and re.search(r"missing +none\n", told)
+    paths[3].unlink()
+    told = run_gsvc("info", tmp_path / "a").stdout.decode()
+    assert re.search(r"missing +1, 2, 3\n", told) and "the preview" in told
+    (line, *_) = run_gsvc("info", tmp_path / "a", "--json").stdout.decode().splitlines()
+    assert json.loads(line)["missing"] == [1, 2, 3]
+
+
 def test_what_is_no_set_of_pieces_is_refused(still: list[bytes], tmp_path: Path) -> None:
     changed = bytearray(still[1])
     changed[1] ^= 1  # of another stream
@@ -159,6 +210,8 @@ def test_what_cannot_be_is_told(image: Path, tmp_path: Path) -> None:
     assert "go together" in refused("--packets", 3)
     assert "go together" in refused("--packet-bytes", 237)
     assert "allow" in refused("--packets", 3, "--packet-bytes", 4)
+    assert "--parity is for pieces" in refused("--parity", 3)
+    assert "0 to 6" in refused("--packets", 250, "--packet-bytes", 90, "--parity", 7)
     assert "not allowed with" in refused("--packets", 3, "--packet-bytes", 90, "--target-size", 9)
     assert "leave one out" in refused("--packets", 3, "--packet-bytes", 90, "-n")
     with pytest.raises(ConfigError, match=r"about the least is \d+ x 40") as told:

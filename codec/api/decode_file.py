@@ -21,8 +21,8 @@ from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.stream_info import StreamIndex
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.places import (
-    PartialStream,
     PathOrFile,
+    PieceStream,
     display_name,
     open_any,
     refuse_same,
@@ -353,7 +353,7 @@ def decode(
     settings = settings or DecoderSettings()
     refuse_same(source, target)
     with open_any(source) as file:
-        if isinstance(file, PartialStream):
+        if isinstance(file, PieceStream) and file.told:
             _log.warning("%s: %s", display_name(source), file.told)
             settings = replace(settings, conceal=True)
         beside, conceals = _is_container(target), settings.conceal

@@ -297,17 +297,19 @@ def encode_to_size(job: EncodeJob, size: int, target: str) -> tuple[bytes, Encod
     ConfigError for a size that sound and texts take by themselves, for one beside a rate or a
     quality, and for standard input; else as `encode` does.
     """
-    found = nearest_stream(job, size, target)
-    _tell(found[1], size)
-    return found
+    data, report, above = nearest_stream(job, size, target)
+    _tell(report, size, above)
+    return data, report
 
 
 _SHRINKS = 0.7
 """By how much the sides of a single picture shrink where it takes too much all the same."""
 
 
-def nearest_stream(job: EncodeJob, size: int, target: str) -> tuple[bytes, EncodeReport]:
-    """`encode_to_size` without its warning."""
+def nearest_stream(
+    job: EncodeJob, size: int, target: str
+) -> tuple[bytes, EncodeReport, int | None]:
+    """`encode_to_size` without its warning, and the least size above that an attempt made."""
     is_free = job.size in (None, AUTO_SIZE)
     found = _tried(job, size, target)
     while is_free and job.is_still and found[1].size > size:
@@ -318,8 +320,8 @@ def nearest_stream(job: EncodeJob, size: int, target: str) -> tuple[bytes, Encod
     return found
 
 
-def _tried(job: EncodeJob, size: int, target: str) -> tuple[bytes, EncodeReport]:
-    """The best of a few attempts."""
+def _tried(job: EncodeJob, size: int, target: str) -> tuple[bytes, EncodeReport, int | None]:
+    """The best of a few attempts, and the least size above."""
     job, bitrate, room = sized(job, size)
     tried: list[tuple[bytes, EncodeReport]] = []
     for _ in range(_PASSES):
@@ -330,7 +332,8 @@ def _tried(job: EncodeJob, size: int, target: str) -> tuple[bytes, EncodeReport]
         if _ENOUGH * size <= report.size <= size or _is_stuck(tried):
             break
         bitrate *= _AIM * room / report.video_size
-    return min(tried, key=lambda one: (one[1].size > size, abs(size - one[1].size)))
+    best = min(tried, key=lambda one: (one[1].size > size, abs(size - one[1].size)))
+    return *best, min((one.size for _, one in tried if one.size > size), default=None)
 
 
 def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:
@@ -435,7 +438,7 @@ def _is_stuck(tried: list[tuple[bytes, EncodeReport]]) -> bool:
     return len(tried) > 1 and tried[-1][1].video_size == tried[-2][1].video_size
 
 
-def _tell(report: EncodeReport, size: int) -> None:
+def _tell(report: EncodeReport, size: int, above: int | None) -> None:
     if report.size > size:
         _log.warning(
             "asked for %d bytes, got %d: about the least that this video takes, shrink it, lower "
@@ -443,10 +446,10 @@ def _tell(report: EncodeReport, size: int) -> None:
             size, report.size,
         )  # fmt: skip
     elif report.size < _ENOUGH * size:
-        _log.warning(
-            "asked for %d bytes, got %d: about the most that this video takes",
-            size, report.size,
-        )  # fmt: skip
+        why = "about the most that this video takes"
+        if above is not None:
+            why = f"the nearest of a few attempts, another one made {above}"
+        _log.warning("asked for %d bytes, got %d: %s", size, report.size, why)
 
 
 @typed

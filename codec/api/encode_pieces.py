@@ -11,7 +11,14 @@ from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.reports import EncodeReport, PiecesReport, Report
 from gsvc.codec.bitstream.errors import ConfigError, OutputError, typed
 from gsvc.codec.bitstream.header import HEADER_BYTES
-from gsvc.codec.bitstream.pieces import MOST_PIECES, carried_bytes, head_bytes, preview_bytes, split
+from gsvc.codec.bitstream.pieces import (
+    MOST_PIECES,
+    MOST_PROTECTED,
+    carried_bytes,
+    head_bytes,
+    preview_bytes,
+    split,
+)
 from gsvc.codec.media.output import atomic_folder
 from gsvc.codec.media.places import (
     STANDARD_INPUT,
@@ -38,6 +45,7 @@ def encode_pieces(
     *,
     packets: int,
     packet_bytes: int,
+    parity: int = 0,
     settings: EncoderSettings | None = None,
     start: float = 0.0,
     frames: int | None = None,
@@ -59,6 +67,7 @@ def encode_pieces(
         folder: Where the pieces go; made where it is missing.
         packets: Most pieces, up to 4096.
         packet_bytes: Most bytes of a piece, all headers included.
+        parity: So many pieces more: of all, any so many may be lost. 256 in all at most.
         settings: How to encode, without a rate or a quality.
         start: Second of the source to begin at.
         frames: Most frames; 1 makes a still.
@@ -81,7 +90,7 @@ def encode_pieces(
     """
     began = monotonic()
     settings = settings or EncoderSettings()
-    _check(packets, packet_bytes, settings)
+    _check(packets, packet_bytes, parity, settings)
     folder = Path(folder)
     _check_folder(folder, overwrite)
     if source == STANDARD_INPUT:
@@ -91,7 +100,7 @@ def encode_pieces(
             path, settings, start, frames, fps, audio, audio_bitrate, False, progress, deinterlace,
             size,
         )  # fmt: skip
-        pieces, report, preview = _pieces(job, packets, packet_bytes, str(folder))
+        pieces, report, preview = _pieces(job, packets, packet_bytes, parity, str(folder))
     with atomic_folder(folder) as temporary:
         digits = len(str(len(pieces) - 1))
         for number, piece in enumerate(pieces):
@@ -99,14 +108,17 @@ def encode_pieces(
         for old in _pieces_in(folder):
             old.unlink()
     whole = replace(report, size=sum(map(len, pieces)), elapsed=monotonic() - began)
-    return PiecesReport(**vars(whole), pieces=len(pieces), preview=preview)
+    return PiecesReport(**vars(whole), pieces=len(pieces) - parity, parity=parity, preview=preview)
 
 
-def _check(packets: int, packet_bytes: int, settings: EncoderSettings) -> None:
+def _check(packets: int, packet_bytes: int, parity: int, settings: EncoderSettings) -> None:
     if not 1 <= packets <= MOST_PIECES:
         raise ConfigError(f"{packets} packets: 1 to {MOST_PIECES}")
-    if packet_bytes <= 2 * head_bytes(packets):
-        raise ConfigError(f"packets of {packet_bytes} bytes: allow {4 * head_bytes(packets)}")
+    if not 0 <= parity <= (most := max(0, MOST_PROTECTED - packets)):
+        raise ConfigError(f"{parity} packets of parity beside {packets}: 0 to {most}")
+    if packet_bytes <= 2 * head_bytes(packets, parity):
+        least = 4 * head_bytes(packets, parity)
+        raise ConfigError(f"packets of {packet_bytes} bytes: allow {least}")
     if settings.low_delay or settings.task is not None:
         raise ConfigError("pieces are made of pictures with look-ahead: leave the option out")
 
@@ -126,10 +138,10 @@ def _check_folder(folder: Path, overwrite: bool) -> None:
 
 
 def _pieces(
-    job: EncodeJob, count: int, size: int, target: str
+    job: EncodeJob, count: int, size: int, parity: int, target: str
 ) -> tuple[list[bytes], EncodeReport, tuple[int, int] | None]:
     """The pieces, what is in them, and the size of the preview if there is one."""
-    room = size - head_bytes(count)
+    room = size - head_bytes(count, parity)
     is_previewed = count >= _PREVIEWED
     rest = room * (count - is_previewed)
     # What the pieces carry is a stream with a shorter header.
@@ -141,7 +153,7 @@ def _pieces(
             f"{least + (least + 1 >= _PREVIEWED)} x {size}"
         )
     preview = _preview(job, report, room) if is_previewed else None
-    pieces = split(stream, preview and preview[0], count, size)
+    pieces = split(stream, preview and preview[0], count, size, parity)
     return pieces, report, preview and (preview[1].width, preview[1].height)
 
 
@@ -156,11 +168,11 @@ _FEWER = 0.9
 def _fitting(job: EncodeJob, size: int, target: str) -> tuple[bytes, EncodeReport, EncodeJob]:
     """The stream of as many seconds, at most, as fit `size` bytes; a warning tells."""
     cut = _cut(job, size)
-    stream, report = nearest_stream(cut, size, target)
+    stream, report, _ = nearest_stream(cut, size, target)
     while len(stream) > size and report.frames > 1:
         fewer = max(1, int(_FEWER * report.frames * size / len(stream)))
         cut = replace(cut, frames=fewer, size=cut.size if fewer > 1 else job.size)
-        stream, report = nearest_stream(cut, size, target)
+        stream, report, _ = nearest_stream(cut, size, target)
     if not job.is_still and (whole := float(job.seconds)) - report.duration > _SHORT:
         _log.warning(
             "%s: the first %.1f of %.1f s are sent",
@@ -197,6 +209,6 @@ def _preview(job: EncodeJob, report: EncodeReport, room: int) -> tuple[bytes, En
         still = replace(job, frames=1, size=shorter, settings=settings, sound=False, progress=None)
         found = nearest_stream(still, room + HEADER_BYTES - _HEADER, report.target)
         if preview_bytes(found[0]) <= room:
-            return found
+            return found[:2]
         shorter = int(_SHRINKS * shorter)
     return None

@@ -86,7 +86,9 @@ class PiecesReport(EncodeReport):
     """The result of `gsvc.encode_pieces`; `size` is that of all pieces together."""
 
     pieces: int = 0
-    """How many there are."""
+    """How many there are, without parity."""
+    parity: int = 0
+    """How many pieces of parity there are beside them."""
     preview: tuple[int, int] | None = None
     """Width and height of the small picture in piece 0; None without one."""
 

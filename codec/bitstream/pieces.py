@@ -2,10 +2,11 @@
 
 `split` cuts, `gather` puts together whatever arrived. A first piece may hold a preview: a small
 picture, a stream of its own, which is shown while the first picture of the stream is not whole.
+Pieces of parity may follow, of which each makes any lost piece good.
 """
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from google_crc32c import value as crc32c
@@ -19,6 +20,7 @@ from gsvc.codec.bitstream.container import (
     read_varint,
     varint,
 )
+from gsvc.codec.bitstream.erasure import MOST_ROWS, lost_rows, parity_rows
 from gsvc.codec.bitstream.errors import (
     DEFAULT_LIMITS,
     BitstreamError,
@@ -28,8 +30,12 @@ from gsvc.codec.bitstream.errors import (
 )
 from gsvc.codec.bitstream.header import HEADER_BYTES, MAGIC, VERSION, Header
 
-_PLAIN, _PREVIEWED = MARKS = 0xB6, 0xB7
-"""First byte of a piece; of the second kind, piece 0 is a preview."""
+_PLAIN, _PREVIEWED, _PARITY, _PREVIEWED_PARITY = MARKS = 0xB6, 0xB7, 0xB8, 0xB9
+"""First byte of a piece, and of one of parity; where it is odd, piece 0 is a preview."""
+_END = b"\x80"
+"""After the body of a piece, in its parity, before zeros up to the longest one's length."""
+MOST_PROTECTED = MOST_ROWS
+"""Pieces of a stream that has parity, that included."""
 _ID_BYTES = 2
 MOST_PIECES, MOST_PIECE_BYTES = 4096, 1 << 20
 _USUAL = bytes.fromhex("0000000004044210000400064000040070f1000098414e9a")
@@ -50,20 +56,24 @@ class Gathered:
     """Numbers of those that are not here."""
     is_preview: bool
     """Whether it is the preview, as the stream's first picture is not whole."""
+    repaired: tuple[int, ...] = ()
+    """Numbers of lost ones that parity made good."""
 
 
 @dataclass(frozen=True)
 class _Piece:
     previewed: bool
+    is_parity: bool
     id: bytes
     number: int
     count: int
     body: bytes
 
 
-def head_bytes(count: int) -> int:
-    """What one of `count` pieces takes beside what it carries, at most."""
-    return 1 + _ID_BYTES + 2 * len(varint(count))
+def head_bytes(count: int, parity: int = 0) -> int:
+    """What one of `count` pieces, and `parity` more, takes beside what it carries, at most."""
+    own = len(varint(count)) + len(varint(max(count, parity)))
+    return 1 + _ID_BYTES + own + (len(_END) if parity else 0)
 
 
 def carried_bytes(stream: bytes) -> int:
@@ -76,13 +86,15 @@ def preview_bytes(preview: bytes) -> int:
     return len(_preview_body(preview, preview[:HEADER_BYTES]))
 
 
-def split(stream: bytes, preview: bytes | None, count: int, size: int) -> list[bytes]:
-    """At most `count` pieces of at most `size` bytes each.
+def split(
+    stream: bytes, preview: bytes | None, count: int, size: int, parity: int = 0
+) -> list[bytes]:
+    """At most `count` pieces of at most `size` bytes each, and `parity` more.
 
     `preview`: a stream of one picture whose header has another size alone, or None. Raises
     ConfigError where they do not fit.
     """
-    room, rest = size - head_bytes(count), count - (preview is not None)
+    room, rest = size - head_bytes(count, parity), count - (preview is not None)
     own, packets = _short(stream[:HEADER_BYTES]), list(_packets(stream))
     bodies: list[bytes] = []
     for waste in (room // _WASTE, 0):
@@ -92,9 +104,22 @@ def split(stream: bytes, preview: bytes | None, count: int, size: int) -> list[b
         bodies.insert(0, _preview_body(preview, stream[:HEADER_BYTES]))
     if not 0 < len(bodies) <= count or max(map(len, bodies)) > room:
         raise ConfigError(f"{carried_bytes(stream)} bytes do not fit {count} pieces of {size}")
-    mark = bytes([_PLAIN if preview is None else _PREVIEWED]) + _id(stream)
-    total = varint(len(bodies))
-    return [mark + varint(number) + total + body for number, body in enumerate(bodies)]
+    mark, total = (_PLAIN if preview is None else _PREVIEWED), varint(len(bodies))
+    own = _id(stream)
+    return [
+        bytes([kind]) + own + varint(number) + total + body
+        for kind, some in ((mark, bodies), (mark + _PARITY - _PLAIN, _parity(bodies, parity)))
+        for number, body in enumerate(some)
+    ]
+
+
+def _parity(bodies: Sequence[bytes], count: int) -> list[bytes]:
+    longest = max(map(len, bodies))
+    return parity_rows([_row(body, longest) for body in bodies], count) if count else []
+
+
+def _row(body: bytes, longest: int) -> bytes:
+    return (body + _END).ljust(longest + len(_END), b"\0")
 
 
 def is_piece(data: bytes) -> bool:
@@ -108,34 +133,50 @@ def gather(pieces: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> Gathered
     Raises BitstreamError for what is no piece, for pieces of several streams, and where nothing can
     be shown of those that are here.
     """
-    found = _by_number([_parsed(data) for data in pieces])
-    one = next(iter(found.values()))
+    parsed = [_parsed(data) for data in pieces]
+    one = parsed[0]
+    _refuse_mixed(parsed)
+    found = {piece.number: piece.body for piece in parsed if not piece.is_parity}
+    parities = {piece.number: piece.body for piece in parsed if piece.is_parity}
+    repaired = _repaired(found, parities, one.count)
+    found |= repaired
     missing = tuple(number for number in range(one.count) if number not in found)
     main = _main(found, one.previewed)
     if main is not None and (not missing or _shows(main, limits)):
         if not missing and _id(main) != one.id:
             raise BitstreamError("a piece is damaged: have all of them sent again")
-        return Gathered(main, one.count, missing, is_preview=False)
+        return Gathered(main, one.count, missing, is_preview=False, repaired=tuple(repaired))
     if one.previewed and 0 in found:
-        return Gathered(_preview(found[0].body), one.count, missing, is_preview=True)
+        return Gathered(_preview(found[0]), one.count, missing, is_preview=True)
     raise TruncatedStreamError(
         f"{len(found)} of {one.count} pieces show nothing yet: "
         f"have {', '.join(map(str, missing[:20]))} sent again"
     )
 
 
-def _by_number(pieces: Sequence[_Piece]) -> dict[int, _Piece]:
-    found: dict[int, _Piece] = {}
+def _refuse_mixed(pieces: Sequence[_Piece]) -> None:
+    """Raise BitstreamError for pieces of several streams, or for one that has two contents."""
+    other, bodies = pieces[0], dict[tuple[bool, int], bytes]()
     for piece in pieces:
-        other = next(iter(found.values()), piece)
-        same = found.get(piece.number, piece)
-        if replace(piece, number=other.number, body=other.body) != other or piece != same:
+        place = piece.is_parity, piece.number
+        shared = replace(other, is_parity=piece.is_parity, number=piece.number, body=piece.body)
+        if piece != shared or bodies.setdefault(place, piece.body) != piece.body:
             raise BitstreamError(
                 f"pieces of different streams ({other.id.hex()} and {piece.id.hex()}, number "
                 f"{piece.number}): put each stream's into a folder of its own"
             )
-        found[piece.number] = piece
-    return found
+
+
+def _repaired(
+    found: Mapping[int, bytes], parities: Mapping[int, bytes], count: int
+) -> dict[int, bytes]:
+    """The bodies that parity makes good: all that are lost, or none."""
+    if not 0 < count - len(found) <= len(parities):
+        return {}
+    longest = max(map(len, parities.values())) - len(_END)
+    rows = {number: _row(body, longest) for number, body in found.items()}
+    lost = lost_rows(rows, parities, count)
+    return {number: row.rstrip(b"\0").removesuffix(_END) for number, row in lost.items()}
 
 
 def _parsed(data: bytes) -> _Piece:
@@ -143,9 +184,12 @@ def _parsed(data: bytes) -> _Piece:
         raise BitstreamError("not a piece of a stream: it begins otherwise")
     cut = Cutter(data[1:])
     own, number, count = cut.take(_ID_BYTES), read_varint(cut.take), read_varint(cut.take)
-    if not number < count <= MOST_PIECES:
+    is_parity = data[0] >= _PARITY
+    fits = number + count < MOST_PROTECTED if is_parity else number < count
+    if not (fits and 0 < count <= MOST_PIECES):
         raise BitstreamError(f"piece {number} of {count}: it is damaged, have it sent again")
-    return _Piece(data[0] == _PREVIEWED, own, number, count, cut.rest())
+    previewed = data[0] in (_PREVIEWED, _PREVIEWED_PARITY)
+    return _Piece(previewed, is_parity, own, number, count, cut.rest())
 
 
 def _id(stream: bytes) -> bytes:
@@ -209,15 +253,15 @@ def _preview(body: bytes) -> bytes:
     return header.to_bytes() + cut.rest() + Packet(PacketType.END, 0, varint(1)).to_bytes()
 
 
-def _main(found: dict[int, _Piece], previewed: bool) -> bytes | None:
+def _main(found: Mapping[int, bytes], previewed: bool) -> bytes | None:
     """The stream as far as it is here; None without a header."""
     first = int(previewed)
-    bodies = {number: piece.body for number, piece in found.items() if number >= first}
+    bodies = {number: body for number, body in found.items() if number >= first}
     if first in bodies:
         cut = Cutter(bodies[first])
         header, bodies[first] = _whole_header(cut), cut.rest()
     elif previewed and 0 in found:
-        header = _whole_header(Cutter(found[0].body))
+        header = _whole_header(Cutter(found[0]))
     else:
         return None
     return header + b"".join(bodies[number] for number in sorted(bodies))

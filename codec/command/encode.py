@@ -81,6 +81,7 @@ def _encode_pieces(
         **_common(options),
         packets=options.packets,
         packet_bytes=options.packet_bytes,
+        parity=options.parity or 0,
         audio=options.audio not in (None, "none"),
         progress=progress,
     )
@@ -142,9 +143,11 @@ def _pieces_line(report: reports.PiecesReport) -> str:
     first = "no preview"
     if report.preview is not None:
         first = "piece 0 a preview of {}x{}".format(*report.preview)
+    lost = f" and {report.parity} of parity, of which any {report.parity} may be lost"
+    lost = lost if report.parity else ""
     return (
         f"{report.target}: {what} of {report.width}x{report.height}, {report.size} bytes in "
-        f"{report.pieces} pieces, {first}, in {reports.shown_time(report.elapsed)}"
+        f"{report.pieces} pieces{lost}, {first}, in {reports.shown_time(report.elapsed)}"
     )
 
 
@@ -322,6 +325,8 @@ def _add_rate(parser: ArgumentParser) -> None:
     rate.add_argument("--packets", type=int, metavar="N", help=pieces)
     most = "bytes of a piece, all headers included: 237"
     parser.add_argument("--packet-bytes", type=int, metavar="N", help=most)
+    good = "so many pieces more: of all, any N may be lost"
+    parser.add_argument("--parity", type=int, metavar="N", help=good)
     told = "settings that keep the budgets of this TOML file, as gsvc plan finds them"
     parser.add_argument("--plan", metavar="FILE", help=told)
     cap = "never more than this in any second"
@@ -390,6 +395,8 @@ def _check_pieces(options: Namespace) -> None:
             "--packets and --packet-bytes go together: --packets 12 --packet-bytes 237"
         )
     if options.packets is None:
+        if options.parity is not None:
+            raise ConfigError("--parity is for pieces: add --packets 12 --packet-bytes 237")
         return
     for name in ("dry_run", "plan", "score", "max_bitrate", "max_packet_bytes"):
         if getattr(options, name) not in (None, False):

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, BinaryIO
 from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.api.reports import JsonLines, shown_time
 from gsvc.codec.bitstream.errors import BitstreamError, GsvcError
+from gsvc.codec.bitstream.pieces import Gathered
 from gsvc.codec.bitstream.stream_info import StreamInfo, read_info
 from gsvc.codec.command import arguments
 from gsvc.codec.command.main import FAILED, Verb, complain
 from gsvc.codec.media.marks import SOURCE_TYPE, Mark
-from gsvc.codec.media.places import SUFFIX, display_name, open_any, open_stream
+from gsvc.codec.media.places import SUFFIX, PieceStream, display_name, open_any, open_stream
 from gsvc.codec.weights.extras import EXTRAS
 
 if TYPE_CHECKING:
@@ -109,20 +110,38 @@ def _show(source: str, options: Namespace) -> None:
     """Show one stream. Raises what it suffers from, damage after all that was shown."""
     limits, elements = arguments.limits_of(options), options.verbose
     with _opened(source, options) as file:
+        pieces = file.found if isinstance(file, PieceStream) else None
         found = read_info(file, elements=elements, limits=limits, partial=True)
     packets = options.packets or elements
+    if len(options.sources) > 1 and not options.json:
+        print(f"{display_name(source)}:")
+    if pieces is not None:
+        _show_pieces(source, pieces, options)
     if found.damage is not None and not found.frames:
         raise _named(source, found.damage)
     if options.json:
         _put(source, found, arguments.json_lines(options), packets=packets, elements=elements)
     else:
-        if len(options.sources) > 1:
-            print(f"{display_name(source)}:")
         for line in info_lines(found, packets=packets, fields=elements):
             print(line)
         sys.stdout.flush()
     if found.damage is not None:
         raise _named(source, found.damage, f"; above are the {found.frames} frames before that")
+
+
+def _show_pieces(source: str, found: Gathered, options: Namespace) -> None:
+    """Which pieces there are and which are missing."""
+    if options.json:
+        fields = {name: value for name, value in vars(found).items() if name != "stream"}
+        arguments.json_lines(options).put("pieces", source=source, **fields)
+        return
+    print("pieces")
+    here = found.count - len(found.missing) - len(found.repaired)
+    print(f"  {'here':<18} {here} of {found.count}, 0 to {found.count - 1}, beside parity")
+    for name, numbers in (("missing", found.missing), ("made good", found.repaired)):
+        print(f"  {name:<18} {', '.join(map(str, numbers)) or 'none'}")
+    shown = "the preview" if found.is_preview else "a part" if found.missing else "all"
+    print(f"  {'can be shown':<18} {shown}, described below")
 
 
 def _opened(source: str, options: Namespace) -> AbstractContextManager[BinaryIO]:

@@ -277,15 +277,22 @@ def _standard_input() -> BinaryIO:
     return cast(io.BufferedReader, sys.stdin.buffer)
 
 
-class PartialStream(io.BytesIO):
-    """What there is of a stream of which pieces are missing."""
+class PieceStream(io.BytesIO):
+    """What there is of a stream that came in pieces."""
 
     def __init__(self, found: Gathered) -> None:
         super().__init__(found.stream)
-        names = ", ".join(map(str, found.missing))
-        missing = f"missing pieces: {names} (of 0 to {found.count - 1})"
-        self.told = f"{missing}; {'a preview' if found.is_preview else 'a part'} is shown"
-        """What to tell of it."""
+        self.found = found
+        """What the pieces make."""
+
+    @property
+    def told(self) -> str:
+        """Which pieces are missing, and what is shown in spite of it; "" where none are."""
+        if not self.found.missing:
+            return ""
+        names = ", ".join(map(str, self.found.missing))
+        shown = "a preview" if self.found.is_preview else "a part"
+        return f"missing pieces: {names} (of 0 to {self.found.count - 1}); {shown} is shown"
 
 
 def piece_paths(source: PathOrFile) -> list[str]:
@@ -310,19 +317,18 @@ def _is_piece_file(path: str) -> bool:
         return False
 
 
-def _gathered(paths: Sequence[str | Path]) -> io.BytesIO:
+def _gathered(paths: Sequence[str | Path]) -> PieceStream:
     pieces = []
     for path in paths:
         with open(path, "rb") as file:
             pieces.append(file.read(MOST_PIECE_BYTES))
-    found = gather(pieces)
-    return PartialStream(found) if found.missing else io.BytesIO(found.stream)
+    return PieceStream(gather(pieces))
 
 
 @contextmanager
 def open_any(source: PathOrFile | Sequence[str | Path]) -> Iterator[BinaryIO]:
     """`open_stream`, of a stream, of a video file that one was mapped into, or of its pieces: a
-    folder, a pattern or a list of them. Where some are missing it is a `PartialStream`."""
+    folder, a pattern or a list of them, a `PieceStream`."""
     if isinstance(source, Sequence) and not isinstance(source, str):
         with named_errors("the pieces"):
             yield _gathered(source)
