@@ -20,8 +20,7 @@ from gsvc.codec.bitstream.layers.guide import GUIDE
 from gsvc.codec.bitstream.layers.pose import POSE, People
 from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION, Segmentation
 from gsvc.codec.bitstream.layers.texture import TEXTURE, Texture
-from gsvc.codec.bitstream.layout import LayoutCoder
-from gsvc.codec.bitstream.scaffold import Geometry, Interval, Layer, Place, Sample
+from gsvc.codec.bitstream.scaffold import Geometry, Interval, Layer, LayoutCoder, Place, Sample
 from gsvc.codec.bitstream.stream_info import scaffold_bytes
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import gsvc
 from commands import assert_one_line, run_gsvc
-from gsvc.codec.api.credentials import read_credentials, sign_file
+from gsvc.codec.api.inspection import read_credentials, sign_file
 from gsvc.codec.media.marks import read_marks
 from needs import need_package
 from test_marking import MARK, remuxed, write

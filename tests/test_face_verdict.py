@@ -19,8 +19,8 @@ from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.faces import FACES, MAX_FACES, NUMBERS, Face, face_unit
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place
 from gsvc.datasets.clips.clip_reader import load_clip
-from gsvc.decoders.interpolation.face_motion import LANDMARKS, points_of
 from gsvc.decoders.interpolation.rendering import held_picture
+from gsvc.decoders.interpolation.scaffold_motion import LANDMARKS, points_of
 from gsvc.encoders.scaffold.face_landmarks import landmark_error
 from gsvc.encoders.search.distortion import Distortion
 from needs import need_clip, need_models

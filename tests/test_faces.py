@@ -14,8 +14,14 @@ from gsvc.codec.bitstream.group import Coding, code_coding
 from gsvc.codec.bitstream.layers.camera import camera_nodes
 from gsvc.codec.bitstream.layers.faces import FACES, NUMBERS, POSE_NUMBERS, Face, Faces
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Site
-from gsvc.decoders.interpolation.face_motion import MEAN, FaceMotion, openings, points_of, states_of
 from gsvc.decoders.interpolation.rendering import IntervalRenderer, held_picture
+from gsvc.decoders.interpolation.scaffold_motion import (
+    MEAN,
+    FaceMotion,
+    openings,
+    points_of,
+    states_of,
+)
 from gsvc.encoders.coding.group_coder import CodingConfig
 from gsvc.encoders.search.distortion import Distortion
 from gsvc.encoders.tuning import LEVELS, PRESETS

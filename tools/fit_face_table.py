@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.layers.faces import EXPRESSIONS
 from gsvc.datasets.clips.clip_reader import load_clip
-from gsvc.decoders.interpolation.face_motion import (
+from gsvc.decoders.interpolation.scaffold_motion import (
     EXPRESSION_STEPS,
     LANDMARKS,
     MEAN,
@@ -74,7 +74,7 @@ def _main(videos: Sequence[str]) -> int:
     mean, expressions = fitted(tracks)
     print('"""Points of a face: printed by `fit_face_table`.\n')
     print("A row: the landmark's number among the 468 of MediaPipe's face mesh; the mean, x and y;")
-    print('each expression, x and y. Units as of `gsvc.decoders.interpolation.face_motion`.\n"""\n')
+    print('each expression, x and y. Units: `gsvc.decoders.interpolation.scaffold_motion`.\n"""\n')
     print("# fmt: off\nROWS: tuple[tuple[int, ...], ...] = (")
     for row, landmark in enumerate(LANDMARKS):
         places = np.rint(mean[row] * MEAN_STEPS).astype(int).tolist()

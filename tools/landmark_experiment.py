@@ -22,8 +22,8 @@ from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place
 from gsvc.codec.bitstream.stream_info import read_info
 from gsvc.datasets.clips.clip import TestClip
 from gsvc.datasets.clips.clip_reader import load_clip
-from gsvc.decoders.interpolation.face_motion import LANDMARKS, states_of
 from gsvc.decoders.interpolation.rendering import held_picture
+from gsvc.decoders.interpolation.scaffold_motion import LANDMARKS, states_of
 from gsvc.encoders.scaffold.face_landmarks import FaceMesh
 from gsvc.eval.baselines.gsvc import Gsvc, key_frames
 from gsvc.eval.layout import markdown

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import c2pa
 
-from gsvc.codec.api.credentials import read_credentials, sign_file
+from gsvc.codec.api.inspection import read_credentials, sign_file
 from gsvc.codec.media.marks import read_marks
 from test_credentials import make_signer
 from test_marking import MARK, write

@@ -16,7 +16,7 @@ from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.bitstream.container import Packet, next_frames
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Frame
-from gsvc.codec.bitstream.layout import nominal_time
+from gsvc.codec.bitstream.scaffold import nominal_time
 
 if TYPE_CHECKING:
     from gsvc.codec.api.encoder import AnyFrame

@@ -49,12 +49,14 @@ from gsvc.codec.bitstream.errors import (
 from gsvc.codec.bitstream.header import Header, Tools
 from gsvc.codec.bitstream.layers import ALL_LAYERS
 from gsvc.codec.bitstream.layers.faces import FACES
-from gsvc.codec.bitstream.layout import LAYOUT_ELEMENTS, FrameSpan, LayoutCoder
 from gsvc.codec.bitstream.objects import OBJECT_ELEMENTS
 from gsvc.codec.bitstream.scaffold import (
+    LAYOUT_ELEMENTS,
+    FrameSpan,
     Geometry,
     Interval,
     Layer,
+    LayoutCoder,
     Place,
     Sample,
     Scope,

@@ -32,8 +32,7 @@ from gsvc.codec.bitstream.errors import (
 )
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.pose import POSE, People
-from gsvc.codec.bitstream.layout import FrameClock, code_ticks
-from gsvc.codec.bitstream.scaffold import Geometry, Place, Site
+from gsvc.codec.bitstream.scaffold import FrameClock, Geometry, Place, Site, code_ticks
 
 MOVING, PERSON = "moving", "person"
 _THINGS = """bicycle,car,motorcycle,airplane,bus,train,truck,boat,traffic light,fire hydrant,

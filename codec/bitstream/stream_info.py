@@ -24,8 +24,8 @@ from gsvc.codec.bitstream.group import GroupReader, ParsedPacket
 from gsvc.codec.bitstream.header import HEADER_BYTES, TOOLS, Header
 from gsvc.codec.bitstream.layers import ALL_LAYERS
 from gsvc.codec.bitstream.layers.faces import FACES
-from gsvc.codec.bitstream.layout import FrameSpan, nominal_time
 from gsvc.codec.bitstream.objects import ObjectReader, ObjectRun
+from gsvc.codec.bitstream.scaffold import FrameSpan, nominal_time
 
 _ENTRY_BYTES = 400  # of memory
 

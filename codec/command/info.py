@@ -18,7 +18,7 @@ from gsvc.codec.media.places import SUFFIX, PieceStream, display_name, open_any,
 from gsvc.codec.weights.extras import EXTRAS
 
 if TYPE_CHECKING:
-    from gsvc.codec.api.credentials import Credentials
+    from gsvc.codec.api.inspection import Credentials
 
 _NONE = "none: a mark can be removed, and anyone can write one"
 
@@ -26,7 +26,7 @@ _NONE = "none: a mark can be removed, and anyone can write one"
 def show_mark(source: str, anchors: str | None, lines: JsonLines | None) -> bool:
     """Show marks and credentials of a file, as text or as JSON `lines`; whether there are any."""
     # Late: a stream needs no FFmpeg.
-    from gsvc.codec.api.credentials import read_credentials
+    from gsvc.codec.api.inspection import read_credentials
     from gsvc.codec.media.marks import is_other_file, read_marks
 
     if not is_other_file(source):
@@ -258,7 +258,7 @@ def _add_sign(parser: ArgumentParser) -> None:
 
 def _sign(options: Namespace) -> int:
     """Sign a file."""
-    from gsvc.codec.api.credentials import sign_file  # late: --help does not wait for FFmpeg
+    from gsvc.codec.api.inspection import sign_file  # late: --help does not wait for FFmpeg
 
     sign_file(
         options.source,

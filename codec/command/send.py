@@ -263,7 +263,7 @@ def _tell_of_rate(stats: SenderStats, frame_rate: float, link: float | None) -> 
 
 def _looped(video: "VideoReader", options: Namespace) -> "Iterator[Frame]":
     """The video over and over, its times going on."""
-    from gsvc.codec.bitstream.layout import nominal_time
+    from gsvc.codec.bitstream.scaffold import nominal_time
 
     ticks = 1 / (video.format.frame_rate * video.format.time_base)
     shift, last = 0, 0

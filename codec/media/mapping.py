@@ -46,8 +46,7 @@ from gsvc.codec.bitstream.errors import (
 from gsvc.codec.bitstream.frames import AudioChunk, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader, ParsedPacket, split_payload
 from gsvc.codec.bitstream.header import MAGIC
-from gsvc.codec.bitstream.layout import nominal_time
-from gsvc.codec.bitstream.scaffold import Place
+from gsvc.codec.bitstream.scaffold import Place, nominal_time
 from gsvc.codec.media.muxer import AudioTrack, Sink, TextTrack
 from gsvc.codec.media.output import atomic_output
 from gsvc.codec.media.places import create_stream, is_container, open_any, open_stream

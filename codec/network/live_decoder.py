@@ -23,7 +23,7 @@ from gsvc.codec.bitstream.container import Packet, PacketType, next_frames
 from gsvc.codec.bitstream.errors import BitstreamError, InputError, Limits
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.layout import nominal_time
+from gsvc.codec.bitstream.scaffold import nominal_time
 from gsvc.codec.network.stats import LayerMeter
 from gsvc.decoders.detection.analyser import Analyser, AnalysisSettings
 from gsvc.decoders.detection.findings import FrameAnalysis

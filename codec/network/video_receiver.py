@@ -20,10 +20,9 @@ from gsvc.codec.network import live_decoder
 from gsvc.codec.network.address import TlsSettings, WireKey, parse_address, srtp_of, tls_context
 from gsvc.codec.network.depacketizer import Counts, ReorderLimits, SequenceTracker
 from gsvc.codec.network.rtp import ArrivedSound
-from gsvc.codec.network.rtp_session import RtpReceiver
+from gsvc.codec.network.rtp_session import RtpReceiver, UdpReceiver, open_udp_receiver
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, RateMeter, ReceiverStats
 from gsvc.codec.network.tcp_websocket import Channel, announce, end_all, run_channels
-from gsvc.codec.network.udp import UdpReceiver, open_udp_receiver
 from gsvc.decoders.detection.analyser import AnalysisSettings
 from gsvc.decoders.detection.findings import FrameAnalysis
 

@@ -43,7 +43,7 @@ from gsvc.codec.network.rtp import (
     cut_to_fit,
     sound_packet,
 )
-from gsvc.codec.network.rtp_session import RtpSender
+from gsvc.codec.network.rtp_session import RtpSender, UdpSender, open_udp_sender
 from gsvc.codec.network.stats import (
     IP_UDP_BYTES,
     Durations,
@@ -53,7 +53,6 @@ from gsvc.codec.network.stats import (
     picture_bits,
 )
 from gsvc.codec.network.tcp_websocket import Announced, Broadcaster, end_all, run_channels
-from gsvc.codec.network.udp import UdpSender, open_udp_sender
 
 _ROOM, _LEAST_ROOM = 0.6, 1 / 3
 """Seconds that an intra picture and what waits before it may take; least part of them that it may

@@ -15,7 +15,6 @@ from gsvc.codec.bitstream.container import Packet, PacketType
 from gsvc.codec.bitstream.errors import BitstreamError, LimitError, Limits
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.pose import POSE, Person, pose_unit
-from gsvc.codec.bitstream.layout import nominal_time
 from gsvc.codec.bitstream.objects import (
     ACTIVITY_STEPS,
     CAMERA_SCALES,
@@ -28,7 +27,7 @@ from gsvc.codec.bitstream.objects import (
     ObjectRun,
     object_unit,
 )
-from gsvc.codec.bitstream.scaffold import Geometry, Sample
+from gsvc.codec.bitstream.scaffold import Geometry, Sample, nominal_time
 from gsvc.decoders.detection.findings import (
     CameraStep,
     Detection,

@@ -1,7 +1,7 @@
 """Points of a face: printed by `fit_face_table`.
 
 A row: the landmark's number among the 468 of MediaPipe's face mesh; the mean, x and y;
-each expression, x and y. Units as of `gsvc.decoders.interpolation.face_motion`.
+each expression, x and y. Units: `gsvc.decoders.interpolation.scaffold_motion`.
 """
 
 # fmt: off

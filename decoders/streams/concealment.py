@@ -21,8 +21,7 @@ from gsvc.codec.bitstream.errors import BitstreamError, Limits
 from gsvc.codec.bitstream.frames import Frame, Picture
 from gsvc.codec.bitstream.group import ParsedPacket
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.layout import nominal_time
-from gsvc.codec.bitstream.scaffold import Place
+from gsvc.codec.bitstream.scaffold import Place, nominal_time
 from gsvc.decoders.interpolation.optical_flow import Flow, dense_flow, gray, pixel_grid, trust, warp
 from gsvc.decoders.streams import reconstruction
 

@@ -34,14 +34,14 @@ from gsvc.codec.bitstream.layers.faces import (
     face_unit,
 )
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Site
-from gsvc.decoders.interpolation.face_motion import (
+from gsvc.decoders.interpolation.scaffold_motion import (
     Points,
+    corners_at,
     face_states,
     openings,
     points_of,
     states_of,
 )
-from gsvc.decoders.interpolation.scaffold_motion import corners_at
 from gsvc.encoders.coding.group_coder import CodingConfig
 from gsvc.encoders.coding.keyframes import Keyframes
 from gsvc.encoders.coding.packer import PackedGroup

@@ -16,8 +16,7 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.group import SLOTS, Coding, GroupWriter
 from gsvc.codec.bitstream.layers.faces import FACES
-from gsvc.codec.bitstream.layout import nominal_time
-from gsvc.codec.bitstream.scaffold import Interval, Place
+from gsvc.codec.bitstream.scaffold import Interval, Place, nominal_time
 from gsvc.encoders.coding.group_coder import (
     PACKET_BYTES,
     PACKET_SECONDS,

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers.faces import MAX_FACES
 from gsvc.decoders.detection.people import DetectedBox, LiteRtModel, SingleShotDetector, sigmoid
-from gsvc.decoders.interpolation.face_motion import LANDMARKS, Points
 from gsvc.decoders.interpolation.optical_flow import gray
+from gsvc.decoders.interpolation.scaffold_motion import LANDMARKS, Points
 
 FACE_MODEL = "face_detection_short_range"
 FACE_STRIDES = 8, 16, 16, 16

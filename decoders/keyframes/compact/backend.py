@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _WEIGHTS = Path(__file__).parent / "weights"
 WEIGHTS = {"compact": _WEIGHTS / "nano.safetensors", **shipped(_WEIGHTS, "compact")}
-"""Name -> weights, see `gsvc.codec.weights.safetensors_files`."""
+"""Name -> weights, see `gsvc.codec.weights.model_files`."""
 
 
 class CompactBackend(KeyRefiner):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
 
 WEIGHTS = shipped(Path(__file__).parent / "weights", "windowed")
-"""Name -> weights, see `gsvc.codec.weights.safetensors_files`."""
+"""Name -> weights, see `gsvc.codec.weights.model_files`."""
 
 
 class WindowedBackend(WindowRefiner):

@@ -7,7 +7,7 @@ import { hullMask } from "./hull.js";
 import type { Kernels, Pointer } from "./kernels.js";
 import { pathAt } from "./path.js";
 
-// As in decoders/interpolation/face_motion.py. Lengths are in distances of the eyes.
+// As in decoders/interpolation/scaffold_motion.py. Lengths are in distances of the eyes.
 /** Cells, a side, on which motion is computed. */
 const GRID = 32;
 /** The hulls of the points and of the lips, so much larger, move and are drawn from one picture. */
