@@ -4,9 +4,12 @@ Every conversion names its matrix and range by the code points of ITU-T H.273, s
 shifts a colour. Decoded frames are converted by their tags; HDR and alpha are refused.
 """
 
+import threading
+from typing import Any
+
 import av
 import numpy as np
-from av.video.reformatter import ColorRange, Colorspace, Interpolation
+from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
 from gsvc.codec.bitstream.errors import UnsupportedInputError
@@ -26,8 +29,9 @@ _QUALITY = Interpolation.BICUBIC | Interpolation.ACCURATE_RND | Interpolation.FU
 def yuv_from_rgb(picture: Picture, color: Color, pixel_format: str = "yuv420p") -> av.VideoFrame:
     """Convert RGB uint8 (H, W, 3) to a YUV frame in `color`'s matrix and range, tagged so."""
     matrix = _matrix(color, picture.shape[0])
-    frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24").reformat(
-        format=pixel_format,
+    frame = _converted(
+        av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24"),
+        pixel_format,
         src_colorspace=matrix,
         dst_colorspace=matrix,
         src_color_range=ColorRange.JPEG,
@@ -54,8 +58,9 @@ def coded_picture(picture: Picture, color: Color, pixel_format: str) -> av.Video
 def rgb_from_yuv(frame: av.VideoFrame, color: Color) -> Picture:
     """Convert any frame of 8 to 16 bits to RGB uint8 (H, W, 3); `color` describes its YUV."""
     matrix = _matrix(color, frame.height)
-    converted = frame.reformat(
-        format="rgb24",
+    converted = _converted(
+        frame,
+        "rgb24",
         src_colorspace=matrix,
         dst_colorspace=matrix,
         src_color_range=_range(color),
@@ -63,6 +68,18 @@ def rgb_from_yuv(frame: av.VideoFrame, color: Color) -> Picture:
         interpolation=_QUALITY,
     )
     return np.asarray(converted.to_ndarray(), np.uint8)
+
+
+_kept = threading.local()
+
+
+def _converted(frame: av.VideoFrame, pixel_format: str, **settings: Any) -> av.VideoFrame:
+    """The frame in another format. Each thread keeps its converters: to make one takes longer than
+    to convert a small picture."""
+    converters = vars(_kept).setdefault("converters", {})
+    converter = converters.setdefault((frame.format.name, pixel_format), VideoReformatter())
+    converted: av.VideoFrame = converter.reformat(frame, format=pixel_format, **settings)
+    return converted
 
 
 def _matrix(color: Color, height: int) -> Colorspace:
