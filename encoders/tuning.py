@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 _SMALL_PIXELS = 80_000
 """Pixels below which a pixel may take more bits, as the root of the ratio: a small picture has no
 idle parts. Set with the levels."""
@@ -258,6 +260,21 @@ LOG_BITS_OF_CRF = (
     (2.2, 1.3, 1.0, 0.6, 0.0, -0.74, -0.97),
 )
 """Quantisers, and the logarithm of bits that they leave."""
+
+
+def log_bits_of_crf(crf: float) -> float:
+    """The logarithm of the bits that a quantiser leaves, in proportion to those of 60."""
+    finer = max(0.0, LOG_BITS_OF_CRF[0][0] - crf)
+    return float(np.interp(crf, *LOG_BITS_OF_CRF)) + CRF_SLOPE * finer
+
+
+def crf_of_log_bits(log_bits: float) -> float:
+    """The quantiser that leaves them."""
+    crfs, bits = LOG_BITS_OF_CRF
+    beyond = max(0.0, log_bits - bits[0])
+    return float(np.interp(-log_bits, [-one for one in bits], crfs)) - beyond / CRF_SLOPE
+
+
 MODEL_LEAST_ERROR = 0.003
 """Of drawing frames between coded pictures, beside what it is between sources."""
 MODEL_BITS = Prior(
@@ -284,7 +301,7 @@ EASIER = 0.7
 DISTORTION_OF_BITS = 0.6
 """By how much the logarithm of the distortion falls with that of coded pictures' bits: .35 to .8 on
 talking heads ("Faces as a layer")."""
-USUAL_JUMP, FREE_JUMP = 6.0, 40.0
+USUAL_JUMP, FREE_JUMP = 10.0, 40.0
 """Low delay: by how much the quantiser may move from group to group, and where another rate was
 asked for. By hand."""
 

@@ -26,7 +26,7 @@ from gsvc.encoders.coding.group_coder import CodingConfig
 from gsvc.encoders.coding.keyframes import choose_texture
 from gsvc.encoders.search.distortion import Reference
 from gsvc.encoders.search.group_search import GroupSearch
-from gsvc.encoders.search.rate_control import WindowCap
+from gsvc.encoders.search.rate_control import RateControl, WindowCap
 from gsvc.encoders.tuning import LEVELS, PRESETS, shape_for
 from needs import need_clip
 
@@ -242,3 +242,24 @@ def test_a_video_too_large_for_its_rate_gets_a_size_that_suits(
     assert shape_for(1000 * kilobits, *size, 30, is_asked=False) == shape
     smaller = shape_for(1000 * kilobits, *size, 30, is_asked=True)
     assert smaller is not None and smaller[0] <= min(size)
+
+
+def test_a_live_rate_is_followed_without_saving_up() -> None:
+    """Twelve easy seconds are no credit: once the quantiser fits, it stays."""
+    rate, video = 12_000.0, VideoFormat(400, 300, 1 / RATE, RATE)
+    bpp = rate / (400 * 300 * 25)
+    config = CodingConfig(Header(video, 1), LEVELS[1], PRESETS["fast"], bpp, exact=True, gop=4.0)
+    control = RateControl(config)
+    spent, excesses, quantiser = [], [], 0.0
+    for _ in range(10):
+        bits = rate * 4 * 0.2 * math.exp(-quantiser)
+        control.spent(round(bits), 100, is_intra=True)
+        spent.append(bits / 4)
+        excess = control.excess()
+        assert excess is not None
+        excesses.append(excess)
+        change = max(-0.7, min(0.7, math.log(excess)))
+        quantiser += change
+        control.requantized(math.exp(-change))
+    assert spent[0] < 0.25 * rate and 0.9 * rate < spent[-1] < 1.15 * rate
+    assert max(spent) < 1.25 * rate

@@ -264,8 +264,12 @@ class LowDelay(GroupCoder):
         excess = self._rate.excess()
         if excess is not None:
             jump = tuning.FREE_JUMP if self._most_bits else self._jump
-            self._crf += min(jump, max(-jump, math.log(excess) / tuning.CRF_SLOPE))
-            self._crf = min(float(MAX_CRF), max(_LEAST_CRF, round(4 * self._crf) / 4))
+            wanted = tuning.crf_of_log_bits(tuning.log_bits_of_crf(self._crf) - math.log(excess))
+            wanted = min(self._crf + jump, max(self._crf - jump, wanted))
+            wanted = min(float(MAX_CRF), max(_LEAST_CRF, round(4 * wanted) / 4))
+            more = tuning.log_bits_of_crf(wanted) - tuning.log_bits_of_crf(self._crf)
+            self._rate.requantized(math.exp(more))
+            self._crf = wanted
             self._jump = tuning.USUAL_JUMP
         self._keep_small()
         # What did not fit into a packet may fit now: a hard scene may be over.

@@ -9,6 +9,11 @@ from gsvc.encoders.coding.group_coder import CodingConfig
 
 _LONG_GROUP = 30.0
 """Seconds of a group from which its intra picture is hardly felt."""
+_MEMORY = 8.0
+"""Seconds in which what was spent fades from memory, where a link's rate is followed. By hand."""
+_MADE_UP = 0.1, 0.5
+"""Of the bits of that time, how much is made up for at once where less or more was spent: a link
+does not save what it did not carry. By hand."""
 FIXED_BITS = 8 * (HEADER_BYTES + 7)
 """Header and END packet."""
 
@@ -39,6 +44,8 @@ class RateControl:
         self._inter = _Spent()
         self._group = min(config.gop, _LONG_GROUP) * float(video.frame_rate)
         self._usual: float | None = None
+        self._memory = _MEMORY * float(video.frame_rate)
+        self._recent = self._recent_frames = 0.0
 
     def retarget(self, bpp: float, *, exact: bool) -> None:
         """Another rate from here on; what the old one over- or underspent is forgotten."""
@@ -46,6 +53,7 @@ class RateControl:
             self._usual = self._of_whole_groups()
         self.bpp, self._rate, self.exact = bpp, bpp * self._pixels, exact
         self._debt, self.frames = 0.0, 0
+        self._recent = self._recent_frames = 0.0
         self._intra, self._inter = _Spent(), _Spent()
 
     def _of_whole_groups(self) -> float | None:
@@ -72,18 +80,26 @@ class RateControl:
         spent = self._intra if is_intra else self._inter
         spent.bits, spent.frames = spent.bits + bits, spent.frames + frames
         spent.packets += 1
+        kept = math.exp(-frames / self._memory)
+        self._recent = kept * self._recent + bits
+        self._recent_frames = kept * self._recent_frames + frames
+
+    def requantized(self, factor: float) -> None:
+        """Tell that from here on pictures take `factor` times the bits that they took."""
+        self._recent *= factor
 
     def excess(self) -> float | None:
-        """What was spent in proportion to what was to be; None where that is unknown or not aimed
-        at."""
+        """What is spent lately in proportion to what is to be; None where that is unknown or not
+        aimed at."""
         if not self.frames and self._usual is not None:
             # A new rate: what the old one took is known.
             usual, self._usual = self._usual, self._rate
             return usual / self._rate
-        share = self._rate * self.frames
-        if not self.frames or math.isinf(share) or (self._debt <= 0 and not self.exact):
+        if not self.frames or math.isinf(self._rate) or (self._debt <= 0 and not self.exact):
             return None
-        return max(0.1, 1 + self._debt / share)
+        saved, owed = _MADE_UP
+        due = min(owed, max(-saved, self._debt / (self._rate * self._memory)))
+        return max(0.1, self._recent / (self._rate * self._recent_frames) * (1 + due))
 
 
 class WindowCap:
