@@ -323,6 +323,12 @@ def has_watcher(options: Namespace) -> bool:
     return sys.stderr is not None and sys.stderr.isatty() and not options.quiet
 
 
+def tell_result(options: Namespace, line: str) -> None:
+    """The closing line: into a log too, for it has the figures that were asked for."""
+    if sys.stderr is not None and not options.quiet:
+        print(line, file=sys.stderr)
+
+
 def say(options: Namespace, line: str) -> None:
     """Write over the line on a terminal."""
     if has_watcher(options):

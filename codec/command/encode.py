@@ -26,13 +26,13 @@ from gsvc.codec.command.arguments import (
     add_size,
     bitrate,
     frame_rate,
-    has_watcher,
     json_lines,
     say,
     settings_of,
     shown_progress,
     size,
     target_of,
+    tell_result,
     without_warnings,
 )
 from gsvc.codec.command.planned import encoded, planned_encoding
@@ -355,8 +355,8 @@ def run(options: Namespace) -> int:
             report = encode_one(options, options.source, target, progress)
     if options.json:
         json_lines(options).put("done", **as_json(report))
-    elif has_watcher(options):
-        print(as_line(report) + _startup(options, target), file=sys.stderr)
+    else:
+        tell_result(options, as_line(report) + _startup(options, target))
     if planned is not None:
         encoded(options, *planned, report)
     return score_stream(options, options.source, target, metrics) if metrics else 0
