@@ -22,12 +22,8 @@ from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.media.places import STANDARD_INPUT, PathOrFile, open_any
 from gsvc.codec.media.video_writer import open_writer
-from gsvc.decoders.detection import findings
+from gsvc.decoders.detection import findings, overlay, rules, sent_objects, tracker
 from gsvc.decoders.detection.analyser import GONE_SECONDS, Analyser, AnalysisSettings
-from gsvc.decoders.detection.overlay import Overlay
-from gsvc.decoders.detection.rules import RuleWatcher, Watcher, check_names, check_rules
-from gsvc.decoders.detection.sent_objects import find_content
-from gsvc.decoders.detection.tracker import GroundObject, GroundTracker, standing
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,7 @@ class AnalysisReader:
         self._file = CountingFile(file)
         packets = StreamReader(cast(BinaryIO, self._file), limits)
         self.header = packets.header
-        content, self._packets = find_content(self.header, packets, limits)
+        content, self._packets = sent_objects.find_content(self.header, packets, limits)
         self._analyser = Analyser(self.header, settings, limits, content)
 
     def frames(self) -> Iterator[findings.FrameAnalysis]:
@@ -139,7 +135,7 @@ class GroundFrame:
     """Its number, from 0, at the highest frame rate of the streams."""
     seconds: float
     """Its time from frame 0 on, which all streams share."""
-    objects: tuple[GroundObject, ...]
+    objects: tuple[tracker.GroundObject, ...]
     """By track."""
     events: tuple[findings.Event, ...] = ()
     """What happens at lines and zones, in metres, and by the rules."""
@@ -154,14 +150,14 @@ class GroundReader:
         homographies: Sequence[Homography],
         settings: AnalysisSettings,
     ) -> None:
-        check_names(settings.lines, settings.zones)
-        check_rules(settings.rules, [zone.name for zone in settings.zones])
+        rules.check_names(settings.lines, settings.zones)
+        rules.check_rules(settings.rules, [zone.name for zone in settings.zones])
         self._readers, self._homographies = readers, [_checked(one) for one in homographies]
         self.lines, self.zones = settings.lines, settings.zones
         self.frame_rate = max(float(one.header.format.frame_rate) for one in readers)
-        self._tracker = GroundTracker()
-        self._watcher = Watcher(settings.lines, settings.zones, _SCALE, GONE_SECONDS)
-        self._rules = RuleWatcher(settings.rules, GONE_SECONDS)
+        self._tracker = tracker.GroundTracker()
+        self._watcher = rules.Watcher(settings.lines, settings.zones, _SCALE, GONE_SECONDS)
+        self._rules = rules.RuleWatcher(settings.rules, GONE_SECONDS)
 
     @property
     def views(self) -> list[tuple[Homography, tuple[int, int]]]:
@@ -215,7 +211,7 @@ class GroundReader:
         maps = self._homographies[camera]
         height = self._readers[camera].header.format.height
         places = (
-            (one, standing(one, maps[min(frame.frame, len(maps) - 1)], height))
+            (one, tracker.standing(one, maps[min(frame.frame, len(maps) - 1)], height))
             for one in frame.objects
         )
         return [(one, place) for one, place in places if place is not None]
@@ -280,7 +276,7 @@ def _checked(homography: Homography) -> Homography:
     return maps
 
 
-def _point(one: GroundObject) -> findings.TrackedObject:
+def _point(one: tracker.GroundObject) -> findings.TrackedObject:
     """As regions see it: a box without size, in metres."""
     return findings.TrackedObject(one.kind, one.track, np.tile(one.place, 2), one.score)
 
@@ -308,10 +304,10 @@ def open_drawing(
             Decoder(packets.header, DecoderSettings(steps=0), limits) as decoder,
         ):
             frames = (frame for packet in packets for frame in decoder.frames(packet))
-            drawing = Overlay(settings.lines, settings.zones)
+            drawing = overlay.Overlay(settings.lines, settings.zones)
             yield lambda found: writer.write(_drawn(drawing, next(frames), found))
 
 
-def _drawn(drawing: Overlay, frame: Frame, found: findings.FrameAnalysis) -> Frame:
+def _drawn(drawing: overlay.Overlay, frame: Frame, found: findings.FrameAnalysis) -> Frame:
     drawing.on(frame.pixels, found)
     return Frame(frame.pixels, frame.pts)

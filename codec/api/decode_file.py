@@ -14,11 +14,10 @@ from typing import BinaryIO, TypeVar
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
 from gsvc.codec.api.reports import DecodeReport, Progress, Report
-from gsvc.codec.bitstream import audio_and_text, errors
+from gsvc.codec.bitstream import audio_and_text, errors, stream_info
 from gsvc.codec.bitstream.container import Packet, PacketType, Salvage, StreamReader, decoded_frames
 from gsvc.codec.bitstream.frames import AudioChunk, Frame, duration
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.stream_info import StreamIndex
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.places import (
     PathOrFile,
@@ -146,7 +145,7 @@ def _part(
     file: BinaryIO, start: float, frames: int | None, limits: errors.Limits, *, is_container: bool
 ) -> TimeRange:
     """A part of a file; arguments as of `find_time_range`."""
-    index = StreamIndex(file, limits, partial=True)
+    index = stream_info.StreamIndex(file, limits, partial=True)
     first = index.frame_at(start)
     times = index.times[first:][:frames]
     if not times:

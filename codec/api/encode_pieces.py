@@ -19,14 +19,7 @@ from gsvc.codec.bitstream.pieces import (
     preview_bytes,
     split,
 )
-from gsvc.codec.media.output import atomic_folder
-from gsvc.codec.media.places import (
-    STANDARD_INPUT,
-    PathOrFile,
-    display_name,
-    local_path,
-    piece_paths,
-)
+from gsvc.codec.media import output, places
 from gsvc.codec.media.video_reader import Size
 from gsvc.encoders.tuning import PREVIEW_BPP, shape_of_still
 
@@ -40,7 +33,7 @@ SUFFIX = ".piece"
 
 @typed
 def encode_pieces(
-    source: PathOrFile,
+    source: places.PathOrFile,
     folder: str | Path,
     *,
     packets: int,
@@ -93,15 +86,15 @@ def encode_pieces(
     _check(packets, packet_bytes, parity, settings)
     folder = Path(folder)
     _check_folder(folder, overwrite)
-    if source == STANDARD_INPUT:
+    if source == places.STANDARD_INPUT:
         raise ConfigError("standard input can be read but once: make pieces of a file")
-    with local_path(source) as path:
+    with places.local_path(source) as path:
         job = EncodeJob(
             path, settings, start, frames, fps, audio, audio_bitrate, False, progress, deinterlace,
             size,
         )  # fmt: skip
         pieces, report, preview = _pieces(job, packets, packet_bytes, parity, str(folder))
-    with atomic_folder(folder) as temporary:
+    with output.atomic_folder(folder) as temporary:
         digits = len(str(len(pieces) - 1))
         for number, piece in enumerate(pieces):
             Path(temporary, f"{number:0{digits}}{SUFFIX}").write_bytes(piece)
@@ -127,7 +120,7 @@ def _pieces_in(folder: Path) -> list[Path]:
     """Those of an earlier call."""
     if not folder.is_dir():
         return []
-    return [Path(path) for path in piece_paths(folder) if path.endswith(SUFFIX)]
+    return [Path(path) for path in places.piece_paths(folder) if path.endswith(SUFFIX)]
 
 
 def _check_folder(folder: Path, overwrite: bool) -> None:
@@ -149,8 +142,8 @@ def _pieces(
     if (carried := carried_bytes(stream)) > rest:
         least = -(-carried // room)
         raise ConfigError(
-            f"{display_name(job.source)}: {count} x {size} bytes are too few: about the least is "
-            f"{least + (least + 1 >= _PREVIEWED)} x {size}"
+            f"{places.display_name(job.source)}: {count} x {size} bytes are too few: about the "
+            f"least is {least + (least + 1 >= _PREVIEWED)} x {size}"
         )
     preview = _preview(job, report, room) if is_previewed else None
     pieces = split(stream, preview and preview[0], count, size, parity)
@@ -176,7 +169,7 @@ def _fitting(job: EncodeJob, size: int, target: str) -> tuple[bytes, EncodeRepor
     if not job.is_still and (whole := float(job.seconds)) - report.duration > _SHORT:
         _log.warning(
             "%s: the first %.1f of %.1f s are sent",
-            display_name(job.source), report.duration, whole,
+            places.display_name(job.source), report.duration, whole,
         )  # fmt: skip
     return stream, report, cut
 

@@ -17,9 +17,7 @@ from gsvc.codec.bitstream import errors
 from gsvc.codec.bitstream.container import Packet, PacketType, varint
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.header import Header, Tools, storable_format
-from gsvc.codec.bitstream.layers.guide import GUIDE
-from gsvc.codec.bitstream.layers.pose import POSE
-from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
+from gsvc.codec.bitstream.layers import GUIDE, POSE, SEGMENTATION
 from gsvc.codec.bitstream.scaffold import MOST_TICKS, nominal_time
 from gsvc.codec.media.color import rgb_picture
 from gsvc.codec.media.video_source import Matrices, oriented

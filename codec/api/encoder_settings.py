@@ -6,9 +6,7 @@ from math import inf
 from gsvc.codec.bitstream.errors import ConfigError, renamed, typed
 from gsvc.codec.bitstream.frames import VideoFormat
 from gsvc.codec.bitstream.header import TOOLS, Tools
-from gsvc.codec.bitstream.layers import LAYERS
-from gsvc.codec.bitstream.layers.pose import POSE
-from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
+from gsvc.codec.bitstream.layers import LAYERS, POSE, SEGMENTATION
 from gsvc.codec.weights.hub import hub_model
 from gsvc.decoders.detection.findings import AUTO, OWN, Detector
 from gsvc.encoders import tuning

@@ -15,10 +15,8 @@ from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, Limits, OutputError
 from gsvc.codec.bitstream.frames import VideoFormat
+from gsvc.codec.media import output, places, video_writer
 from gsvc.codec.media.muxer import Beside, Muxer
-from gsvc.codec.media.output import STANDARD_OUTPUT, is_output_open
-from gsvc.codec.media.places import display_name, open_any
-from gsvc.codec.media.video_writer import VideoWriter
 
 _PLAYERS = {
     "ffplay": "-loglevel error -autoexit -window_title {title} -i -",
@@ -46,14 +44,14 @@ def find_player(command: str | None) -> Player:
     That is a program in a window, if there are both; else standard output, if it is a pipe. Raises
     ConfigError where there is neither, or no such program.
     """
-    if command == STANDARD_OUTPUT:
+    if command == output.STANDARD_OUTPUT:
         return Player(())
     if command is not None:
         return _named(command)
     found = next(filter(shutil.which, _PLAYERS), None)
     if found is not None and _has_windows():
         return _named(found)
-    if is_output_open() and not sys.stdout.isatty():
+    if output.is_output_open() and not sys.stdout.isatty():
         return Player(())
     lack = "no player: install mpv or ffplay" if _has_windows() else "no display for a window"
     raise ConfigError(
@@ -65,7 +63,7 @@ def find_player(command: str | None) -> Player:
 @contextmanager
 def open_player(
     player: Player, form: VideoFormat, title: str, beside: Beside
-) -> Iterator[VideoWriter]:
+) -> Iterator[video_writer.VideoWriter]:
     """What takes the frames to play; the block ends when the player does.
 
     A player that is closed early ends the block in good order. Raises OutputError for one that
@@ -91,10 +89,10 @@ def open_player(
 
 
 @contextmanager
-def _muxed(handle: int, form: VideoFormat, beside: Beside) -> Iterator[VideoWriter]:
+def _muxed(handle: int, form: VideoFormat, beside: Beside) -> Iterator[video_writer.VideoWriter]:
     muxer = Muxer(Path(f"/dev/fd/{handle}"), _NAME, form, beside)
     try:
-        yield VideoWriter(muxer, "the player", form)
+        yield video_writer.VideoWriter(muxer, "the player", form)
         muxer.finish()
     finally:
         muxer.close()
@@ -163,13 +161,13 @@ def play_file(
             f"{source}: fetch the stream first: curl {shlex.quote(str(source))} | gsvc play -"
         )
     conceals = settings.conceal
-    with open_any(source) as file:
+    with places.open_any(source) as file:
         portion = find_time_range(file, start, frames, limits, is_container=True, conceals=conceals)
         form, beside = (
             portion.header.format,
             Beside(portion.sound, portion.texts, mark_of(settings)),
         )
-        title = portion.texts.tags.get("title") or Path(display_name(source)).name
+        title = portion.texts.tags.get("title") or Path(places.display_name(source)).name
         with (
             Decoder(portion.header, settings, limits) as decoder,
             open_player(player, form, title, beside) as writer,

@@ -47,8 +47,7 @@ from gsvc.codec.bitstream.errors import (
     Limits,
 )
 from gsvc.codec.bitstream.header import Header, Tools
-from gsvc.codec.bitstream.layers import ALL_LAYERS
-from gsvc.codec.bitstream.layers.faces import FACES
+from gsvc.codec.bitstream.layers import ALL_LAYERS, FACES
 from gsvc.codec.bitstream.objects import OBJECT_ELEMENTS
 from gsvc.codec.bitstream.scaffold import (
     LAYOUT_ELEMENTS,

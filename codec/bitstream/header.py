@@ -6,10 +6,8 @@ from math import floor
 
 from google_crc32c import value as crc32c
 
-from gsvc.codec.bitstream import errors
-from gsvc.codec.bitstream.frames import Color, VideoFormat
+from gsvc.codec.bitstream import errors, frames, scaffold
 from gsvc.codec.bitstream.layers import LAYERS
-from gsvc.codec.bitstream.scaffold import Geometry
 
 TOOLS = tuple(layer.name for layer in LAYERS)
 """Names of the layers."""
@@ -91,7 +89,7 @@ assert len(MAGIC) + 1 + _FIELD_BITS / 8 + 4 == HEADER_BYTES
 class Header:
     """The parameters of a whole stream; its first 32 bytes."""
 
-    format: VideoFormat
+    format: frames.VideoFormat
     """Size, times and colour of the frames."""
     level: int
     """The encoder's level, 0-3. Informative."""
@@ -117,9 +115,9 @@ class Header:
         return 1 / (self.format.frame_rate * self.format.time_base)
 
     @property
-    def geometry(self) -> Geometry:
+    def geometry(self) -> scaffold.Geometry:
         """The scaffold's grids for this picture size."""
-        return Geometry(self.format.width, self.format.height)
+        return scaffold.Geometry(self.format.width, self.format.height)
 
     def fields(self) -> dict[str, int]:
         """The value of every field, by its name in `FIELDS`."""
@@ -206,7 +204,7 @@ class Header:
         )
 
 
-def _format(values: dict[str, int], limits: errors.Limits) -> VideoFormat:
+def _format(values: dict[str, int], limits: errors.Limits) -> frames.VideoFormat:
     for name in _POSITIVE:
         if not values[name]:
             raise errors.BitstreamError(f"the header's {name} is zero: the stream is not valid")
@@ -218,13 +216,13 @@ def _format(values: dict[str, int], limits: errors.Limits) -> VideoFormat:
         )
     time_base = Fraction(values["time_base_num"], values["time_base_den"])
     ticks = Fraction(values["frame_ticks_num"], values["frame_ticks_den"])
-    return VideoFormat(
+    return frames.VideoFormat(
         width=width,
         height=height,
         time_base=time_base,
         frame_rate=1 / (ticks * time_base),
         pixel_aspect=Fraction(values["pixel_aspect_num"], values["pixel_aspect_den"]),
-        color=Color(
+        color=frames.Color(
             values["color_primaries"],
             values["color_transfer"],
             values["color_matrix"],
@@ -233,7 +231,7 @@ def _format(values: dict[str, int], limits: errors.Limits) -> VideoFormat:
     )
 
 
-def storable_format(video: VideoFormat) -> VideoFormat:
+def storable_format(video: frames.VideoFormat) -> frames.VideoFormat:
     """`video` with its rationals rounded to the precision of the header's fields.
 
     The error is far below the duration of a frame.

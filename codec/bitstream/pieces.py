@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from google_crc32c import value as crc32c
 
+from gsvc.codec.bitstream import erasure, errors
 from gsvc.codec.bitstream.container import (
     Cutter,
     Packet,
@@ -20,21 +21,13 @@ from gsvc.codec.bitstream.container import (
     read_varint,
     varint,
 )
-from gsvc.codec.bitstream.erasure import MOST_ROWS, lost_rows, parity_rows
-from gsvc.codec.bitstream.errors import (
-    DEFAULT_LIMITS,
-    BitstreamError,
-    ConfigError,
-    Limits,
-    TruncatedStreamError,
-)
 from gsvc.codec.bitstream.header import HEADER_BYTES, MAGIC, VERSION, Header
 
 _PLAIN, _PREVIEWED, _PARITY, _PREVIEWED_PARITY = MARKS = 0xB6, 0xB7, 0xB8, 0xB9
 """First byte of a piece, and of one of parity; where it is odd, piece 0 is a preview."""
 _END = b"\x80"
 """After the body of a piece, in its parity, before zeros up to the longest one's length."""
-MOST_PROTECTED = MOST_ROWS
+MOST_PROTECTED = erasure.MOST_ROWS
 """Pieces of a stream that has parity, that included."""
 _ID_BYTES = 2
 MOST_PIECES, MOST_PIECE_BYTES = 4096, 1 << 20
@@ -103,7 +96,9 @@ def split(
     if preview is not None:
         bodies.insert(0, _preview_body(preview, stream[:HEADER_BYTES]))
     if not 0 < len(bodies) <= count or max(map(len, bodies)) > room:
-        raise ConfigError(f"{carried_bytes(stream)} bytes do not fit {count} pieces of {size}")
+        raise errors.ConfigError(
+            f"{carried_bytes(stream)} bytes do not fit {count} pieces of {size}"
+        )
     mark, total = (_PLAIN if preview is None else _PREVIEWED), varint(len(bodies))
     own = _id(stream)
     return [
@@ -115,7 +110,7 @@ def split(
 
 def _parity(bodies: Sequence[bytes], count: int) -> list[bytes]:
     longest = max(map(len, bodies))
-    return parity_rows([_row(body, longest) for body in bodies], count) if count else []
+    return erasure.parity_rows([_row(body, longest) for body in bodies], count) if count else []
 
 
 def _row(body: bytes, longest: int) -> bytes:
@@ -127,7 +122,7 @@ def is_piece(data: bytes) -> bool:
     return data[:1] != b"" and data[0] in MARKS
 
 
-def gather(pieces: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> Gathered:
+def gather(pieces: Sequence[bytes], limits: errors.Limits = errors.DEFAULT_LIMITS) -> Gathered:
     """Put pieces together, given in any order, some of them missing or twice.
 
     Raises BitstreamError for what is no piece, for pieces of several streams, and where nothing can
@@ -144,11 +139,11 @@ def gather(pieces: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> Gathered
     main = _main(found, one.previewed)
     if main is not None and (not missing or _shows(main, limits)):
         if not missing and _id(main) != one.id:
-            raise BitstreamError("a piece is damaged: have all of them sent again")
+            raise errors.BitstreamError("a piece is damaged: have all of them sent again")
         return Gathered(main, one.count, missing, is_preview=False, repaired=tuple(repaired))
     if one.previewed and 0 in found:
         return Gathered(_preview(found[0]), one.count, missing, is_preview=True)
-    raise TruncatedStreamError(
+    raise errors.TruncatedStreamError(
         f"{len(found)} of {one.count} pieces show nothing yet: "
         f"have {', '.join(map(str, missing[:20]))} sent again"
     )
@@ -161,7 +156,7 @@ def _refuse_mixed(pieces: Sequence[_Piece]) -> None:
         place = piece.is_parity, piece.number
         shared = replace(other, is_parity=piece.is_parity, number=piece.number, body=piece.body)
         if piece != shared or bodies.setdefault(place, piece.body) != piece.body:
-            raise BitstreamError(
+            raise errors.BitstreamError(
                 f"pieces of different streams ({other.id.hex()} and {piece.id.hex()}, number "
                 f"{piece.number}): put each stream's into a folder of its own"
             )
@@ -175,19 +170,19 @@ def _repaired(
         return {}
     longest = max(map(len, parities.values())) - len(_END)
     rows = {number: _row(body, longest) for number, body in found.items()}
-    lost = lost_rows(rows, parities, count)
+    lost = erasure.lost_rows(rows, parities, count)
     return {number: row.rstrip(b"\0").removesuffix(_END) for number, row in lost.items()}
 
 
 def _parsed(data: bytes) -> _Piece:
     if not is_piece(data):
-        raise BitstreamError("not a piece of a stream: it begins otherwise")
+        raise errors.BitstreamError("not a piece of a stream: it begins otherwise")
     cut = Cutter(data[1:])
     own, number, count = cut.take(_ID_BYTES), read_varint(cut.take), read_varint(cut.take)
     is_parity = data[0] >= _PARITY
     fits = number + count < MOST_PROTECTED if is_parity else number < count
     if not (fits and 0 < count <= MOST_PIECES):
-        raise BitstreamError(f"piece {number} of {count}: it is damaged, have it sent again")
+        raise errors.BitstreamError(f"piece {number} of {count}: it is damaged, have it sent again")
     previewed = data[0] in (_PREVIEWED, _PREVIEWED_PARITY)
     return _Piece(previewed, is_parity, own, number, count, cut.rest())
 
@@ -248,7 +243,7 @@ def _preview(body: bytes) -> bytes:
     header = Header.from_bytes(_whole_header(cut))
     width, height = read_varint(cut.take), read_varint(cut.take)
     if not (0 < width <= header.format.width and 0 < height <= header.format.height):
-        raise BitstreamError(f"a preview of {width}x{height}: the piece is damaged")
+        raise errors.BitstreamError(f"a preview of {width}x{height}: the piece is damaged")
     header = replace(header, format=replace(header.format, width=width, height=height))
     return header.to_bytes() + cut.rest() + Packet(PacketType.END, 0, varint(1)).to_bytes()
 
@@ -267,6 +262,6 @@ def _main(found: Mapping[int, bytes], previewed: bool) -> bytes | None:
     return header + b"".join(bodies[number] for number in sorted(bodies))
 
 
-def _shows(stream: bytes, limits: Limits) -> bool:
+def _shows(stream: bytes, limits: errors.Limits) -> bool:
     """Whether a picture can be decoded of what there is."""
     return any(one.is_intra and one.payload for one in Salvage(io.BytesIO(stream), limits))

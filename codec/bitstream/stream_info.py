@@ -16,15 +16,12 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
-from gsvc.codec.bitstream import container, scaffold
-from gsvc.codec.bitstream.audio_and_text import read_texts, unpack_audio
+from gsvc.codec.bitstream import audio_and_text, container, objects, scaffold
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, HeldBytes, Limits, typed
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.group import GroupReader, ParsedPacket
 from gsvc.codec.bitstream.header import HEADER_BYTES, TOOLS, Header
-from gsvc.codec.bitstream.layers import ALL_LAYERS
-from gsvc.codec.bitstream.layers.faces import FACES
-from gsvc.codec.bitstream.objects import ObjectReader, ObjectRun
+from gsvc.codec.bitstream.layers import ALL_LAYERS, faces
 from gsvc.codec.bitstream.scaffold import FrameSpan, nominal_time
 
 _ENTRY_BYTES = 400  # of memory
@@ -208,7 +205,7 @@ LEDGER = (
     "header",
     "key pictures",
     *TOOLS,
-    FACES.name,
+    faces.FACES.name,
     "timing",
     "objects",
     "audio",
@@ -431,7 +428,7 @@ class _Inspector:
         self._elements: list[tuple[str, int]] = []
         trace = (lambda name, value: self._elements.append((name, value))) if elements else None
         self._parser = GroupReader(header, limits, trace)
-        self._objects = ObjectReader(header, limits, trace)
+        self._objects = objects.ObjectReader(header, limits, trace)
         self._first: int | None = None
         self._ticks = 0
         self._time = 0
@@ -449,9 +446,9 @@ class _Inspector:
         """Take the next packet, of `size` bytes with framing."""
         start, self._time = self._time, self._time + packet.frames
         if packet.type == container.PacketType.AUDIO:
-            unpack_audio(packet.payload)  # raises where it is not valid
+            audio_and_text.unpack_audio(packet.payload)  # raises where it is not valid
         if packet.type == container.PacketType.TEXT:
-            read_texts([packet], HeldBytes(self._limits))  # the same
+            audio_and_text.read_texts([packet], HeldBytes(self._limits))  # the same
         self._elements.clear()
         if packet.type == container.PacketType.OBJECTS:
             self._take_objects(self._objects.read(packet))
@@ -471,7 +468,7 @@ class _Inspector:
             elements=tuple(self._elements),
         )
 
-    def _take_objects(self, run: ObjectRun) -> None:
+    def _take_objects(self, run: objects.ObjectRun) -> None:
         """Without pictures, the frames of the objects are the stream's."""
         if run.is_alone and run.ticks:
             self._time += len(run.ticks)

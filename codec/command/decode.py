@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.reports import DecodeReport, shown_time
-from gsvc.codec.command import arguments
-from gsvc.codec.command.main import Verb
-from gsvc.codec.command.planned import Foretold, budgeted_decoding, deadline_decoding
+from gsvc.codec.command import arguments, main, planned
 from gsvc.codec.media.places import piece_paths
 from gsvc.codec.planning.process import peak_memory, process_seconds
 
@@ -91,12 +89,12 @@ def _places(options: Namespace) -> tuple[str | list[str], str]:
 
 def _spending(
     options: Namespace,
-) -> "tuple[DecoderSettings, DeadlinePace | None, Foretold | None]":
+) -> "tuple[DecoderSettings, DeadlinePace | None, planned.Foretold | None]":
     """As chosen by hand, or by what there is time for."""
     if options.deadline is not None:
-        return *deadline_decoding(options), None
+        return *planned.deadline_decoding(options), None
     if options.time_budget is not None:
-        settings, foretold = budgeted_decoding(options)
+        settings, foretold = planned.budgeted_decoding(options)
         return settings, None, foretold
     return arguments.settings_of(DecoderSettings, options), None, None
 
@@ -140,4 +138,4 @@ def _play(options: Namespace) -> int:
     return 0
 
 
-PLAY = Verb(_PLAY, _add_play, _play)
+PLAY = main.Verb(_PLAY, _add_play, _play)

@@ -15,8 +15,7 @@ from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError, MissingModelError
 from gsvc.codec.command.arguments import add_json, json_lines
 from gsvc.codec.command.main import Verb
-from gsvc.codec.weights import hub, model_files
-from gsvc.codec.weights.extras import EXTRAS, Extra
+from gsvc.codec.weights import extras, hub, model_files
 
 DESCRIPTION = "Check this machine for everything gsvc needs; exits with 1 if something is missing."
 
@@ -72,9 +71,9 @@ def examine() -> Iterator[Check]:
     yield _guarded("opencv", _opencv, "pip install opencv-python-headless")
     for package in _NEEDED:
         yield _guarded(package, partial(version, package), f"pip install {package}")
-    for name, extra in EXTRAS.items():
+    for name, extra in extras.EXTRAS.items():
         yield _extra(name, extra)
-    if not EXTRAS["refine"].missing:
+    if not extras.EXTRAS["refine"].missing:
         yield _guarded("torch", _torch, "pip install torch")
         yield _gpu()
         yield _guarded("refiner weights", _weights, "reinstall gsvc")
@@ -83,7 +82,7 @@ def examine() -> Iterator[Check]:
     yield from _model_files()
 
 
-def _extra(name: str, extra: Extra) -> Check:
+def _extra(name: str, extra: extras.Extra) -> Check:
     missing = ", ".join(extra.missing)
     detail = f"without {missing}" if missing else extra.use
     advice = f"for {extra.use}, pip install 'gsvc[{name}]'"
@@ -228,7 +227,7 @@ def show_hub_model(name: str) -> None:
 def _show_needs(model: hub.HubModel) -> None:
     from gsvc.decoders.keyframes.pretrained.gpu_memory import need_of
 
-    if EXTRAS["pretrained"].missing:
+    if extras.EXTRAS["pretrained"].missing:
         print("  pip install 'gsvc[pretrained]' to run it, and to see what it needs")
         return
     try:

@@ -26,9 +26,8 @@ from gsvc import __version__
 from gsvc.codec.api.encode_file import EncodeJob, size_at, sized, suited
 from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_rate, shown_time
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
-from gsvc.codec.command import encode
+from gsvc.codec.command import encode, main
 from gsvc.codec.command.arguments import say, shown_size, without_warnings
-from gsvc.codec.command.main import complain, prepare_process
 from gsvc.codec.media.output import explain_failure
 from gsvc.codec.media.places import STANDARD_INPUT, create_stream, refuse_same, shown
 from gsvc.codec.planning import encode_forecast
@@ -48,7 +47,7 @@ def dry_run(options: Namespace, sources: Sequence[str]) -> int:
         except InputError as error:
             if len(sources) == 1:
                 raise
-            complain(" ".join(str(error).split()))
+            main.complain(" ".join(str(error).split()))
             continue
         made.append(one)
         _show(options, source, one)
@@ -277,7 +276,7 @@ def encode_many(options: Namespace) -> int:
                 process.terminate()
             raise
     if failed:
-        complain(f"{failed} of {len(targets)} videos failed: see above")
+        main.complain(f"{failed} of {len(targets)} videos failed: see above")
     return int(failed > 0)
 
 
@@ -361,7 +360,7 @@ def _encode_apart(options: Namespace, source: str, target: str) -> EncodeReport 
 
 def _work(pipe: Connection, options: Namespace, source: str, target: str) -> None:
     """The process of a video."""
-    prepare_process()
+    main.prepare_process()
     try:
         with without_warnings(options.quiet):
             pipe.send(encode.encode_one(options, source, target))
@@ -380,7 +379,7 @@ def _tell(options: Namespace, source: str, result: EncodeReport | str, place: st
         values = {"error": result} if isinstance(result, str) else encode.as_json(result)
         JsonLines(sys.stdout).put("failed" if failed else "done", source=source, **values)
     elif isinstance(result, str):
-        complain(f"{place} {result if source in result else f'{source}: {result}'}")
+        main.complain(f"{place} {result if source in result else f'{source}: {result}'}")
     elif not options.quiet:
         print(f"{place} {encode.as_line(result)}", flush=True)
     return failed

@@ -11,8 +11,7 @@ from gsvc.codec.api.reports import JsonLines, shown_time
 from gsvc.codec.bitstream.errors import BitstreamError, GsvcError
 from gsvc.codec.bitstream.pieces import Gathered
 from gsvc.codec.bitstream.stream_info import StreamInfo, read_info
-from gsvc.codec.command import arguments
-from gsvc.codec.command.main import FAILED, Verb, complain
+from gsvc.codec.command import arguments, main
 from gsvc.codec.media.marks import SOURCE_TYPE, Mark
 from gsvc.codec.media.places import SUFFIX, PieceStream, display_name, open_any, open_stream
 from gsvc.codec.weights.extras import EXTRAS
@@ -87,11 +86,11 @@ def run(options: Namespace) -> int:
         try:
             _show_any(source, options)
         except GsvcError as error:
-            code = FAILED
+            code = main.FAILED
             if options.json:
                 lines = arguments.json_lines(options)
                 lines.put("error", error=type(error).__name__, message=str(error), exit=code)
-            complain(str(error))
+            main.complain(str(error))
     return code
 
 
@@ -270,6 +269,6 @@ def _sign(options: Namespace) -> int:
     return 0
 
 
-MUX = Verb(_MUX, _add_mux, _mux)
-DEMUX = Verb(_DEMUX, _add_demux, _demux)
-SIGN = Verb(_SIGN, _add_sign, _sign)
+MUX = main.Verb(_MUX, _add_mux, _mux)
+DEMUX = main.Verb(_DEMUX, _add_demux, _demux)
+SIGN = main.Verb(_SIGN, _add_sign, _sign)

@@ -17,8 +17,7 @@ from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.audio_and_text import SAMPLE_RATE
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, InputError
-from gsvc.codec.command import arguments
-from gsvc.codec.command.main import Verb, complain
+from gsvc.codec.command import arguments, main
 from gsvc.codec.media.output import STANDARD_OUTPUT, explain_failure, refuse_foreign
 from gsvc.codec.network.address import VARIABLE, TlsSettings, find_key
 from gsvc.codec.network.depacketizer import ReorderLimits
@@ -224,7 +223,7 @@ def run_watched(work: Coroutine[Any, Any, None], watch: Watch) -> int:
     except InputError as error:
         if not watch.was_interrupted:
             raise
-        complain(str(error))
+        main.complain(str(error))
         _leave(1)
     if watch.was_interrupted:
         _leave(0)
@@ -318,4 +317,4 @@ def _serve(options: Namespace) -> int:
     return 0
 
 
-SERVE = Verb(_SERVE, _add_serve, _serve)
+SERVE = main.Verb(_SERVE, _add_serve, _serve)

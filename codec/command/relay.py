@@ -7,14 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
-from gsvc.codec.command.recv import (
-    Watch,
-    add_receiving,
-    add_security,
-    add_watch,
-    receive_settings,
-    run_watched,
-)
+from gsvc.codec.command import recv
 from gsvc.codec.command.send import add_sending, send_video, settings_for
 from gsvc.codec.network.congestion_control import Adaptation
 
@@ -45,11 +38,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("source", metavar="SOURCE", help="the camera, or what gsvc sends")
     add("target", metavar="TARGET", help="where gsvc goes to, or the player")
     add_sending(parser)
-    add_receiving(parser)
+    recv.add_receiving(parser)
     old = "write over pictures of more than 2 s how old they are, in step with the camera's clock"
     add("--burn-in-age", action="store_true", help=old)
-    add_security(parser)
-    add_watch(parser)
+    recv.add_security(parser)
+    recv.add_watch(parser)
     # What else gsvc send takes.
     parser.set_defaults(start=0.0, frames=None, loop=False, audio="none", sdp=None, load=_LOAD)
 
@@ -64,19 +57,19 @@ def _to_player(options: Namespace) -> int:
     from gsvc.codec.network.page_relay import PageRelay
     from gsvc.codec.network.player_relay import PlayerRelay
 
-    settings, where = receive_settings(options), (options.source, options.target)
+    settings, where = recv.receive_settings(options), (options.source, options.target)
     relay: PageRelay | PlayerRelay
     if options.target.startswith("http://"):
         relay = PageRelay(where[0], settings, where[1])
     else:
         relay = PlayerRelay(where[0], settings, where[1], options.fps, options.burn_in_age)
-    watch = Watch(relay, options, lambda: relay.note)
+    watch = recv.Watch(relay, options, lambda: relay.note)
 
     async def shown() -> None:
         async with watch:
             await relay.run()
 
-    return run_watched(shown(), watch)
+    return recv.run_watched(shown(), watch)
 
 
 def _from_camera(options: Namespace) -> int:

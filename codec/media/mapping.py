@@ -25,8 +25,7 @@ from av.stream import Stream
 from av.video.stream import VideoStream
 from google_crc32c import value as crc32c
 
-from gsvc.codec.bitstream import coded_pictures
-from gsvc.codec.bitstream.audio_and_text import read_texts, unpack_audio
+from gsvc.codec.bitstream import audio_and_text, coded_pictures, group, header, scaffold
 from gsvc.codec.bitstream.container import (
     Cutter,
     Packet,
@@ -44,13 +43,8 @@ from gsvc.codec.bitstream.errors import (
     typed,
 )
 from gsvc.codec.bitstream.frames import AudioChunk, VideoFormat
-from gsvc.codec.bitstream.group import GroupReader, ParsedPacket, split_payload
-from gsvc.codec.bitstream.header import MAGIC
-from gsvc.codec.bitstream.scaffold import Place, nominal_time
+from gsvc.codec.media import output, places, video_source
 from gsvc.codec.media.muxer import AudioTrack, Sink, TextTrack
-from gsvc.codec.media.output import atomic_output
-from gsvc.codec.media.places import create_stream, is_container, open_any, open_stream
-from gsvc.codec.media.video_source import open_media, reason
 
 NOTE = b"\x1fgsv\x01"
 """What a note begins with: metadata_type 31, unregistered user private (AV1, section 6.7.1); our
@@ -93,10 +87,10 @@ def record_of(packet: Packet, pictures: int) -> Record:
     """The record of a packet with so many coded pictures."""
     data = packet.to_bytes()
     if packet.is_picture:
-        _, plain = split_payload(packet.payload)
+        _, plain = group.split_payload(packet.payload)
         return _without(data, len(plain), RecordKind.PICTURES, pictures)
     if packet.type == PacketType.AUDIO:
-        opus = unpack_audio(packet.payload).packets
+        opus = audio_and_text.unpack_audio(packet.payload).packets
         return _without(data, sum(map(len, opus)), RecordKind.SOUND, len(opus))
     return Record(RecordKind.WHOLE, data)
 
@@ -200,9 +194,9 @@ class MappedStream:
         self.size = len(self.header.to_bytes())
         """Bytes of the stream."""
         self._note = [Record(RecordKind.WHOLE, self.header.to_bytes())]
-        self._tick = nominal_time(1, self.header.frame_ticks)
+        self._tick = scaffold.nominal_time(1, self.header.frame_ticks)
         self._clock = -self._tick
-        groups, texts, held = GroupReader(self.header), [], HeldBytes(DEFAULT_LIMITS)
+        groups, texts, held = group.GroupReader(self.header), [], HeldBytes(DEFAULT_LIMITS)
         for packet in reader:
             held.add(_MEMORY * len(packet.payload))
             self._add(packet, groups.read(packet) if packet.is_picture else None)
@@ -210,7 +204,7 @@ class MappedStream:
                 texts.append(packet)
         if not self.pictures:
             raise BitstreamError("it has no pictures that a player could show: keep it as it is")
-        self.texts = read_texts(texts, held)
+        self.texts = audio_and_text.read_texts(texts, held)
         """Title, chapters and subtitles."""
 
     @property
@@ -218,7 +212,7 @@ class MappedStream:
         """When the last frame ends, in ticks."""
         return self._clock + self._tick
 
-    def _add(self, packet: Packet, parsed: ParsedPacket | None) -> None:
+    def _add(self, packet: Packet, parsed: group.ParsedPacket | None) -> None:
         self.size += len(packet.to_bytes())
         self.frames += packet.frames
         units = () if parsed is None else parsed.units
@@ -226,21 +220,21 @@ class MappedStream:
             self._note = []
         self._note.append(record_of(packet, len(units)))
         if packet.type == PacketType.AUDIO:
-            self.sound.append(unpack_audio(packet.payload))
+            self.sound.append(audio_and_text.unpack_audio(packet.payload))
         for n, (unit, pts) in enumerate(zip(units, self._shown(parsed), strict=True)):
             records = () if n else self._note
             self.pictures.append(MappedPicture(unit, pts, packet.is_intra and n == 0, records))
 
-    def _shown(self, parsed: ParsedPacket | None) -> list[int]:
+    def _shown(self, parsed: group.ParsedPacket | None) -> list[int]:
         """When each coded picture of a packet is shown first."""
         return [] if parsed is None else list(self._times(parsed))
 
-    def _times(self, parsed: ParsedPacket) -> Iterator[int]:
+    def _times(self, parsed: group.ParsedPacket) -> Iterator[int]:
         for interval in parsed.intervals:
             times = [self._clock + ticks for ticks in accumulate(interval.ticks)]
             self._clock = times[-1]
-            if interval.place is not Place.AFTER:
-                yield times[0] if interval.place is Place.BEFORE else times[-1]
+            if interval.place is not scaffold.Place.AFTER:
+                yield times[0] if interval.place is scaffold.Place.BEFORE else times[-1]
 
 
 FORMATS = {".mp4": "mp4", ".mkv": "matroska", ".webm": "webm"}
@@ -293,9 +287,9 @@ def mux(source: str | Path, target: str | Path, *, overwrite: bool = False) -> M
     name = FORMATS.get(Path(target).suffix.lower())
     if name is None:
         raise ConfigError(f"{target}: a stream goes into {', '.join(FORMATS)}: name it so")
-    with open_stream(source) as file:
+    with places.open_stream(source) as file:
         mapped = MappedStream(file)
-    with atomic_output(target, overwrite) as path:
+    with output.atomic_output(target, overwrite) as path:
         with Sink(path, str(target)) as sink, sink.explained(f"use {', '.join(FORMATS)}"):
             _write(sink, name, mapped)
         size = path.stat().st_size
@@ -391,14 +385,14 @@ def demux(source: str | Path, target: str | Path, *, overwrite: bool = False) ->
         OutputError: The target cannot be written.
         ConfigError: The target has another suffix.
     """
-    if Path(source).is_file() and not is_container(source):
+    if Path(source).is_file() and not places.is_container(source):
         raise InputError(f"{source}: not a video file: give the .mp4, .mkv or .webm of gsvc mux")
-    with open_any(source) as stream:
+    with places.open_any(source) as stream:
         for _ in StreamReader(stream):
             pass  # a damaged one raises here, before there is a target
         stream.seek(0)
         data = stream.read()
-    with create_stream(target, overwrite) as file:
+    with places.create_stream(target, overwrite) as file:
         file.write(data)
     return len(data)
 
@@ -409,10 +403,10 @@ def open_mapped(source: str | Path) -> Iterator[BinaryIO]:
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as copy:
         stream = cast(BinaryIO, copy)
         try:
-            with open_media(source, {"ignore_editlist": "1"}) as container:
+            with video_source.open_media(source, {"ignore_editlist": "1"}) as container:
                 _copy_stream(container, stream)
         except av.FFmpegError as error:
-            raise InputError(f"{source}: {reason(error)}") from error
+            raise InputError(f"{source}: {video_source.reason(error)}") from error
         stream.seek(0)
         yield stream
 
@@ -424,7 +418,7 @@ def _copy_stream(container: InputContainer, stream: BinaryIO) -> None:
         raise BitstreamError(
             "no gsvc stream in this video: give a .gsv, or what gsvc mux wrote, as it wrote it"
         )
-    if not records[0].head.startswith(MAGIC):
+    if not records[0].head.startswith(header.MAGIC):
         raise BitstreamError("the stream's beginning is missing: the video was cut, take all of it")
     for record in records:
         left = samples[record.kind]

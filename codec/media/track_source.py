@@ -21,14 +21,9 @@ from av.subtitles.stream import SubtitleStream
 from av.subtitles.subtitle import AssSubtitle
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream import audio_and_text
-from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError
+from gsvc.codec.bitstream import audio_and_text, errors
 from gsvc.codec.bitstream.frames import AudioChunk
-from gsvc.codec.media.muxer import OPUS_ENCODER, has_opus_encoder
-from gsvc.codec.media.places import STANDARD_INPUT, is_glob
-from gsvc.codec.media.source_clock import SourceClock, fraction
-from gsvc.codec.media.video_reader import open_video
-from gsvc.codec.media.video_source import open_media
+from gsvc.codec.media import muxer, places, source_clock, video_reader, video_source
 
 READ_ONCE = "a pipe can be read but once, its sound is not carried: give a file for it"
 """What to tell of a pipe with sound."""
@@ -81,9 +76,9 @@ def read_audio(
     cannot be read, ConfigError for a bit rate out of range.
     """
     check_bitrate(bitrate)
-    if str(source) == STANDARD_INPUT or is_glob(source):
+    if str(source) == places.STANDARD_INPUT or places.is_glob(source):
         return iter(())
-    with open_video(source, start=start, frames=1) as video:
+    with video_reader.open_video(source, start=start, frames=1) as video:
         origin = video.origin
     return encode_audio(source, origin, bitrate)
 
@@ -105,7 +100,7 @@ _log = logging.getLogger(__name__)
 def check_bitrate(bitrate: int | None) -> None:
     """Raise ConfigError when Opus cannot code at `bitrate` bit/s; None, the usual one, is right."""
     if bitrate is not None and not _MIN_BITRATE <= bitrate <= _MAX_BITRATE:
-        raise ConfigError(
+        raise errors.ConfigError(
             f"audio bit rate {bitrate} bit/s: must be {_MIN_BITRATE} to {_MAX_BITRATE}"
         )
 
@@ -158,7 +153,7 @@ def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> I
     filled with silence, and damaged packets are gaps. Raises MissingDependencyError when FFmpeg has
     no Opus encoder.
     """
-    with open_media(source) as container:
+    with video_source.open_media(source) as container:
         stream = container.streams.best("audio")
         if not isinstance(stream, AudioStream):
             return
@@ -187,13 +182,13 @@ def _kind_of(frame: av.AudioFrame) -> tuple[str, str, int]:
 def _decoded(
     container: InputContainer, stream: AudioStream, origin: Fraction
 ) -> Iterator[av.AudioFrame]:
-    time_base = fraction(stream.time_base) or Fraction(1, audio_and_text.SAMPLE_RATE)
+    time_base = source_clock.fraction(stream.time_base) or Fraction(1, audio_and_text.SAMPLE_RATE)
     earliest = int((origin - _PRE_ROLL) / time_base)
-    clock = SourceClock(container, [stream])
+    clock = source_clock.SourceClock(container, [stream])
     if earliest > (stream.start_time or 0) and not clock.may_jump:
         try:
             container.seek(earliest, stream=stream)
-            clock = SourceClock(container, [stream])
+            clock = source_clock.SourceClock(container, [stream])
         except av.FFmpegError:
             _log.info("cannot seek in the audio: it is read from its beginning")
     try:
@@ -224,7 +219,7 @@ class _Aligner:
                     yield position, piece
 
     def _position_of(self, frame: av.AudioFrame) -> int:
-        time_base = fraction(frame.time_base)
+        time_base = source_clock.fraction(frame.time_base)
         if frame.pts is None or time_base is None:
             return self._position or 0
         return round((frame.pts * time_base - self._origin) * audio_and_text.SAMPLE_RATE)
@@ -277,12 +272,12 @@ def _encode(
 
 
 def _open_encoder(layout: str, bitrate: int) -> AudioCodecContext:
-    if not has_opus_encoder():
-        raise MissingDependencyError(
+    if not muxer.has_opus_encoder():
+        raise errors.MissingDependencyError(
             "FFmpeg here is built without libopus, so sound cannot be coded: leave it out "
             '(audio="none") or install another PyAV: pip install --force-reinstall av'
         )
-    encoder = av.CodecContext.create(OPUS_ENCODER, "w")
+    encoder = av.CodecContext.create(muxer.OPUS_ENCODER, "w")
     assert isinstance(encoder, AudioCodecContext)
     encoder.sample_rate = audio_and_text.SAMPLE_RATE
     encoder.layout = layout
@@ -355,9 +350,9 @@ def read_beside(
     `origin`, in seconds on the source's clock, becomes time 0; `seconds` is how long the video is,
     None where that is not known. Images and pipes have nothing.
     """
-    if str(source) == STANDARD_INPUT or is_glob(source) or Path(source).is_fifo():
+    if str(source) == places.STANDARD_INPUT or places.is_glob(source) or Path(source).is_fifo():
         return audio_and_text.Texts()
-    with open_media(source) as container:
+    with video_source.open_media(source) as container:
         lost = [*_left_out(container, wanted)]
         texts = _texts(container, lost) if wanted.texts else audio_and_text.Texts()
         if lost:
@@ -412,7 +407,7 @@ def _texts(container: InputContainer, lost: list[str]) -> audio_and_text.Texts:
     chapters = [
         _span(chapter["start"] * base, chapter["end"] * base, chapter["metadata"].get("title", ""))
         for chapter in container.chapters()
-        if (base := fraction(chapter["time_base"])) is not None
+        if (base := source_clock.fraction(chapter["time_base"])) is not None
     ]
     return audio_and_text.Texts(
         {name: tags[name] for name in audio_and_text.TAGS if tags.get(name)},
@@ -425,8 +420,8 @@ def _subtitles(container: InputContainer, lost: list[str]) -> Iterator[audio_and
     streams = [stream for stream in container.streams.subtitles if _is_text(stream)]
     cues: dict[int, list[audio_and_text.TimedText]] = {stream.index: [] for stream in streams}
     try:
-        for packet in SourceClock(container, streams).packets() if streams else ():
-            base = fraction(packet.time_base)
+        for packet in source_clock.SourceClock(container, streams).packets() if streams else ():
+            base = source_clock.fraction(packet.time_base)
             if packet.pts is None or not packet.duration or base is None:
                 continue
             ass = _ass(packet)

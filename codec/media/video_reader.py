@@ -19,17 +19,7 @@ import numpy as np
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
-from gsvc.codec.media.color import rgb_picture, source_color
-from gsvc.codec.media.places import is_glob
-from gsvc.codec.media.video_source import (
-    IMAGE_RATE,
-    ImageSource,
-    Matrix,
-    VideoSource,
-    deinterlaced,
-    oriented,
-    swaps_sides,
-)
+from gsvc.codec.media import color, places, video_source
 
 INTERLACED = (
     "interlaced, moving edges are combs that cost bits: deinterlace=True draws whole pictures"
@@ -145,7 +135,7 @@ class FrameSource(Protocol):
 
     def frames(self, start: Fraction) -> Iterator[tuple[str, av.VideoFrame]]: ...
     @property
-    def matrix(self) -> Callable[[av.VideoFrame], Matrix | None]: ...
+    def matrix(self) -> Callable[[av.VideoFrame], video_source.Matrix | None]: ...
     def close(self) -> None: ...
 
 
@@ -220,14 +210,14 @@ class VideoReader:
         source, offset = self._source, None
         earliest = source.start_time + self._start - _TOLERANCE
         frames = source.frames(self._start)
-        for label, frame in deinterlaced(frames) if self._deinterlaces else frames:
+        for label, frame in video_source.deinterlaced(frames) if self._deinterlaces else frames:
             pts = self._clock.stamp(frame.pts)
             if self._start and pts * self._clock.time_base < earliest:
                 continue
             first = pts - round(self._lead / self._clock.time_base) if offset is None else offset
             if not self._thinning.keeps((pts - first) * self._clock.time_base):
                 continue
-            picture = oriented(rgb_picture(frame, label), source.matrix(frame))
+            picture = video_source.oriented(color.rgb_picture(frame, label), source.matrix(frame))
             picture = _scaled(picture, self._size)
             if offset is None:
                 self.is_interlaced = frame.interlaced_frame
@@ -244,8 +234,10 @@ class VideoReader:
             height=picture.shape[0],
             time_base=self._clock.time_base,
             frame_rate=self._rate,
-            pixel_aspect=1 / aspect if swaps_sides(self._source.matrix(frame)) else aspect,
-            color=source_color(frame),
+            pixel_aspect=1 / aspect
+            if video_source.swaps_sides(self._source.matrix(frame))
+            else aspect,
+            color=color.source_color(frame),
         )
 
     def _expected_count(self) -> int | None:
@@ -295,9 +287,14 @@ def open_video(
     frames = frames and min(frames, sys.maxsize)
     begin = Fraction(min(start, _LATEST)).limit_denominator(1_000_000)
     rate = None if fps is None else _rate(fps)
-    if is_glob(source):
-        return VideoReader(ImageSource(source, rate or IMAGE_RATE), begin, frames, size=size)
-    return VideoReader(VideoSource(source), begin, frames, rate, deinterlace, size)
+    if places.is_glob(source):
+        return VideoReader(
+            video_source.ImageSource(source, rate or video_source.IMAGE_RATE),
+            begin,
+            frames,
+            size=size,
+        )
+    return VideoReader(video_source.VideoSource(source), begin, frames, rate, deinterlace, size)
 
 
 def _lower(rate: Fraction, source: FrameSource) -> Fraction:

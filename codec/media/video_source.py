@@ -30,9 +30,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.media import places
-from gsvc.codec.media.color import ContainerColor, refuse_track
-from gsvc.codec.media.source_clock import AnyPacket, SourceClock, fraction
+from gsvc.codec.media import color, places, source_clock
 
 # These demuxers draw any text file as an animation.
 _TEXT_ART = {"tty", "bin", "xbin", "adf", "idf"}
@@ -301,7 +299,7 @@ class ImageSource:
         with open_media(path) as container:
             try:
                 stream = container.streams.video[0]
-                self.pixel_aspect = fraction(stream.sample_aspect_ratio) or Fraction(1)
+                self.pixel_aspect = source_clock.fraction(stream.sample_aspect_ratio) or Fraction(1)
                 return next(container.decode(stream))
             except (IndexError, StopIteration):
                 raise InputError(f"{path}: holds no picture: remove it or replace it") from None
@@ -371,7 +369,7 @@ class VideoSource:
         self._container = open_pipe(self._pipe) if self._pipe else open_media(self._source)
         try:
             self._stream = self._choose_stream()
-            self._clock = SourceClock(self._container, [self._stream])
+            self._clock = source_clock.SourceClock(self._container, [self._stream])
         except BaseException:
             self._container.close()
             raise
@@ -388,14 +386,14 @@ class VideoSource:
 
     def _describe(self) -> None:
         stream = self._stream
-        refuse_track(stream, self.name)
-        self._color = ContainerColor(stream)
-        self.time_base = fraction(stream.time_base) or Fraction(1, 90_000)
+        color.refuse_track(stream, self.name)
+        self._color = color.ContainerColor(stream)
+        self.time_base = source_clock.fraction(stream.time_base) or Fraction(1, 90_000)
         claimed = _claimed_rate(stream)
         if self._container.format.name != _Y4M:  # which has no times beside its rate
             claimed = _sane(self._clock.nominal_rate(stream, claimed))
         self.frame_rate = claimed or FALLBACK_RATE
-        self.pixel_aspect = fraction(stream.sample_aspect_ratio) or Fraction(1)
+        self.pixel_aspect = source_clock.fraction(stream.sample_aspect_ratio) or Fraction(1)
         self.start_time = (stream.start_time or 0) * self.time_base
         self.frame_count = self._estimated_count()
         self.has_sound = bool(self._container.streams.audio)
@@ -404,7 +402,7 @@ class VideoSource:
     def _lead(self) -> Fraction:
         """Seconds of sound before the first picture; 0 where a player would leave them out."""
         sound = self._container.streams.best("audio")
-        base = fraction(sound.time_base) if sound else None
+        base = source_clock.fraction(sound.time_base) if sound else None
         if sound is None or base is None or sound.start_time is None:
             return Fraction(0)
         lead = self.start_time - sound.start_time * base
@@ -427,12 +425,12 @@ class VideoSource:
             self._container.seek(target, stream=self._stream)
         except av.FFmpegError:
             return False
-        self._clock = SourceClock(self._container, [self._stream])
+        self._clock = source_clock.SourceClock(self._container, [self._stream])
         return True
 
-    def _from(self, target: int) -> "Iterator[AnyPacket | av.FFmpegError]":
+    def _from(self, target: int) -> "Iterator[source_clock.AnyPacket | av.FFmpegError]":
         """From the last intra picture at `target` or before on: what lies before is not decoded."""
-        waiting: list[AnyPacket | av.FFmpegError] = []
+        waiting: list[source_clock.AnyPacket | av.FFmpegError] = []
         packets = self._packets()
         for packet in packets:
             if isinstance(packet, Packet) and packet.pts is not None:
@@ -445,7 +443,7 @@ class VideoSource:
         return chain(waiting, packets)
 
     def _decode(
-        self, packets: "Iterable[AnyPacket | av.FFmpegError]", sought: bool = False
+        self, packets: "Iterable[source_clock.AnyPacket | av.FFmpegError]", sought: bool = False
     ) -> Iterator[tuple[str, av.VideoFrame]]:
         """Decode from here on. Damage before the first frame is skipped: a recording may start
         between two intra pictures. Later it is an error, and so is an early end."""
@@ -479,7 +477,7 @@ class VideoSource:
         last.pts += rest
         return True
 
-    def _packets(self) -> "Iterator[AnyPacket | av.FFmpegError]":
+    def _packets(self) -> "Iterator[source_clock.AnyPacket | av.FFmpegError]":
         for _ in range(_MAX_READ_ERRORS):
             try:
                 for packet in self._clock.packets():
@@ -568,11 +566,11 @@ def _matroska_end(source: str | Path) -> int:
     return 0 if is_unknown else begin + size
 
 
-def _has_data(packet: "AnyPacket | av.FFmpegError") -> bool:
+def _has_data(packet: "source_clock.AnyPacket | av.FFmpegError") -> bool:
     return isinstance(packet, Packet) and packet.size > 0
 
 
-def _frames(packet: "AnyPacket | av.FFmpegError") -> list[av.VideoFrame]:
+def _frames(packet: "source_clock.AnyPacket | av.FFmpegError") -> list[av.VideoFrame]:
     if isinstance(packet, av.FFmpegError):
         raise packet
     return cast(list[av.VideoFrame], packet.decode())
@@ -581,7 +579,7 @@ def _frames(packet: "AnyPacket | av.FFmpegError") -> list[av.VideoFrame]:
 def _claimed_rate(stream: VideoStream) -> Fraction | None:
     """Frames per second: the average, or FFmpeg's guess of a round number if it nearly agrees."""
     average, guessed = (
-        _sane(fraction(rate)) for rate in (stream.average_rate, stream.guessed_rate)
+        _sane(source_clock.fraction(rate)) for rate in (stream.average_rate, stream.guessed_rate)
     )
     if average is None or guessed is None:
         return average or guessed

@@ -15,11 +15,9 @@ from av.video.codeccontext import VideoCodecContext
 from gsvc.codec.bitstream.audio_and_text import NO_TEXTS, Texts
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
 from gsvc.codec.bitstream.frames import AudioChunk, Color, Frame, VideoFormat
-from gsvc.codec.media import output
-from gsvc.codec.media.color import coded_picture, yuv_from_rgb
+from gsvc.codec.media import color, output, places
 from gsvc.codec.media.marks import NO_ROOM, Mark, with_xmp
 from gsvc.codec.media.muxer import Beside, FixedRate, Muxer
-from gsvc.codec.media.places import NUMBER, PathOrFile, refuse_unwritable, shown
 
 
 class Y4mEncoder:
@@ -51,7 +49,7 @@ class Y4mEncoder:
 
     def write(self, frame: Frame) -> None:
         """Write one frame of the format's size."""
-        coded = yuv_from_rgb(frame.pixels, self._color, self._pixel_format)
+        coded = color.yuv_from_rgb(frame.pixels, self._color, self._pixel_format)
         planes = np.asarray(coded.to_ndarray(), np.uint8)
         self._file.write(b"FRAME\n" + planes.tobytes())
         self._first = frame.pts if self._count == 0 else self._first
@@ -112,7 +110,7 @@ class VideoWriter:
 
 @contextmanager
 def open_writer(
-    target: PathOrFile,
+    target: places.PathOrFile,
     format: VideoFormat,
     *,
     audio: Sequence[AudioChunk] = (),
@@ -137,7 +135,7 @@ def open_writer(
     Raises ConfigError for a suffix of no video format, OutputError for an existing target
     (unless `overwrite`), a missing folder, no permission, a full disk.
     """
-    name = shown(target)
+    name = places.shown(target)
     with ExitStack() as opened:
         with output.explain_failure(name):
             if not isinstance(target, str | Path):
@@ -154,8 +152,8 @@ def open_writer(
 
 def _for_y4m(file: BinaryIO) -> BinaryIO:
     """The same, unless its name asks for something else."""
-    refuse_unwritable(file)
-    name = shown(file)
+    places.refuse_unwritable(file)
+    name = places.shown(file)
     if "." in Path(name).name and not name.lower().endswith(".y4m"):
         raise ConfigError(f"an open file takes y4m, not what {name} says: give the path itself")
     return file
@@ -207,14 +205,14 @@ def image_pattern(target: str) -> Path | None:
     path = Path(target)
     if path.suffix.lower() not in _CODECS:
         return None
-    if len(NUMBER.findall(path.name)) > 1 or "%" in NUMBER.sub("", path.name):
+    if len(places.NUMBER.findall(path.name)) > 1 or "%" in places.NUMBER.sub("", path.name):
         raise ConfigError(f"{target}: give it one number and no other %, such as %05d{path.suffix}")
     return path
 
 
 def is_numbered(pattern: Path) -> bool:
     """Whether a path of `image_pattern` names many images."""
-    return bool(NUMBER.search(pattern.name))
+    return bool(places.NUMBER.search(pattern.name))
 
 
 class ImageWriter:
@@ -278,7 +276,7 @@ class _ImageCoder:
         self._coder = self._open(form)
 
     def encode(self, frame: Frame) -> bytes:
-        picture = coded_picture(frame.pixels, _JPEG_COLOR, self._pixel_format)
+        picture = color.coded_picture(frame.pixels, _JPEG_COLOR, self._pixel_format)
         picture.pts = frame.pts
         image = b"".join(bytes(packet) for packet in self._coder.encode(picture))
         return image if self._mark is None else with_xmp(image, self._mark)
@@ -299,7 +297,7 @@ class _ImageCoder:
 
 
 def _refuse_to_mix(pattern: Path) -> None:
-    before, _, after = NUMBER.split(pattern.name)
+    before, _, after = places.NUMBER.split(pattern.name)
     shape = re.compile(re.escape(before) + r"\d+" + re.escape(after))
     if pattern.parent.is_dir():
         for path in pattern.parent.iterdir():

@@ -6,20 +6,18 @@ from urllib.parse import urlsplit
 
 from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.network import player_relay, player_server, video_receiver
 from gsvc.codec.network.address import Address
-from gsvc.codec.network.player_relay import Relay
-from gsvc.codec.network.player_server import LiveSource, serving
 from gsvc.codec.network.tcp_websocket import Broadcaster, Channel, end_all, run_channels
-from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 
 
-class PageRelay(Relay):
+class PageRelay(player_relay.Relay):
     """Serves the page at http://host:port, and the stream at the next port. `run` it once.
 
     Each stream that begins anew ends all connections: pages connect again by themselves.
     """
 
-    def __init__(self, address: str, settings: ReceiveSettings, page: str) -> None:
+    def __init__(self, address: str, settings: video_receiver.ReceiveSettings, page: str) -> None:
         """Raises ConfigError for a page without the host that browsers name, and for an address
         that cannot be asked for the picture at which a browser begins."""
         super().__init__(address, settings)
@@ -44,8 +42,8 @@ class PageRelay(Relay):
 
     async def run(self) -> None:
         """Serve what comes. Raises InputError where nothing can be received or served."""
-        source = LiveSource(f"ws://{self._netloc}")
-        with serving(source, self._host, self._port) as server:
+        source = player_server.LiveSource(f"ws://{self._netloc}")
+        with player_server.serving(source, self._host, self._port) as server:
             Thread(target=server.serve_forever, daemon=True).start()
             tasks = [
                 asyncio.create_task(run_channels(self._stream, self._handle)),
@@ -68,8 +66,8 @@ class PageRelay(Relay):
         return f"{host}:{self._stream.port}"
 
     async def _pass_on(self) -> None:
-        before: tuple[VideoReceiver, int] | None = None
-        async for arrival in self._received(VideoReceiver.packets):
+        before: tuple[video_receiver.VideoReceiver, int] | None = None
+        async for arrival in self._received(video_receiver.VideoReceiver.packets):
             now = self._receiver, arrival.stream
             if now != before or self._broadcaster is None:
                 before = now

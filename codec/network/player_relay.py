@@ -25,9 +25,7 @@ from av.video.stream import VideoStream
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
 from gsvc.codec.bitstream.frames import Color, Frame, Picture, VideoFormat
-from gsvc.codec.media.color import yuv_from_rgb
-from gsvc.codec.media.places import DEVICE, display_name
-from gsvc.codec.media.video_reader import VideoReader
+from gsvc.codec.media import color, places, video_reader
 from gsvc.codec.network.live_decoder import PlayoutClock
 from gsvc.codec.network.stats import ReceiverStats
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
@@ -61,7 +59,7 @@ class Outage:
         self._since, self._pause, self.has_been_there = 0.0, _FIRST_PAUSE, True
 
 
-def newest(video: VideoReader, outage: Outage) -> Iterator[Frame]:
+def newest(video: video_reader.VideoReader, outage: Outage) -> Iterator[Frame]:
     """The frames of a camera from now on. Those that had waited in FFmpeg when it was opened are
     left out: sent one by one, as they are due, they would keep all others as late."""
     tick, least, first = float(video.format.time_base), float("inf"), None
@@ -192,7 +190,7 @@ def player_format(target: str) -> str:
 
     Raises ConfigError for what is none, OutputError for a device that is not there.
     """
-    form = _DEVICE if target.startswith(DEVICE) else _FORMATS.get(urlsplit(target).scheme)
+    form = _DEVICE if target.startswith(places.DEVICE) else _FORMATS.get(urlsplit(target).scheme)
     if form == _DEVICE and not os.path.exists(target):
         raise OutputError(f"{target}: no such device: sudo modprobe v4l2loopback video_nr=10")
     if form is None:
@@ -208,7 +206,7 @@ class PlayerOutput:
 
     def __init__(self, target: str, form: VideoFormat, rate: Fraction) -> None:
         """Open it, for pictures of the size of `form`. Raises OutputError, ConfigError."""
-        self._name, kind = display_name(target), player_format(target)
+        self._name, kind = places.display_name(target), player_format(target)
         self._size = form.width & ~1, form.height & ~1
         self._last = -1
         if kind == "mpegts" and "pkt_size" not in target:
@@ -228,7 +226,7 @@ class PlayerOutput:
         """Show a picture of any size; `number`: of its frame, above the one before.
 
         Raises OutputError."""
-        frame = yuv_from_rgb(_fitted(picture, *self._size), Color())
+        frame = color.yuv_from_rgb(_fitted(picture, *self._size), Color())
         frame.pts, frame.time_base = number, 1 / Fraction(self._stream.average_rate or 1)
         with self._explained():
             self._container.mux(self._stream.encode(frame))
@@ -342,7 +340,7 @@ class PlayerRelay(Relay):
         self._target, self._fps, self._burns_age = target, fps, burns_age
         self._playout = Playout()
         self._output: PlayerOutput | None = None
-        self._moving, self._going = Outage(address), Outage(display_name(target))
+        self._moving, self._going = Outage(address), Outage(places.display_name(target))
 
     @property
     def note(self) -> str:

@@ -20,9 +20,8 @@ from enum import IntEnum
 from fractions import Fraction
 from math import ceil, floor
 
-from gsvc.codec.bitstream import audio_and_text, container
+from gsvc.codec.bitstream import audio_and_text, container, frames
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, Limits, typed
-from gsvc.codec.bitstream.frames import AudioChunk
 from gsvc.codec.bitstream.header import HEADER_BYTES, MAGIC, Header
 from gsvc.codec.network.address import Address
 
@@ -388,12 +387,12 @@ _KEPT = 256
 _log = logging.getLogger(__name__)
 
 
-def sound_packet(chunk: AudioChunk) -> container.Packet:
+def sound_packet(chunk: frames.AudioChunk) -> container.Packet:
     """The packet of a chunk."""
     return container.Packet(container.PacketType.AUDIO, 0, audio_and_text.pack_audio(chunk))
 
 
-def cut_to_fit(chunks: Iterable[AudioChunk], most: int) -> Iterator[AudioChunk]:
+def cut_to_fit(chunks: Iterable[frames.AudioChunk], most: int) -> Iterator[frames.AudioChunk]:
     """Pieces of at most a fifth of a second, each of at most `most` bytes as a packet.
 
     What does not fit by itself is left out; a warning tells of the first.
@@ -422,8 +421,8 @@ class ArrivedSound:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[int, AudioChunk]] = deque(maxlen=_KEPT)
-        self._last: tuple[int, AudioChunk] | None = None
+        self._waiting: deque[tuple[int, frames.AudioChunk]] = deque(maxlen=_KEPT)
+        self._last: tuple[int, frames.AudioChunk] | None = None
 
     def add(self, stream: int, packet: container.Packet) -> bool:
         """Take an AUDIO packet of the stream of this number; False for one that is damaged."""
@@ -435,7 +434,7 @@ class ArrivedSound:
             self._put(stream, chunk)
         return True
 
-    def take(self, stream: int, shift: Fraction) -> list[AudioChunk]:
+    def take(self, stream: int, shift: Fraction) -> list[frames.AudioChunk]:
         """What came of a stream, `shift` seconds later; that of older streams is dropped."""
         taken = [chunk for number, chunk in self._waiting if number == stream]
         later = [one for one in self._waiting if one[0] > stream]
@@ -443,7 +442,7 @@ class ArrivedSound:
         ticks = round(shift * audio_and_text.SAMPLE_RATE)
         return [replace(chunk, pts=chunk.pts + ticks) for chunk in taken]
 
-    def _put(self, stream: int, chunk: AudioChunk) -> None:
+    def _put(self, stream: int, chunk: frames.AudioChunk) -> None:
         if self._last is not None and self._last[0] == stream:
             before = self._last[1]
             lost = chunk.pts - before.end
@@ -455,12 +454,12 @@ class ArrivedSound:
         self._waiting.append((stream, chunk))
 
 
-def _part(chunk: AudioChunk, first: int, count: int) -> AudioChunk:
+def _part(chunk: frames.AudioChunk, first: int, count: int) -> frames.AudioChunk:
     pts = chunk.pts + first * chunk.packet_samples
     return replace(chunk, pts=pts, packets=chunk.packets[first : first + count])
 
 
-def _in_place_of(before: AudioChunk, lost: int) -> AudioChunk:
+def _in_place_of(before: frames.AudioChunk, lost: int) -> frames.AudioChunk:
     """Packets of one frame without bytes, of the kind that came before."""
     empty = bytes([before.packets[-1][0] & 0xFC])
     samples = audio_and_text.packet_samples(empty)

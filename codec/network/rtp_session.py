@@ -10,21 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from gsvc.codec.bitstream.container import Packet
-from gsvc.codec.bitstream.errors import (
-    DEFAULT_LIMITS,
-    BitstreamError,
-    InputError,
-    Limits,
-    OutputError,
-)
+from gsvc.codec.bitstream import container, errors
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.network import rtcp
+from gsvc.codec.network import congestion_control, rtcp, stats
 from gsvc.codec.network.address import Address, Srtp
-from gsvc.codec.network.congestion_control import Reception
 from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
 from gsvc.codec.network.rtp import CLOCK_RATE, Packetizer, RtpPacket, WireSettings, rtp_timestamp
-from gsvc.codec.network.stats import IP_UDP_BYTES
 
 _DATAGRAMS, _BYTES = 512, 2 << 20
 _REPEATS = 3
@@ -104,7 +95,7 @@ class RtpSender:
         self.datagrams = self.bytes = self.again = self.keys_asked = 0
         self.report: rtcp.ReportBlock | None = None
         self.round_trip: float | None = None
-        self.reception: Reception | None = None
+        self.reception: congestion_control.Reception | None = None
         self.reports, self.arrived = 0, 0
         self.limit: float | None = None
         self.pictures: float | None = None
@@ -126,7 +117,7 @@ class RtpSender:
     def protects(self, protects: bool) -> None:
         self._packetizer.protects = protects
 
-    def send(self, packets: Sequence[Packet]) -> list[bytes]:
+    def send(self, packets: Sequence[container.Packet]) -> list[bytes]:
         """The datagrams of packets that are ready together, see `Packetizer.packetize`."""
         sent = []
         for rtp in self._packetizer.packetize(packets):
@@ -134,7 +125,7 @@ class RtpSender:
             self._sent.add(rtp.sequence, data)
             self.datagrams += 1
             self.bytes += len(data)
-            self._totals[rtp.sequence] = self.bytes + IP_UDP_BYTES * self.datagrams
+            self._totals[rtp.sequence] = self.bytes + stats.IP_UDP_BYTES * self.datagrams
             if len(self._totals) > _REMEMBERED:
                 del self._totals[next(iter(self._totals))]
             sent.append(data)
@@ -187,7 +178,7 @@ class RtpSender:
                         self.limit = packet.bitrate
                     case rtcp.PictureLimit(source=self.ssrc):
                         self.pictures = packet.pictures
-        except BitstreamError:
+        except errors.BitstreamError:
             pass  # damaged: the receiver repeats it
         self.again += len(repeated)
         self.keys_asked += begins
@@ -224,9 +215,9 @@ class RtpSender:
             if now - since < _TOGETHER:
                 return
             lost = self._missing / max(1, self._expected)
-            under_way = 8 * (self.bytes + IP_UDP_BYTES * self.datagrams - total)
+            under_way = 8 * (self.bytes + stats.IP_UDP_BYTES * self.datagrams - total)
             came = 8 * max(0, total - before) * (1 - lost) / (now - since)
-            self.reception = Reception(now, came, lost, self._news, under_way)
+            self.reception = congestion_control.Reception(now, came, lost, self._news, under_way)
         self._reported, self._news = (now, total), None
         self._expected, self._missing = 0, 0.0
 
@@ -280,7 +271,7 @@ class RtpReceiver:
 
     def __init__(
         self,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: errors.Limits = errors.DEFAULT_LIMITS,
         reorder: ReorderLimits | None = None,
         bandwidth: float | None = None,
         pictures: Callable[[], float | None] = lambda: None,
@@ -299,7 +290,7 @@ class RtpReceiver:
         self.current: RtpSource | None = None
         self._next: RtpSource | None = None
 
-    def receive(self, datagram: bytes, now: float, peer: Any = None) -> list[Packet]:
+    def receive(self, datagram: bytes, now: float, peer: Any = None) -> list[container.Packet]:
         """Take a datagram from the address `peer`; `now` is in monotonic seconds.
 
         Gives the packets that are ready, all of one source.
@@ -314,7 +305,7 @@ class RtpReceiver:
                 self._take_reports(opened, now)
                 return []
             source = self._source_of(RtpPacket.from_bytes(opened).ssrc, now)
-        except BitstreamError:
+        except errors.BitstreamError:
             self.invalid += 1
             return []
         if source is None:
@@ -326,7 +317,7 @@ class RtpReceiver:
             self.current, self._next = source, None
         return packets
 
-    def poll(self, now: float) -> list[Packet]:
+    def poll(self, now: float) -> list[container.Packet]:
         """Packets that are ready because what they waited for is given up."""
         if self._next:
             self._next.depacketizer.poll(now)
@@ -435,7 +426,7 @@ class UdpSender(asyncio.DatagramProtocol):
     def error_received(self, exc: Exception) -> None:
         """Nobody listens yet."""
 
-    def send(self, packets: Sequence[Packet]) -> None:
+    def send(self, packets: Sequence[container.Packet]) -> None:
         """Send packets that are ready together, and a sender report every second.
 
         The report goes first: behind an intra picture it would tell of waiting that is nobody
@@ -462,7 +453,7 @@ class UdpSender(asyncio.DatagramProtocol):
         """Return at once: UDP always has room, and the network drops what is too much."""
         await asyncio.sleep(0)
 
-    async def close(self, end: Packet) -> None:
+    async def close(self, end: container.Packet) -> None:
         """Send END a few times, answer feedback meanwhile, send BYE, and close."""
         for _ in range(_END_COPIES):
             self.send([end])
@@ -487,7 +478,7 @@ class UdpReceiver(asyncio.DatagramProtocol):
     def __init__(
         self,
         rtp: RtpReceiver,
-        take: Callable[[list[Packet]], None],
+        take: Callable[[list[container.Packet]], None],
         *,
         feedback: bool,
     ) -> None:
@@ -534,7 +525,7 @@ async def open_udp_sender(
             remote_addr=(address.host, address.port),
         )
     except OSError as error:
-        raise OutputError(
+        raise errors.OutputError(
             f"cannot send to {address} ({error.strerror or error}): check host and port"
         ) from error
     return sender
@@ -543,7 +534,7 @@ async def open_udp_sender(
 async def open_udp_receiver(
     address: Address,
     rtp: RtpReceiver,
-    take: Callable[[list[Packet]], None],
+    take: Callable[[list[container.Packet]], None],
     *,
     feedback: bool,
 ) -> UdpReceiver:
@@ -554,7 +545,7 @@ async def open_udp_receiver(
             local_addr=(address.host or "0.0.0.0", address.port),
         )
     except OSError as error:
-        raise InputError(
+        raise errors.InputError(
             f"cannot listen at {address} ({error.strerror or error}): choose another port"
         ) from error
     return receiver

@@ -6,11 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 
-from gsvc.codec.bitstream.container import Packet
-from gsvc.codec.bitstream.errors import BitstreamError
-from gsvc.codec.bitstream.group import GroupReader, ParsedPacket
+from gsvc.codec.bitstream import container, errors, group, stream_info
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.stream_info import Ledger, packet_ledger, total
 
 IP_UDP_BYTES = 28
 """Headers of IPv4 and UDP in a datagram."""
@@ -26,7 +23,7 @@ class Latency:
     p99: float | None = None
 
 
-def picture_bits(bits: Ledger) -> int:
+def picture_bits(bits: stream_info.Ledger) -> int:
     """Those of all packets but those of sound."""
     return sum(bits.values()) - bits["audio"]
 
@@ -53,7 +50,7 @@ class SenderStats:
     """Datagrams sent again on request."""
     bitrate: float
     """Bit/s since the last snapshot, IP and UDP headers included."""
-    bits: Ledger = field(repr=False)
+    bits: stream_info.Ledger = field(repr=False)
     """Bits of the packets by layer, as `gsvc info` counts them."""
     keys_asked: int
     """Groups begun on request."""
@@ -127,7 +124,7 @@ class ReceiverStats:
     """Packets of which only a redundant copy came in time."""
     bitrate: float
     """Bit/s since the last snapshot, IP and UDP headers included."""
-    bits: Ledger = field(repr=False)
+    bits: stream_info.Ledger = field(repr=False)
     """Bits of the packets by layer."""
     latency: Latency
     """From a frame's capture by the sender's clock to its handing out by this one; UDP only."""
@@ -180,20 +177,20 @@ class LayerMeter:
     """Counts the bits of a stream's packets by layer."""
 
     def __init__(self, header: Header) -> None:
-        self.bits = total([])
-        self._parser = GroupReader(header)
+        self.bits = stream_info.total([])
+        self._parser = group.GroupReader(header)
         self._next: int | None = 0
 
-    def add(self, packet: Packet) -> None:
+    def add(self, packet: container.Packet) -> None:
         """Count the next packet. What cannot be parsed after a loss counts as key picture."""
         if packet.is_picture:
             if packet.number != self._next:
                 self._parser.lose_track()
             self._next = None if packet.number is None else packet.number + 1
-        ledger = packet_ledger(packet, len(packet.to_bytes()), self._parsed(packet))
-        self.bits = total([self.bits, ledger])
+        ledger = stream_info.packet_ledger(packet, len(packet.to_bytes()), self._parsed(packet))
+        self.bits = stream_info.total([self.bits, ledger])
 
-    def _parsed(self, packet: Packet) -> ParsedPacket | None:
-        with suppress(BitstreamError):
+    def _parsed(self, packet: container.Packet) -> group.ParsedPacket | None:
+        with suppress(errors.BitstreamError):
             return self._parser.read(packet) if packet.is_picture else None
         return None

@@ -11,16 +11,12 @@ from typing import TypeVar
 
 from gsvc.codec.api.asyncio import LatestQueue, finish, made_in, until_set
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.bitstream import errors
-from gsvc.codec.bitstream.container import Packet, PacketType
+from gsvc.codec.bitstream import container, errors, stream_info
 from gsvc.codec.bitstream.frames import AudioChunk, Frame
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.stream_info import total
-from gsvc.codec.network import live_decoder
+from gsvc.codec.network import depacketizer, live_decoder, rtp_session
 from gsvc.codec.network.address import TlsSettings, WireKey, parse_address, srtp_of, tls_context
-from gsvc.codec.network.depacketizer import Counts, ReorderLimits, SequenceTracker
 from gsvc.codec.network.rtp import ArrivedSound
-from gsvc.codec.network.rtp_session import RtpReceiver, UdpReceiver, open_udp_receiver
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, RateMeter, ReceiverStats
 from gsvc.codec.network.tcp_websocket import Channel, announce, end_all, run_channels
 from gsvc.decoders.detection.analyser import AnalysisSettings
@@ -35,7 +31,7 @@ class ReceiveSettings:
 
     decoder: DecoderSettings = field(default_factory=DecoderSettings)
     """The decoder's settings; `conceal` is always on."""
-    reorder: ReorderLimits = field(default_factory=ReorderLimits)
+    reorder: depacketizer.ReorderLimits = field(default_factory=depacketizer.ReorderLimits)
     """Bounds of the jitter buffer (UDP)."""
     feedback: bool = True
     """Send NACK, PLI and receiver reports (UDP)."""
@@ -99,10 +95,10 @@ class VideoReceiver:
         )
         self._pictures = lambda: pace.pictures if pace else None
         srtp = srtp_of(self._address, chosen.key, sends=False)
-        self._rtp = RtpReceiver(
+        self._rtp = rtp_session.RtpReceiver(
             chosen.limits, chosen.reorder, chosen.bandwidth, self._pictures, srtp
         )
-        self._udp: UdpReceiver | None = None
+        self._udp: rtp_session.UdpReceiver | None = None
         self._live = live_decoder.LiveDecoder(
             chosen.decoder, chosen.limits, chosen.reorder.seconds, pace
         )
@@ -201,8 +197,8 @@ class VideoReceiver:
         """A snapshot; its `bitrate` is since the last one."""
         rtp, live, size = self._rtp, self._live, self._rtp.bytes + self._bytes
         source = rtp.current.depacketizer if rtp.current else None
-        tracker = source.tracker if source else SequenceTracker()
-        counts = source.counts if source else Counts()
+        tracker = source.tracker if source else depacketizer.SequenceTracker()
+        counts = source.counts if source else depacketizer.Counts()
         return ReceiverStats(
             seconds=self._rate.seconds,
             frames=self._frames,
@@ -224,7 +220,7 @@ class VideoReceiver:
             repaired=counts.repaired,
             repeated=counts.repeated,
             bitrate=self._rate.bitrate(size + IP_UDP_BYTES * rtp.datagrams),
-            bits=live.stream.meter.bits if live.stream else total([]),
+            bits=live.stream.meter.bits if live.stream else stream_info.total([]),
             latency=self._latency.summary(),
             decoding=self._decoding.summary(),
             left_out=live.pace.refused if live.pace else 0,
@@ -233,7 +229,7 @@ class VideoReceiver:
     async def _connected(self) -> list[asyncio.Task[None]]:
         """Start to listen or to connect; gives the tasks that do it."""
         if self._address.scheme == "udp":
-            self._udp = await open_udp_receiver(
+            self._udp = await rtp_session.open_udp_receiver(
                 self._address, self._rtp, self._take, feedback=self._settings.feedback
             )
             return []
@@ -241,7 +237,7 @@ class VideoReceiver:
         task.add_done_callback(lambda _: self._queue.close())  # it ends by an error only
         return [task]
 
-    def _take(self, packets: list[Packet]) -> None:
+    def _take(self, packets: list[container.Packet]) -> None:
         """Take packets of one source that came over UDP."""
         source = self._rtp.current
         assert source and source.depacketizer.header  # they come with the first packet
@@ -300,11 +296,11 @@ class VideoReceiver:
             if arrival is None:
                 break
             heard = time.monotonic()
-            if arrival.packet.type == PacketType.AUDIO:
+            if arrival.packet.type == container.PacketType.AUDIO:
                 self._damaged += not self._sound.add(arrival.stream, arrival.packet)
             async for frame in made_in(worker, self._timed(live.frames(arrival))):
                 yield frame
-            if arrival.packet.type == PacketType.END:
+            if arrival.packet.type == container.PacketType.END:
                 break
         async for frame in made_in(worker, live.flush()):
             yield frame

@@ -19,6 +19,7 @@ from gsvc.codec.bitstream.errors import ConfigError, OutputError, typed
 from gsvc.codec.bitstream.frames import AudioChunk, Frame
 from gsvc.codec.bitstream.stream_info import Ledger
 from gsvc.codec.media.track_source import Sound
+from gsvc.codec.network import congestion_control
 from gsvc.codec.network.address import (
     MOST_BYTES,
     TAG_BYTES,
@@ -27,13 +28,6 @@ from gsvc.codec.network.address import (
     parse_address,
     srtp_of,
     tls_context,
-)
-from gsvc.codec.network.congestion_control import (
-    Adaptation,
-    CongestionController,
-    EncoderOrder,
-    InFlight,
-    Reception,
 )
 from gsvc.codec.network.rtp import (
     LEAST_MTU,
@@ -96,7 +90,7 @@ class RateAdapter:
     def __init__(
         self,
         encoder: Encoder,
-        bounds: Adaptation,
+        bounds: congestion_control.Adaptation,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`clock`: gives seconds.
@@ -114,12 +108,14 @@ class RateAdapter:
         pixel_rate = float(form.width * form.height * form.frame_rate)
         self._encoder, self._clock = encoder, clock
         first = min(bounds.most, max(bounds.least, start))
-        self.controller = CongestionController(bounds, first, pixel_rate, encoder.preset)
-        self._taken: Reception | None = None
-        self._order: EncoderOrder | None = None
+        self.controller = congestion_control.CongestionController(
+            bounds, first, pixel_rate, encoder.preset
+        )
+        self._taken: congestion_control.Reception | None = None
+        self._order: congestion_control.EncoderOrder | None = None
         self._before = 0, 0
         self._dropped = self._reports = 0
-        self._flight, self._pacer = InFlight(), Pacer(encoder)
+        self._flight, self._pacer = congestion_control.InFlight(), Pacer(encoder)
         self._share, self._lost = 0.5, float("-inf")
         self._packets = self._sent = 0.0
 
@@ -154,12 +150,14 @@ class RateAdapter:
         """Take note of what was sent just now."""
         self._flight.sent(self._clock(), 8 * (rtp.bytes + IP_UDP_BYTES * rtp.datagrams))
 
-    def measured(self, seen: Reception, dropped: int, announced: Announced) -> None:
+    def measured(
+        self, seen: congestion_control.Reception, dropped: int, announced: Announced
+    ) -> None:
         """Take what a connection told: all bits are of packets. `dropped`: as of `heard`."""
         self.controller.limit, self.controller.pictures = announced.limit, announced.pictures
         self._report(seen, 1.0, dropped)
 
-    def _report(self, seen: Reception, share: float, dropped: int) -> None:
+    def _report(self, seen: congestion_control.Reception, share: float, dropped: int) -> None:
         since, self._dropped = dropped - self._dropped, dropped
         self.controller.report(replace(seen, at=self._clock()), share, since)
 
@@ -277,7 +275,7 @@ class SendSettings:
     understands it or is heard."""
     tls: TlsSettings = field(default_factory=TlsSettings)
     """Certificates of a tls:// or wss:// address."""
-    adapt: Adaptation | None = None
+    adapt: congestion_control.Adaptation | None = None
     """Bounds between which the rate follows the network (without look-ahead): by the reports of a
     receiver over UDP, else by what waits for the slowest connection. The encoder's `bitrate` is
     where it begins. None: it stays."""

@@ -19,8 +19,7 @@ from gsvc.codec.bitstream.errors import BitstreamError, Limits
 from gsvc.codec.bitstream.frames import Frame, Picture
 from gsvc.codec.bitstream.group import Coding, GroupReader, ParsedPacket
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.layers.guide import GUIDE
-from gsvc.codec.bitstream.layers.texture import TEXTURE
+from gsvc.codec.bitstream.layers import GUIDE, TEXTURE
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Sample, nominal_time
 from gsvc.decoders.interpolation import rendering
 from gsvc.decoders.keyframes.keyframe import Keyframe, KeyframeDecoder, temporal_layer

@@ -39,27 +39,13 @@ from gsvc.codec.bitstream.layers.guide import MIXTURES
 from gsvc.codec.bitstream.layers.texture import MAX_GAIN, TEXTURE, Texture
 from gsvc.codec.bitstream.scaffold import Geometry
 from gsvc.decoders.interpolation.optical_flow import gray
+from gsvc.decoders.keyframes import keyframe
 from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
-from gsvc.decoders.keyframes.keyframe import (
-    STRENGTH,
-    Keyframe,
-    blur_detail,
-    decode_keyframes,
-    raise_texture,
-    temporal_layer,
-)
+from gsvc.encoders import tuning
 from gsvc.encoders.coding.group_coder import CodingConfig
 from gsvc.encoders.coding.svt_av1 import MAX_CRF, encode_pictures
 from gsvc.encoders.search.candidates import GroupPlan
 from gsvc.encoders.search.distortion import Reference, block_sums, local_mean, log_energy, quarter
-from gsvc.encoders.tuning import (
-    CRF_SLOPE,
-    EMPHASIS_BAND,
-    EMPHASIS_CRFS,
-    EMPHASIS_MOST,
-    EMPHASIS_SHARE,
-    TEXTURE_LMBDA,
-)
 
 _GUIDE_BITS = 4
 """What another guide than the one before takes, about."""
@@ -77,7 +63,7 @@ def choose_texture(
     `frames`: how many frames are drawn from it; `lmbda`: the distortion, summed over pixels and
     frames, that a bit must save.
     """
-    lmbda *= TEXTURE_LMBDA
+    lmbda *= tuning.TEXTURE_LMBDA
     height, width = decoded.shape[:2]
     geometry = Geometry(width, height)
     maps = _distortions(source, gray(decoded), geometry.cell)
@@ -109,13 +95,13 @@ def _distortions(source: Reference, luma: Picture, cell: int) -> list[NDArray[np
     Detail is added linearly, so the energy of gradients under a gain is a quadratic in the gain.
     """
     plain = luma.astype(np.float32)
-    detail = blur_detail(plain, cell)
+    detail = keyframe.blur_detail(plain, cell)
     small, added = quarter(plain), quarter(detail)
     axes = (1, 0), (0, 1)
     ends = [[cv2.Sobel(x, cv2.CV_32F, *axis) for x in (plain, detail)] for axis in axes]
     terms = [[local_mean(product) for product in (a * a, a * b, b * b)] for a, b in ends]
     aa, ab, bb = np.stack(terms, axis=1)
-    gains = np.float32(STRENGTH) * np.array(_GAINS, np.float32)
+    gains = np.float32(keyframe.STRENGTH) * np.array(_GAINS, np.float32)
     return [
         source.weighted(
             source.texture(log_energy(aa + 2 * g * ab + g * g * bb)),
@@ -132,11 +118,11 @@ def emphasised(source: Picture, reference: Reference, decoded: Picture, crf: flo
     (H, W), coded at `crf`. Returns a picture like `source`.
     """
     height, width = decoded.shape
-    share = float(np.interp(crf, EMPHASIS_CRFS, (EMPHASIS_SHARE, 0.0)))
-    raised = np.clip(share * np.expm1(reference.weaker(decoded)), 0, EMPHASIS_MOST)
+    share = float(np.interp(crf, tuning.EMPHASIS_CRFS, (tuning.EMPHASIS_SHARE, 0.0)))
+    raised = np.clip(share * np.expm1(reference.weaker(decoded)), 0, tuning.EMPHASIS_MOST)
     gain = cv2.resize(raised, (width, height), interpolation=cv2.INTER_LINEAR)
     luma = gray(source).astype(np.float32)
-    finer, coarser = (cv2.GaussianBlur(luma, (0, 0), spread) for spread in EMPHASIS_BAND)
+    finer, coarser = (cv2.GaussianBlur(luma, (0, 0), spread) for spread in tuning.EMPHASIS_BAND)
     added = gain * (finer - coarser)
     return np.asarray(np.clip(np.rint(source + added[..., None]), 0, 255), np.uint8)
 
@@ -191,7 +177,9 @@ class Keyframes:
     def decoded(self) -> list[Picture]:
         """As the decoder has them before texture is raised."""
         color = self.config.header.format.color
-        return decode_keyframes(self.units, self.config.header.geometry, self.plan.scale, color)
+        return keyframe.decode_keyframes(
+            self.units, self.config.header.geometry, self.plan.scale, color
+        )
 
     def choose_textures(
         self, references: Sequence[Reference], frames: int, lmbda: float, pool: Executor
@@ -213,7 +201,9 @@ class Keyframes:
         for number, reference in enumerate(references):
             crf, scale = self.plan.crf, self.plan.scale
             decoded, texture = self.decoded[number], self.textures[number]
-            key = Keyframe.of(decoded, texture, crf, scale, temporal_layer(number))
+            key = keyframe.Keyframe.of(
+                decoded, texture, crf, scale, keyframe.temporal_layer(number)
+            )
             offered = restorer.restorations(key)
             costs = [
                 each * _restored_distortion(reference, offered.mixed(weights), place)
@@ -225,7 +215,7 @@ class Keyframes:
 
     def textured(self, number: int) -> Picture:
         """One of them with its texture raised."""
-        return raise_texture(self.decoded[number], self.textures[number])[0]
+        return keyframe.raise_texture(self.decoded[number], self.textures[number])[0]
 
 
 def _restored_distortion(reference: Reference, restored: Picture, place: float) -> float:
@@ -299,7 +289,7 @@ def _next_crf(misses: Mapping[float, float]) -> float | None:
         guess = low + (high - low) * misses[low] / (misses[low] - misses[high])
     else:
         crf, miss = list(misses.items())[-1]
-        guess = crf + miss / CRF_SLOPE
+        guess = crf + miss / tuning.CRF_SLOPE
     first = _LEAST_CRF if low is None else low + _STEP
     last = float(MAX_CRF) if high is None else high - _STEP
     return min(max(_STEP * round(guess / _STEP), first), last) if first <= last else None

@@ -23,11 +23,7 @@ import numpy as np
 
 from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.bitstream.layers.camera import CAMERA
-from gsvc.codec.bitstream.layers.guide import GUIDE
-from gsvc.codec.bitstream.layers.pose import POSE
-from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
-from gsvc.codec.bitstream.layers.texture import TEXTURE
+from gsvc.codec.bitstream.layers import CAMERA, GUIDE, POSE, SEGMENTATION, TEXTURE
 from gsvc.codec.bitstream.scaffold import Interval, Place, Values
 from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
 from gsvc.encoders.coding.face_rdo import FaceExtractor, FaceRdo, WaysToPack

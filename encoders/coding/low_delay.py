@@ -20,14 +20,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.container import Packet, PacketType
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream import container, errors, scaffold
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.group import Coding, GroupReader, GroupWriter
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.faces import FACES, Faces
 from gsvc.codec.bitstream.layers.texture import TEXTURE
-from gsvc.codec.bitstream.scaffold import Interval, Place
 from gsvc.decoders.keyframes.keyframe import KeyframeDecoder, raise_texture
 from gsvc.encoders import tuning
 from gsvc.encoders.coding.face_rdo import live_faces
@@ -230,15 +228,15 @@ class LowDelay(GroupCoder):
         (samples,) = self._extractor.extract_group(
             [source], self._before, level.lmbda, watching=self._config.semantics
         )
-        interval = self._faced(group, source, Interval(ticks, samples, {TEXTURE: texture}))
+        interval = self._faced(group, source, scaffold.Interval(ticks, samples, {TEXTURE: texture}))
         payload = group.writer.write([interval], [unit])
-        kind = PacketType.INTRA if is_intra else PacketType.INTER
+        kind = container.PacketType.INTRA if is_intra else container.PacketType.INTER
         coded = CodedPacket(len(ticks), sum(ticks), payload, kind)
         return coded, extraction.Before(pictures[-1], shown, closing=interval.closing_sample)
 
     def _faced(
-        self, group: _OpenGroup, source: extraction.SourceInterval, interval: Interval
-    ) -> Interval:
+        self, group: _OpenGroup, source: extraction.SourceInterval, interval: scaffold.Interval
+    ) -> scaffold.Interval:
         """The interval with its faces, where they pay."""
         if self._faces is not None and self._before is not None and group.sends_faces:
             view = extraction.RenderedInterval(source, self._before, interval, self._before.closing)
@@ -257,7 +255,7 @@ class LowDelay(GroupCoder):
         elif self._config.can_scale(scale):
             self._scale = scale
         else:
-            raise ConfigError(self._config.packet_advice)
+            raise errors.ConfigError(self._config.packet_advice)
 
     def _follow(self) -> None:
         """Before a new group: what earlier ones over- or underspent moves its quantiser."""
@@ -430,7 +428,7 @@ class EventsOnly(GroupCoder):
         coded = []
         for start in range(0, len(held), self._beat):
             ticks = tuple(held[start : start + self._beat])
-            payload = self._writer.write([Interval(ticks, place=Place.AFTER)], [])
+            payload = self._writer.write([scaffold.Interval(ticks, place=scaffold.Place.AFTER)], [])
             coded.append(CodedPacket(len(ticks), sum(ticks), payload))
         return coded
 
@@ -447,7 +445,7 @@ def _resumed(header: Header, group: list[CodedPacket]) -> GroupWriter:
     reader = GroupReader(header)
     writer: GroupWriter | None = None
     for one in group:
-        parsed = reader.read(Packet(one.type, one.frames, one.payload))
+        parsed = reader.read(container.Packet(one.type, one.frames, one.payload))
         writer = writer or GroupWriter(header, parsed.coding)
         writer.write(parsed.intervals, parsed.units)
     assert writer is not None

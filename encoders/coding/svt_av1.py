@@ -23,10 +23,8 @@ import numpy as np
 from av.video.reformatter import ColorRange
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.coded_pictures import strip_temporal_unit
-from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, InputError
+from gsvc.codec.bitstream import coded_pictures, errors, scaffold
 from gsvc.codec.bitstream.frames import Color, Picture
-from gsvc.codec.bitstream.scaffold import Geometry
 from gsvc.codec.media.color import yuv_from_rgb
 
 OFFSET_LAYERS = 6
@@ -118,14 +116,14 @@ def can_code(size: tuple[int, int]) -> bool:
 
 def check_size(width: int, height: int) -> None:
     """Raise InputError for a video that is too large to code, too small, or too thin."""
-    limits = DEFAULT_LIMITS
+    limits = errors.DEFAULT_LIMITS
     if width * height > limits.pixels or max(width, height) > limits.side:
-        raise InputError(
+        raise errors.InputError(
             f"pictures of {width}x{height}: at most {limits.pixels} pixels and {limits.side} a "
             "side can be coded, shrink the video"
         )
-    if not can_code(Geometry(width, height).coded_size(8)):
-        raise InputError(
+    if not can_code(scaffold.Geometry(width, height).coded_size(8)):
+        raise errors.InputError(
             f"pictures of {width}x{height} are too small or thin: make both sides at least 32"
         )
 
@@ -150,9 +148,9 @@ def encode_pictures(
     ConfigError where `crf` or `size` is out of range.
     """
     if not 1 <= crf <= MAX_CRF:
-        raise ConfigError(f"crf {crf} is out of range: 1 to {MAX_CRF}")
+        raise errors.ConfigError(f"crf {crf} is out of range: 1 to {MAX_CRF}")
     if not can_code(size):
-        raise ConfigError(
+        raise errors.ConfigError(
             f"pictures of {size[0]}x{size[1]} are too small or thin: enlarge the video"
         )
     planes = [planes_of(picture, size, color) for picture in pictures]
@@ -195,7 +193,7 @@ def _units(
         packets += coder.encode(None)
         if len(packets) == len(pictures):
             packets.sort(key=lambda packet: packet.pts or 0)
-            return [strip_temporal_unit(bytes(packet)) for packet in packets]
+            return [coded_pictures.strip_temporal_unit(bytes(packet)) for packet in packets]
     raise RuntimeError(f"SVT-AV1 gave {len(packets)} units for {len(pictures)} pictures")
 
 
@@ -218,7 +216,7 @@ class PictureStream:
         packets = self._coder.encode(frame)
         if len(packets) != 1:
             raise RuntimeError(f"SVT-AV1 gave {len(packets)} units for one picture")
-        return strip_temporal_unit(bytes(packets[0]))
+        return coded_pictures.strip_temporal_unit(bytes(packets[0]))
 
     def close(self) -> None:
         """End the sequence; without it SVT-AV1 complains when it goes."""

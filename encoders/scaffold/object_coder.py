@@ -35,11 +35,8 @@ from gsvc.codec.bitstream.objects import (
     object_unit,
 )
 from gsvc.codec.bitstream.scaffold import Geometry, Interval
-from gsvc.decoders.detection import findings
-from gsvc.decoders.detection.detectors import Finder, checked, own_finder
-from gsvc.decoders.detection.object_follower import ObjectFollower
+from gsvc.decoders.detection import detectors, findings, object_follower, pieces
 from gsvc.decoders.detection.people import DetectedPose, PoseEstimator
-from gsvc.decoders.detection.pieces import Draft, StreamPiece
 from gsvc.encoders.scaffold.pose_extractor import pose_integers, steady
 from gsvc.encoders.tuning import KEY_POINTS, MOTION
 
@@ -266,7 +263,7 @@ class SourceFollowing:
         self,
         size: tuple[int, int],
         rate: float,
-        finder: Finder | None,
+        finder: detectors.Finder | None,
         *,
         moving: bool,
         often: bool = False,
@@ -275,14 +272,14 @@ class SourceFollowing:
         what moves is not asked for; the rest as of `ObjectConfig`."""
         seconds = _OFTEN_SECONDS if often and not moving else _LOOK_SECONDS
         self._step = max(1, round(seconds * rate))
-        self._following = ObjectFollower(
+        self._following = object_follower.ObjectFollower(
             size, finder, findings.AnalysisCost(), every=1, moving=moving, least_gap=1
         )
         self._waiting: list[int] = []
         self._picture: Picture | None = None
         self._frames = 0
 
-    def push(self, picture: Picture, ticks: int, *, is_cut: bool) -> list[Draft]:
+    def push(self, picture: Picture, ticks: int, *, is_cut: bool) -> list[pieces.Draft]:
         """Take a frame, RGB uint8 (H, W, 3), `ticks` after the one before; give what is decided."""
         opens = is_cut or self._picture is None
         drafts = self._look(begins=False) if is_cut else []
@@ -293,18 +290,18 @@ class SourceFollowing:
             drafts += self._look(begins=opens)
         return drafts
 
-    def flush(self) -> list[Draft]:
+    def flush(self) -> list[pieces.Draft]:
         """All other frames."""
         return [*self._look(begins=False), *self._following.finish()]
 
-    def _look(self, *, begins: bool) -> list[Draft]:
+    def _look(self, *, begins: bool) -> list[pieces.Draft]:
         """Follow objects to the last frame taken."""
         ticks, self._waiting = self._waiting, []
         if not ticks:
             return []
-        piece = StreamPiece(Interval(tuple(ticks)), None, ticks, begins, self._picture)
+        piece = pieces.StreamPiece(Interval(tuple(ticks)), None, ticks, begins, self._picture)
         first = self._frames - len(ticks)
-        drafts = [Draft(first + k, tick, piece, k + 1) for k, tick in enumerate(ticks)]
+        drafts = [pieces.Draft(first + k, tick, piece, k + 1) for k, tick in enumerate(ticks)]
         return self._following.take(piece, drafts)
 
 
@@ -320,7 +317,7 @@ _BEGIN_SECONDS = 20.0
 class ObjectConfig:
     """What is sent of objects."""
 
-    finder: Finder | None
+    finder: detectors.Finder | None
     """What names objects; None: all are what moves."""
     moving: bool
     """Whether what it does not name counts too."""
@@ -388,7 +385,7 @@ class ObjectCoder:
         if self._points is not None and self._picture is not None:
             self._kept[self._frames - 1] = self._picture
 
-    def _take(self, drafts: Iterable[Draft]) -> None:
+    def _take(self, drafts: Iterable[pieces.Draft]) -> None:
         for draft in drafts:
             objects = {
                 track.number: SeenObject(track.kind, box, track.score)
@@ -457,9 +454,9 @@ def object_coder(
     return ObjectCoder(header, config)
 
 
-def _finder(task: str | None, detector: str | findings.Detector) -> Finder | None:
+def _finder(task: str | None, detector: str | findings.Detector) -> detectors.Finder | None:
     if task == MOTION:
-        return own_finder(MOVING)
+        return detectors.own_finder(MOVING)
     if not isinstance(detector, str):
-        return checked(detector, LEAST_SCORE)
-    return own_finder(findings.PEOPLE_DETECTOR if task == KEY_POINTS else detector)
+        return detectors.checked(detector, LEAST_SCORE)
+    return detectors.own_finder(findings.PEOPLE_DETECTOR if task == KEY_POINTS else detector)

@@ -11,6 +11,8 @@ from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
 from gsvc.codec.bitstream.layers.texture import TEXTURE
 from gsvc.codec.bitstream.scaffold import Layer
 
+__all__ = ["CAMERA", "FACES", "FLOW", "GUIDE", "POSE", "SEGMENTATION", "TEXTURE"]
+
 LAYERS: tuple[Layer[Any], ...] = (SEGMENTATION, POSE, FLOW, TEXTURE, CAMERA, GUIDE)
 """Every layer that the header switches; within a scope they are coded in this order."""
 ALL_LAYERS: tuple[Layer[Any], ...] = (*LAYERS, FACES)

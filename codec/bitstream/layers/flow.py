@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream import scaffold
+from gsvc.codec.bitstream import errors, scaffold
 from gsvc.codec.bitstream.entropy_coding import FLAG, SIGNED, UNSIGNED, Coder, Element
-from gsvc.codec.bitstream.errors import ConfigError, LimitError
 
 BOTH, LEFT, RIGHT = 0, 1, 2
 """Which coded picture a block is drawn from."""
@@ -44,7 +43,7 @@ def _code(
     block_log2 = coder.code(_BLOCK, None if value is None else value.block_log2)
     shape = site.geometry.block_shape(block_log2)
     if value is not None and value.sides.shape != shape:
-        raise ConfigError(f"a correction grid of {value.sides.shape}: {shape} is needed")
+        raise errors.ConfigError(f"a correction grid of {value.sides.shape}: {shape} is needed")
     if before is not None and before.block_log2 != block_log2:
         before = None
     grid = CorrectionGrid(coder, shape, before)
@@ -79,7 +78,7 @@ class CorrectionGrid:
             part = None if value is None else int(value.vectors[row, column, axis]) - guess[axis]
             moved = guess[axis] + coder.code(_VECTOR, part, axis)
             if abs(moved) > scaffold.MAX_VECTOR:
-                raise LimitError(f"a motion vector is beyond {scaffold.MAX_VECTOR} units")
+                raise errors.LimitError(f"a motion vector is beyond {scaffold.MAX_VECTOR} units")
             self.vectors[row, column, axis] = moved
 
     def _guess(self, row: int, column: int, before: Correction | None) -> tuple[int, int]:
