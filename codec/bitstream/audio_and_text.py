@@ -18,14 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from gsvc.codec.bitstream import errors
 from gsvc.codec.bitstream.container import Cutter, Packet, PacketType, read_varint, varint
-from gsvc.codec.bitstream.errors import (
-    BitstreamError,
-    ConfigError,
-    HeldBytes,
-    LimitError,
-    TruncatedStreamError,
-)
 from gsvc.codec.bitstream.frames import AudioChunk
 
 AUDIO_CODINGS = ("opus", "none")
@@ -47,7 +41,7 @@ def packet_samples(packet: bytes) -> int:
     Raises BitstreamError when they are missing.
     """
     if not packet:
-        raise BitstreamError("an audio packet is empty: the stream is damaged")
+        raise errors.BitstreamError("an audio packet is empty: the stream is damaged")
     config, code = packet[0] >> 3, packet[0] & 3
     if config < 12:
         frame = (480, 960, 1920, 2880)[config & 3]
@@ -56,7 +50,7 @@ def packet_samples(packet: bytes) -> int:
     else:
         frame = (120, 240, 480, 960)[config & 3]
     if code == 3 and len(packet) < 2:
-        raise BitstreamError("an audio packet is cut short: the stream is damaged")
+        raise errors.BitstreamError("an audio packet is cut short: the stream is damaged")
     return frame * (packet[1] & 63 if code == 3 else (1, 2, 2)[code])
 
 
@@ -64,8 +58,8 @@ def pack_audio(chunk: AudioChunk) -> bytes:
     """Serialise a chunk. Raises ConfigError for one that `unpack_audio` would refuse."""
     try:
         _check(chunk)
-    except BitstreamError as error:
-        raise ConfigError(str(error)) from error
+    except errors.BitstreamError as error:
+        raise errors.ConfigError(str(error)) from error
     numbers = [
         chunk.channels,
         chunk.packet_samples // _SHORTEST,
@@ -84,17 +78,19 @@ def unpack_audio(data: bytes) -> AudioChunk:
     def take(size: int) -> bytes:
         nonlocal position
         if size > len(data) - position:
-            raise TruncatedStreamError("an audio packet ends early: the stream is damaged")
+            raise errors.TruncatedStreamError("an audio packet ends early: the stream is damaged")
         position += size
         return data[position - size : position]
 
     channels, units, pre_skip, zigzag, count = (read_varint(take) for _ in range(5))
     if count > _MAX_PACKETS:
-        raise LimitError(f"{count} Opus packets in one chunk: at most {_MAX_PACKETS} are permitted")
+        raise errors.LimitError(
+            f"{count} Opus packets in one chunk: at most {_MAX_PACKETS} are permitted"
+        )
     lengths = [read_varint(take) for _ in range(count)]
     packets = tuple(take(length) for length in lengths)
     if position != len(data):
-        raise BitstreamError("an audio packet is longer than it says: the stream is damaged")
+        raise errors.BitstreamError("an audio packet is longer than it says: the stream is damaged")
     pts = zigzag >> 1 if zigzag & 1 == 0 else -((zigzag + 1) >> 1)
     chunk = AudioChunk(pts, channels, units * _SHORTEST, pre_skip, packets)
     _check(chunk)
@@ -103,18 +99,22 @@ def unpack_audio(data: bytes) -> AudioChunk:
 
 def _check(chunk: AudioChunk) -> None:
     if chunk.channels not in (1, 2):
-        raise LimitError(f"audio with {chunk.channels} channels: 1 or 2 are permitted")
+        raise errors.LimitError(f"audio with {chunk.channels} channels: 1 or 2 are permitted")
     if not _SHORTEST <= chunk.packet_samples <= _LONGEST or chunk.packet_samples % _SHORTEST:
-        raise LimitError(
+        raise errors.LimitError(
             f"audio packets of {chunk.packet_samples} samples: "
             f"multiples of {_SHORTEST} up to {_LONGEST} are permitted"
         )
     if not 0 <= chunk.pre_skip <= _MAX_PRE_SKIP or abs(chunk.pts) > _MAX_PTS:
-        raise LimitError(f"audio time {chunk.pts} or pre-skip {chunk.pre_skip} is out of range")
+        raise errors.LimitError(
+            f"audio time {chunk.pts} or pre-skip {chunk.pre_skip} is out of range"
+        )
     if len(chunk.packets) > _MAX_PACKETS or any(len(p) > _MAX_PACKET_BYTES for p in chunk.packets):
-        raise LimitError(f"audio chunk beyond {_MAX_PACKETS} packets of {_MAX_PACKET_BYTES} bytes")
+        raise errors.LimitError(
+            f"audio chunk beyond {_MAX_PACKETS} packets of {_MAX_PACKET_BYTES} bytes"
+        )
     if any(packet_samples(packet) != chunk.packet_samples for packet in chunk.packets):
-        raise BitstreamError("an audio packet lasts longer or shorter than its chunk says")
+        raise errors.BitstreamError("an audio packet lasts longer or shorter than its chunk says")
 
 
 _PREROLL = 3840
@@ -201,7 +201,7 @@ def text_packets(texts: Texts) -> Iterator[Packet]:
         yield Packet(PacketType.TEXT, 0, payload)
 
 
-def read_texts(packets: Iterable[Packet], held: HeldBytes) -> Texts:
+def read_texts(packets: Iterable[Packet], held: errors.HeldBytes) -> Texts:
     """The texts of packets, others than TEXT aside; entries of unknown kinds are skipped.
 
     Raises BitstreamError for what is no such packet, LimitError for more than may be held.
@@ -263,7 +263,7 @@ def _packed(span: TimedText, last: int) -> bytes:
     return varint(span.start - last) + varint(span.duration) + span.text.encode()
 
 
-def _cut(packets: Iterable[Packet], held: HeldBytes) -> Iterator[tuple[int, Cutter]]:
+def _cut(packets: Iterable[Packet], held: errors.HeldBytes) -> Iterator[tuple[int, Cutter]]:
     for packet in packets:
         if packet.type != PacketType.TEXT:
             continue
@@ -277,7 +277,7 @@ def _cut(packets: Iterable[Packet], held: HeldBytes) -> Iterator[tuple[int, Cutt
 def _span(rest: Cutter, last: int) -> TimedText:
     start, duration = last + read_varint(rest.take), read_varint(rest.take)
     if max(start, duration) > _LATEST:
-        raise LimitError(
+        raise errors.LimitError(
             f"a text at {start} ms, for {duration} ms: at most {_LATEST} are permitted"
         )
     return TimedText(start, duration, _text(rest.rest()))
@@ -287,4 +287,4 @@ def _text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise BitstreamError("a text is not UTF-8: the stream is damaged") from error
+        raise errors.BitstreamError("a text is not UTF-8: the stream is damaged") from error

@@ -103,41 +103,21 @@ def add_part(parser: ArgumentParser, verb: str) -> None:
 def add_refiner(parser: ArgumentParser, defaults: "DecoderSettings") -> None:
     """--steps, --backend, --look, --motion, --device and --seed."""
     add = parser.add_argument
-    add(
-        "--steps",
-        type=int,
-        default=defaults.steps,
-        metavar="0|1|2|4|8",
-        help="of the refiner, 0 is fastest (%(default)s); pretrained ones take 1 to 100",
+    fast = "of the refiner, 0 is fastest (%(default)s); pretrained ones take 1 to 100"
+    add("--steps", type=int, default=defaults.steps, metavar="0|1|2|4|8", help=fast)
+    kinds = (
+        "restorer (default), compact:nano, compact:small, compact:base (each slower), the "
+        ".safetensors of gsvc train, a large model for a GPU (gsvc models list), or your own as "
+        "module:Class"
     )
-    add(
-        "--backend",
-        default=defaults.backend,
-        metavar="NAME|FILE|CLASS",
-        help="restorer (default), compact:nano, compact:small, compact:base (each slower), "
-        "the .safetensors of gsvc train, a large model for a GPU (gsvc models list), "
-        "or your own as module:Class",
-    )
-    add(
-        "--look",
-        default=defaults.look,
-        metavar="faithful|balanced|sharp",
-        help="less or more texture that the restorer draws itself (%(default)s)",
-    )
-    add(
-        "--motion",
-        default=defaults.motion,
-        metavar="dis|rife",
-        help="between pictures; rife, a network, is better and slower (%(default)s)",
-    )
+    add("--backend", default=defaults.backend, metavar="NAME|FILE|CLASS", help=kinds)
+    drawn = "less or more texture that the restorer draws itself (%(default)s)"
+    add("--look", default=defaults.look, metavar="faithful|balanced|sharp", help=drawn)
+    between = "between pictures; rife, a network, is better and slower (%(default)s)"
+    add("--motion", default=defaults.motion, metavar="dis|rife", help=between)
     add_device(parser, defaults.device)
-    add(
-        "--seed",
-        type=int,
-        default=defaults.seed,
-        metavar="0..65535",
-        help="in place of the stream's",
-    )
+    own = "in place of the stream's"
+    add("--seed", type=int, default=defaults.seed, metavar="0..65535", help=own)
 
 
 def add_pretrained(parser: ArgumentParser) -> None:

@@ -260,11 +260,7 @@ def _add_models(parser: ArgumentParser) -> None:
     add("action", nargs="?", choices=("list", "pull", "verify", "show"), default="list")
     add("names", nargs="*", metavar="NAME", help="to pull (all that the encoder needs), or to show")
     add("--repo", metavar="OWNER/NAME", help="pull from this repository of the hub")
-    add(
-        "--revision",
-        metavar="COMMIT",
-        help="pull this commit of it, or main (the one here)",
-    )
+    add("--revision", metavar="COMMIT", help="pull this commit of it, or main (the one here)")
     add("--source", metavar="PACKAGE", help="pull from this package file, already on disk")
     add_json(parser)
 

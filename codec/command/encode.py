@@ -14,27 +14,7 @@ from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.header import TOOLS
-from gsvc.codec.command.arguments import (
-    BITRATE,
-    add_gop,
-    add_json,
-    add_level,
-    add_overwrite,
-    add_part,
-    add_paths,
-    add_quiet,
-    add_size,
-    bitrate,
-    frame_rate,
-    json_lines,
-    say,
-    settings_of,
-    shown_progress,
-    size,
-    target_of,
-    tell_result,
-    without_warnings,
-)
+from gsvc.codec.command import arguments
 from gsvc.codec.command.planned import encoded, planned_encoding
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.places import STANDARD_INPUT
@@ -97,7 +77,7 @@ def _common(options: Namespace) -> dict[str, Any]:
 
 def settings_from(options: Namespace) -> EncoderSettings:
     """The settings of a command line. Raises ConfigError."""
-    settings = settings_of(EncoderSettings, options, detector=_detector(options))
+    settings = arguments.settings_of(EncoderSettings, options, detector=_detector(options))
     off = [layer for layer in TOOLS if getattr(options, f"no_{layer}")]
     return replace(settings, tools=settings.chosen_tools().without(*off)) if off else settings
 
@@ -123,7 +103,7 @@ def as_json(report: reports.EncodeReport) -> dict[str, object]:
 def as_line(report: reports.EncodeReport) -> str:
     """The report for people."""
     beside = {"sound": report.audio_size, "texts": report.text_size}
-    also = "".join(f" + {size} bytes of {what}" for what, size in beside.items() if size)
+    also = "".join(f" + {count} bytes of {what}" for what, count in beside.items() if count)
     reached = ""
     if report.measured_quality is not None:
         reached = f"distance {report.measured_quality:.3f} (measured), "
@@ -190,9 +170,9 @@ def score_stream(
     pairs = stream_pairs(
         source, target, start=options.start, fps=options.fps, deinterlace=options.deinterlace
     )
-    with without_warnings(options.quiet):
-        found = measured_parts(pairs, metrics, lambda line: say(options, line))
-    say(options, "")
+    with arguments.without_warnings(options.quiet):
+        found = measured_parts(pairs, metrics, lambda line: arguments.say(options, line))
+    arguments.say(options, "")
     show_scores(options, found)
     return int(any(m.scores.mean is None for m in found))
 
@@ -203,7 +183,7 @@ def score_samples(
     """The metrics over samples of a video, as `gsvc decode` would show them."""
     from gsvc.eval.bench.score import measured_parts
 
-    return measured_parts(_sampled(samples), metrics, lambda line: say(options, line))
+    return measured_parts(_sampled(samples), metrics, lambda line: arguments.say(options, line))
 
 
 def _sampled(samples: "Sequence[EncodedSample]") -> "Iterator[VideoPair]":
@@ -247,11 +227,11 @@ RENAMED = {
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc encode`."""
     defaults = EncoderSettings()
-    add_paths(parser, "the video", "the stream (default: IN with .gsv)")
+    arguments.add_paths(parser, "the video", "the stream (default: IN with .gsv)")
     add = parser.add_argument
     add("--out", metavar="FOLDER", help="encode every IN, folders too, into FOLDER")
     add("--jobs", "-j", type=int, default=1, metavar="N", help="files at once, with --out (1)")
-    add_level(parser, defaults)
+    arguments.add_level(parser, defaults)
     _add_rate(parser)
     _add_look_ahead(parser)
     seen = "how much more faces weigh than the rest (%(default)g)"
@@ -270,16 +250,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--events-only", action="store_true", help="send pictures only while something happens")
     lead = "seconds before an event, with --events-only (%(default)g)"
     add("--pre-roll", type=float, default=defaults.pre_roll, metavar="S", help=lead)
-    add_part(parser, "encode")
+    arguments.add_part(parser, "encode")
     fewer = "at most N frames a second; of images their rate (25)"
-    add("--fps", type=frame_rate, metavar="N", help=fewer)
-    add_size(parser)
+    add("--fps", type=arguments.frame_rate, metavar="N", help=fewer)
+    arguments.add_size(parser)
     whole = "draw whole pictures of interlaced video"
     add("--deinterlace", action="store_true", help=whole)
     sound = "carry the sound (the default where there is room), or drop it"
     add("--audio", choices=AUDIO_CODINGS, help=sound)
     usual = "of the sound (16k, stereo 24k, less in a given size); mono below 18k"
-    add("--audio-bitrate", type=bitrate, metavar="RATE", help=usual)
+    add("--audio-bitrate", type=arguments.bitrate, metavar="RATE", help=usual)
     add("--no-texts", action="store_true", help="leave out title, chapters and subtitles")
     for layer in TOOLS:
         add(f"--no-{layer}", action="store_true", help=f"send no {layer}")
@@ -288,16 +268,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     tell = "write nothing; predict size, time and quality from samples"
     add("--dry-run", "-n", action="store_true", help=tell)
     add_score(parser)
-    add_overwrite(parser)
-    add_quiet(parser)
-    add_json(parser, "progress and result as ")
+    arguments.add_overwrite(parser)
+    arguments.add_quiet(parser)
+    arguments.add_json(parser, "progress and result as ")
 
 
 def _add_look_ahead(parser: ArgumentParser) -> None:
     """How many frames wait, and in how much memory."""
     slow = "less waiting, 1.1 to 1.5 times the bits at equal quality, ten on fast pans"
     parser.add_argument("--low-delay", action="store_true", help=f"no look-ahead: {slow}")
-    add_gop(parser)
+    arguments.add_gop(parser)
     ahead = "with look-ahead: hold no frame back for more than S seconds"
     parser.add_argument("--lookahead", type=float, metavar="S", help=ahead)
     again = "code shots that come back as one (talk in turns): fewer bits there, longer seeks"
@@ -310,15 +290,20 @@ def _add_rate(parser: ArgumentParser) -> None:
     """What rate or quality to meet."""
     rate = parser.add_mutually_exclusive_group()
     rate.add_argument("--bpp", type=float, help="meet this many bits per pixel")
-    rate.add_argument("--bitrate", type=bitrate, metavar="RATE", help=f"{BITRATE}, without sound")
+    rate.add_argument(
+        "--bitrate",
+        type=arguments.bitrate,
+        metavar="RATE",
+        help=f"{arguments.BITRATE}, without sound",
+    )
     near = "come near this ST-LPIPS: 0.05 good, 0.3 bad; by an estimate, with --score measured"
     rate.add_argument("--quality", type=float, metavar="D", help=near)
     whole = "make a file of at most this many bytes: 500kB; sound included"
-    rate.add_argument("--target-size", type=size, metavar="SIZE", help=whole)
+    rate.add_argument("--target-size", type=arguments.size, metavar="SIZE", help=whole)
     shared = "the same as a rate of the whole file, sound included: 16k"
-    rate.add_argument("--total-bitrate", type=bitrate, metavar="RATE", help=shared)
+    rate.add_argument("--total-bitrate", type=arguments.bitrate, metavar="RATE", help=shared)
     all = "share this many bytes among all videos of --out: 20MB"
-    rate.add_argument("--total-size", type=size, metavar="SIZE", help=all)
+    rate.add_argument("--total-size", type=arguments.size, metavar="SIZE", help=all)
     pieces = (
         "make a folder OUT of at most N pieces of --packet-bytes, in any order: LoRa, mesh radio"
     )
@@ -330,7 +315,7 @@ def _add_rate(parser: ArgumentParser) -> None:
     told = "settings that keep the budgets of this TOML file, as gsvc plan finds them"
     parser.add_argument("--plan", metavar="FILE", help=told)
     cap = "never more than this in any second"
-    parser.add_argument("--max-bitrate", type=bitrate, metavar="RATE", help=cap)
+    parser.add_argument("--max-bitrate", type=arguments.bitrate, metavar="RATE", help=cap)
     small = "no packet of pictures larger than this: 240 for LoRa"
     parser.add_argument("--max-packet-bytes", type=int, metavar="N", help=small)
 
@@ -343,10 +328,10 @@ def run(options: Namespace) -> int:
     _check_pieces(options)
     if options.dry_run:
         return _run_dry(options, [options.source])
-    target = target_of(options, ".gsv" if options.packets is None else ".pieces")
+    target = arguments.target_of(options, ".gsv" if options.packets is None else ".pieces")
     planned = planned_encoding(options) if options.plan is not None else None
     metrics = metrics_of(options, target)
-    with shown_progress(options, "encoded") as progress:
+    with arguments.shown_progress(options, "encoded") as progress:
         if metrics and options.quality is not None:
             from gsvc.codec.command.encode_runs import encode_measured
 
@@ -354,9 +339,9 @@ def run(options: Namespace) -> int:
         else:
             report = encode_one(options, options.source, target, progress)
     if options.json:
-        json_lines(options).put("done", **as_json(report))
+        arguments.json_lines(options).put("done", **as_json(report))
     else:
-        tell_result(options, as_line(report) + _startup(options, target))
+        arguments.tell_result(options, as_line(report) + _startup(options, target))
     if planned is not None:
         encoded(options, *planned, report)
     return score_stream(options, options.source, target, metrics) if metrics else 0
@@ -401,7 +386,7 @@ def _check_pieces(options: Namespace) -> None:
     for name in ("dry_run", "plan", "score", "max_bitrate", "max_packet_bytes"):
         if getattr(options, name) not in (None, False):
             raise ConfigError(f"--packets has no --{name.replace('_', '-')}: leave one out")
-    if target_of(options, ".pieces") == STANDARD_OUTPUT:
+    if arguments.target_of(options, ".pieces") == STANDARD_OUTPUT:
         raise ConfigError("--packets makes several files: name a folder for them with -o")
 
 

@@ -4,6 +4,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import AbstractContextManager
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
 from gsvc.codec.api.inspection import info_lines
@@ -189,9 +190,9 @@ _MUX = """Put a stream into .mp4, .mkv or .webm: any player shows its coded pict
 sound and subtitles; gsvc decode shows the video, gsvc demux gets the stream back."""
 
 
-def _add_mux(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc mux`."""
-    arguments.add_paths(parser, "the stream", "the video file (default: IN with .mp4)")
+def _add_mapping(source: str, target: str, parser: ArgumentParser) -> None:
+    """The arguments of `gsvc mux` and `gsvc demux`, whose paths `source` and `target` describe."""
+    arguments.add_paths(parser, source, target)
     arguments.add_overwrite(parser)
     arguments.add_quiet(parser)
     arguments.add_json(parser, "the result as ")
@@ -216,14 +217,6 @@ def _mux(options: Namespace) -> int:
 
 
 _DEMUX = """Get the stream back that gsvc mux put into a video file, byte for byte."""
-
-
-def _add_demux(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc demux`."""
-    arguments.add_paths(parser, "what gsvc mux wrote", "the stream (default: IN with .gsv)")
-    arguments.add_overwrite(parser)
-    arguments.add_quiet(parser)
-    arguments.add_json(parser, "the result as ")
 
 
 def _demux(options: Namespace) -> int:
@@ -269,6 +262,8 @@ def _sign(options: Namespace) -> int:
     return 0
 
 
-MUX = main.Verb(_MUX, _add_mux, _mux)
-DEMUX = main.Verb(_DEMUX, _add_demux, _demux)
+_IN_MP4 = partial(_add_mapping, "the stream", "the video file (default: IN with .mp4)")
+_IN_GSV = partial(_add_mapping, "what gsvc mux wrote", "the stream (default: IN with .gsv)")
+MUX = main.Verb(_MUX, _IN_MP4, _mux)
+DEMUX = main.Verb(_DEMUX, _IN_GSV, _demux)
 SIGN = main.Verb(_SIGN, _add_sign, _sign)

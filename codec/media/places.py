@@ -14,13 +14,7 @@ from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, TypeAlias, cast
 
-from gsvc.codec.bitstream.errors import (
-    BitstreamError,
-    ConfigError,
-    GsvcError,
-    InputError,
-    WrongTypeError,
-)
+from gsvc.codec.bitstream import errors
 from gsvc.codec.bitstream.pieces import MOST_PIECE_BYTES, Gathered, gather, is_piece
 from gsvc.codec.media.output import STANDARD_OUTPUT, StandardOutput, atomic_output
 
@@ -114,7 +108,7 @@ def local_path(source: PathOrFile) -> Iterator[str | Path]:
             shutil.copyfileobj(source, file)
         try:
             yield copy
-        except GsvcError as error:
+        except errors.GsvcError as error:
             raise type(error)(str(error).replace(str(copy), display_name(source))) from error
 
 
@@ -125,7 +119,9 @@ def refuse_unreadable(file: BinaryIO) -> None:
     except (AttributeError, OSError, ValueError):
         is_readable = False
     if not is_readable:
-        raise WrongTypeError(f"{display_name(file)} cannot be read: open it in binary, for reading")
+        raise errors.WrongTypeError(
+            f"{display_name(file)} cannot be read: open it in binary, for reading"
+        )
 
 
 def refuse_unwritable(file: BinaryIO) -> None:
@@ -133,7 +129,7 @@ def refuse_unwritable(file: BinaryIO) -> None:
     try:
         file.write(b"")
     except (AttributeError, OSError, TypeError, ValueError) as error:
-        raise WrongTypeError(
+        raise errors.WrongTypeError(
             f"{display_name(file)} cannot be written: open it in binary, for writing"
         ) from error
 
@@ -161,14 +157,14 @@ def read_secret(path: str | Path) -> bytes:
             # Of the file that is open: a path could lead to another one by now.
             mode = os.fstat(file.fileno()).st_mode
             if stat.S_ISREG(mode) and mode & 0o077:
-                raise ConfigError(
+                raise errors.ConfigError(
                     f"{path} can be read or changed by others: chmod 600 {quote(str(path))}"
                 )
             secret = file.read(_MOST_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{path}: no key can be read there: {error.strerror}") from error
+        raise errors.ConfigError(f"{path}: no key can be read there: {error.strerror}") from error
     if len(secret) > _MOST_BYTES:
-        raise ConfigError(f"{path} is longer than any key: is it the right file?")
+        raise errors.ConfigError(f"{path} is longer than any key: is it the right file?")
     return secret
 
 
@@ -179,7 +175,9 @@ def refuse_same(source: PathOrFile | Sequence[str | Path], target: PathOrFile) -
     if STANDARD_OUTPUT in (str(source), str(target)):
         return
     if os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target):
-        raise ConfigError(f"{target} is the source itself: choose another name for the output")
+        raise errors.ConfigError(
+            f"{target} is the source itself: choose another name for the output"
+        )
 
 
 SUFFIX = ".gsv"
@@ -213,16 +211,18 @@ def named_errors(source: PathOrFile) -> Iterator[None]:
     name = display_name(source)
     try:
         yield
-    except BitstreamError as error:
+    except errors.BitstreamError as error:
         raise type(error)(f"{name}: {error}") from error
     except FileNotFoundError as error:
-        if isinstance(error, InputError) or error.filename != str(source):
+        if isinstance(error, errors.InputError) or error.filename != str(source):
             raise
-        raise InputError(f"{name}: no such file: check the name") from error
+        raise errors.InputError(f"{name}: no such file: check the name") from error
     except IsADirectoryError as error:
-        raise InputError(f"{name}: this is a folder: give a .gsv file") from error
+        raise errors.InputError(f"{name}: this is a folder: give a .gsv file") from error
     except PermissionError as error:
-        raise InputError(f"{name}: no permission to read it: check its mode and owner") from error
+        raise errors.InputError(
+            f"{name}: no permission to read it: check its mode and owner"
+        ) from error
 
 
 def is_container(source: str | Path) -> bool:
@@ -263,7 +263,7 @@ def _refuse_other_files(target: Path) -> None:
     """A shell may turn `*.mp4` into a source and a target: no stream may replace a video."""
     is_other = target.is_file() or not target.exists()  # neither a pipe nor a device
     if is_other and target.suffix.lower() != SUFFIX:
-        raise ConfigError(
+        raise errors.ConfigError(
             f"{target} does not end in {SUFFIX}, so it is not written: name the stream with "
             f"-o NAME{SUFFIX}; quote a pattern of images, encode several videos into a folder"
         )
@@ -271,7 +271,7 @@ def _refuse_other_files(target: Path) -> None:
 
 def _standard_input() -> BinaryIO:
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
-        raise InputError(
+        raise errors.InputError(
             "standard input is not connected to a stream: gsvc encode ... -o - | gsvc ..."
         )
     return cast(io.BufferedReader, sys.stdin.buffer)

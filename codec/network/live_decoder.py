@@ -244,7 +244,18 @@ class LivePace:
         self.switches += 1
 
 
+_Made = TypeVar("_Made")
 _Made_co = TypeVar("_Made_co", covariant=True)
+
+
+def timed(items: Iterator[_Made], done: Callable[[float], None]) -> Iterator[_Made]:
+    """The items; `done` is told in the end how many seconds it took to make them."""
+    spent, since = 0.0, time.monotonic()
+    for item in items:
+        spent += time.monotonic() - since
+        yield item
+        since = time.monotonic()
+    done(spent + time.monotonic() - since)
 
 
 @dataclass(frozen=True)
@@ -362,15 +373,9 @@ class LiveDecoder:
         if pace is None or not packet.is_picture:
             yield from next_frames(stream.decoder, packet)
             return
-        since = time.monotonic()
         seconds = float((packet.duration or 0) * stream.header.format.time_base)
-        pace.begins(since - arrival.at, seconds)
-        spent = 0.0
-        for frame in next_frames(stream.decoder, packet):
-            spent += time.monotonic() - since
-            yield frame
-            since = time.monotonic()
-        pace.ends(spent + time.monotonic() - since)
+        pace.begins(time.monotonic() - arrival.at, seconds)
+        yield from timed(next_frames(stream.decoder, packet), pace.ends)
 
     def due(self) -> Iterator[Frame]:
         """Concealed frames whose playout time has come without their packet."""

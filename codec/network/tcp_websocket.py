@@ -24,16 +24,8 @@ from io import BytesIO
 from ssl import SSLCertVerificationError, SSLContext
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from gsvc.codec.bitstream import errors
 from gsvc.codec.bitstream.container import Packet, read_packet, read_varint
-from gsvc.codec.bitstream.errors import (
-    DEFAULT_LIMITS,
-    BitstreamError,
-    InputError,
-    LimitError,
-    Limits,
-    MissingDependencyError,
-    TruncatedStreamError,
-)
 from gsvc.codec.bitstream.header import HEADER_BYTES, Header
 from gsvc.codec.network.address import Address
 from gsvc.codec.network.congestion_control import Reception
@@ -61,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.5
 _VARINT_BYTES = 5
-_WS_BOUNDS: dict[str, Any] = {"max_size": DEFAULT_LIMITS.packet_bytes + 64, "max_queue": 4}
+_WS_BOUNDS: dict[str, Any] = {"max_size": errors.DEFAULT_LIMITS.packet_bytes + 64, "max_queue": 4}
 
 
 class Channel(Protocol):
@@ -75,8 +67,8 @@ class Channel(Protocol):
     async def write(self, data: bytes) -> None: ...
     async def write_message(self, data: bytes) -> None: ...
     async def read_message(self, most: int) -> bytes: ...
-    async def read_header(self, limits: Limits) -> Header: ...
-    async def read_packet(self, limits: Limits) -> Packet: ...
+    async def read_header(self, limits: errors.Limits) -> Header: ...
+    async def read_packet(self, limits: errors.Limits) -> Packet: ...
 
 
 Handler = Callable[[Channel], Awaitable[None]]
@@ -93,7 +85,7 @@ async def run_channels(address: Address, handle: Handler, tls: SSLContext | None
     """
     is_tcp = address.scheme in ("tcp", "tls")
     if not is_tcp and find_spec("websockets") is None:
-        raise MissingDependencyError(
+        raise errors.MissingDependencyError(
             f"{address.scheme}:// needs the package websockets: pip install 'gsvc[stream]'"
         )
     if not address.listens:
@@ -102,7 +94,7 @@ async def run_channels(address: Address, handle: Handler, tls: SSLContext | None
     try:
         await (_serve_tcp if is_tcp else _serve_ws)(tls, address, handle)
     except OSError as error:
-        raise InputError(
+        raise errors.InputError(
             f"cannot listen at {address} ({error.strerror or error}): choose another port"
         ) from error
 
@@ -116,7 +108,7 @@ async def _keep_connecting(
             await connect(address, handle)
             is_told = True
         except SSLCertVerificationError as error:
-            raise InputError(
+            raise errors.InputError(
                 f"{address}: its certificate is refused ({error.verify_message}): "
                 "name the certificates that vouch for it with authorities="
             ) from error
@@ -153,17 +145,17 @@ class _TcpChannel:
     async def read_message(self, most: int) -> bytes:
         length = int.from_bytes(await self._read(4), "big")
         if length > most:
-            raise BitstreamError(f"a message of {length} bytes where {most} are the most")
+            raise errors.BitstreamError(f"a message of {length} bytes where {most} are the most")
         return await self._read(length)
 
-    async def read_header(self, limits: Limits) -> Header:
+    async def read_header(self, limits: errors.Limits) -> Header:
         return Header.from_bytes(await self._read(HEADER_BYTES), limits)
 
-    async def read_packet(self, limits: Limits) -> Packet:
+    async def read_packet(self, limits: errors.Limits) -> Packet:
         tag = await self._read_varint()
         length = read_varint(BytesIO(tag).read) >> 4
         if length > limits.packet_bytes:
-            raise LimitError(
+            raise errors.LimitError(
                 f"a packet of {length} bytes exceeds the limit of {limits.packet_bytes}"
             )
         data = tag + await self._read_varint() + await self._read(length + 4)
@@ -181,7 +173,9 @@ class _TcpChannel:
         try:
             return await self._reader.readexactly(count)
         except (asyncio.IncompleteReadError, OSError) as error:
-            raise TruncatedStreamError("the connection ends early: the sender is gone") from error
+            raise errors.TruncatedStreamError(
+                "the connection ends early: the sender is gone"
+            ) from error
 
 
 class _WsChannel:
@@ -206,13 +200,15 @@ class _WsChannel:
     async def read_message(self, most: int) -> bytes:
         message = await self._message()
         if len(message) > most:
-            raise BitstreamError(f"a message of {len(message)} bytes where {most} are the most")
+            raise errors.BitstreamError(
+                f"a message of {len(message)} bytes where {most} are the most"
+            )
         return message
 
-    async def read_header(self, limits: Limits) -> Header:
+    async def read_header(self, limits: errors.Limits) -> Header:
         return Header.from_bytes(await self._message(), limits)
 
-    async def read_packet(self, limits: Limits) -> Packet:
+    async def read_packet(self, limits: errors.Limits) -> Packet:
         return read_packet(BytesIO(await self._message()).read, limits)
 
     async def _message(self) -> bytes:
@@ -221,9 +217,13 @@ class _WsChannel:
         try:
             message = await self._connection.recv()
         except ConnectionClosed as error:
-            raise TruncatedStreamError("the connection ends early: the sender is gone") from error
+            raise errors.TruncatedStreamError(
+                "the connection ends early: the sender is gone"
+            ) from error
         if isinstance(message, str):
-            raise BitstreamError("a text message: gsvc sends binary ones, is the sender a gsvc?")
+            raise errors.BitstreamError(
+                "a text message: gsvc sends binary ones, is the sender a gsvc?"
+            )
         return message
 
 
@@ -294,7 +294,7 @@ async def announce(
     `bandwidth`: bits per second; `pictures`: gives coded pictures a second.
     """
     told: float | None = None
-    with suppress(OSError, BitstreamError):
+    with suppress(OSError, errors.BitstreamError):
         if bandwidth is not None:
             await channel.write_message(write_rtcp(BitrateLimit(0, 0, bandwidth)))
         while True:
@@ -307,7 +307,7 @@ async def announce(
 
 async def heed(channel: Channel, found: Announced) -> None:
     """Note in `found` what a receiver announces, until it sends what is none, or is gone."""
-    with suppress(OSError, BitstreamError):
+    with suppress(OSError, errors.BitstreamError):
         while True:
             for packet in read_rtcp(await channel.read_message(_MOST_BYTES)):
                 _note(packet, found)

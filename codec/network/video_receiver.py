@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -298,21 +298,13 @@ class VideoReceiver:
             heard = time.monotonic()
             if arrival.packet.type == container.PacketType.AUDIO:
                 self._damaged += not self._sound.add(arrival.stream, arrival.packet)
-            async for frame in made_in(worker, self._timed(live.frames(arrival))):
+            made = live_decoder.timed(live.frames(arrival), self._decoding.add)
+            async for frame in made_in(worker, made):
                 yield frame
             if arrival.packet.type == container.PacketType.END:
                 break
         async for frame in made_in(worker, live.flush()):
             yield frame
-
-    def _timed(self, frames: Iterator[_T]) -> Iterator[_T]:
-        """The frames of one packet; adds up how long they took."""
-        spent, since = 0.0, time.monotonic()
-        for frame in frames:
-            spent += time.monotonic() - since
-            yield frame
-            since = time.monotonic()
-        self._decoding.add(spent + time.monotonic() - since)
 
     def _is_over(self, silence: float) -> bool:
         """Whether the sender said BYE, or nothing came for as long as the settings allow."""

@@ -17,13 +17,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.group import SLOTS, Coding, GroupWriter
 from gsvc.codec.bitstream.layers.faces import FACES
 from gsvc.codec.bitstream.scaffold import Interval, Place, nominal_time
-from gsvc.encoders.coding.group_coder import (
-    PACKET_BYTES,
-    PACKET_SECONDS,
-    CodedPacket,
-    CodingConfig,
-    thumbnail,
-)
+from gsvc.encoders.coding import group_coder
 from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
 from gsvc.encoders.coding.svt_av1 import encode_pictures
 from gsvc.encoders.search.rate_control import FIXED_BITS, WindowCap
@@ -44,7 +38,7 @@ class PackedGroup:
     """The coded pictures that are in its packets."""
     intervals: Sequence[Interval]
     """Its intervals."""
-    packets: list[CodedPacket]
+    packets: list[group_coder.CodedPacket]
     """Its packets."""
     rest: float
     """Bits that the packets take beside coded pictures, about."""
@@ -58,7 +52,7 @@ class PackedGroup:
 class Packer:
     """Packs groups in order."""
 
-    def __init__(self, config: CodingConfig) -> None:
+    def __init__(self, config: group_coder.CodingConfig) -> None:
         self._config = config
         most = config.max_bitrate
         self._cap = None if most is None else WindowCap(most, FIXED_BITS)
@@ -114,7 +108,9 @@ class Packer:
         coded = self._written(keys, intervals, _FULLNESS[0])
         return sum(packet.bits for packet in coded) - keys.bits
 
-    def _kept(self, keys: Keyframes, intervals: Sequence[Interval]) -> list[CodedPacket] | None:
+    def _kept(
+        self, keys: Keyframes, intervals: Sequence[Interval]
+    ) -> list[group_coder.CodedPacket] | None:
         """The fullest packets that keep the limits, if any do."""
         for fullness in _FULLNESS:
             coded = self._written(keys, intervals, fullness)
@@ -145,10 +141,10 @@ class Packer:
             f"here takes {least}: {lower}raise the cap, shrink the video or lower its frame rate"
         )
 
-    def _keeps_cap(self, coded: Sequence[CodedPacket]) -> bool:
+    def _keeps_cap(self, coded: Sequence[group_coder.CodedPacket]) -> bool:
         return self._cap is None or self._cap.fits(self._timed(coded))
 
-    def _timed(self, coded: Sequence[CodedPacket]) -> list[tuple[float, int]]:
+    def _timed(self, coded: Sequence[group_coder.CodedPacket]) -> list[tuple[float, int]]:
         """The time of each packet, when its last frame is shown, in seconds, and its bits."""
         tick = float(self._config.header.format.time_base)
         _, *ends = accumulate((packet.ticks for packet in coded), initial=self._clock)
@@ -156,7 +152,7 @@ class Packer:
 
     def _written(
         self, keys: Keyframes, intervals: Sequence[Interval], fullness: float
-    ) -> list[CodedPacket]:
+    ) -> list[group_coder.CodedPacket]:
         """The packets, each with so much of what one may hold."""
         plan = keys.plan
         writer = GroupWriter(
@@ -166,7 +162,7 @@ class Packer:
             ),
         )
         units = iter(keys.units)
-        coded: list[CodedPacket] = []
+        coded: list[group_coder.CodedPacket] = []
         at = 0
         for batch in self._batches(keys, intervals, fullness):
             pictures = sum(interval.place is not Place.AFTER for interval in batch)
@@ -176,7 +172,7 @@ class Packer:
             payload = writer.write(batch, list(islice(units, pictures)), slot)
             frames = sum(interval.length for interval in batch)
             ticks = sum(sum(interval.ticks) for interval in batch)
-            coded.append(CodedPacket(frames, ticks, payload, kind))
+            coded.append(group_coder.CodedPacket(frames, ticks, payload, kind))
             at += len(batch)
         return coded
 
@@ -185,8 +181,10 @@ class Packer:
     ) -> Iterator[list[Interval]]:
         """The intervals of each packet; none has those of several shots."""
         config, sizes = self._config, iter(keys.units)
-        most_frames = fullness * PACKET_SECONDS * float(config.header.format.frame_rate)
-        most_bytes = fullness * min(PACKET_BYTES, config.packet_bytes or PACKET_BYTES)
+        most_frames = fullness * group_coder.PACKET_SECONDS * float(config.header.format.frame_rate)
+        most_bytes = fullness * min(
+            group_coder.PACKET_BYTES, config.packet_bytes or group_coder.PACKET_BYTES
+        )
         batch: list[Interval] = []
         frames = size = 0
         for number, interval in enumerate(intervals):
@@ -205,12 +203,14 @@ class Packer:
 _SCALE = 4
 
 
-def shared_sequences(shots: Sequence[Sequence[Picture]], config: CodingConfig) -> list[list[int]]:
+def shared_sequences(
+    shots: Sequence[Sequence[Picture]], config: group_coder.CodingConfig
+) -> list[list[int]]:
     """Numbers of the shots that share a sequence, each in one list, by their first shots."""
     found: list[list[int]] = []
     for number, shot in enumerate(shots):
-        first = thumbnail(shot[0])
-        apart = [np.abs(thumbnail(shots[one[-1]][-1]) - first).mean() for one in found]
+        first = group_coder.thumbnail(shot[0])
+        apart = [np.abs(group_coder.thumbnail(shots[one[-1]][-1]) - first).mean() for one in found]
         near = int(np.argmin(apart)) if found else 0
         looks_alike = bool(found) and apart[near] < SURE_CUT
         if looks_alike and _goes_on(shots[found[near][-1]][-1], shot[0], config):
@@ -220,7 +220,7 @@ def shared_sequences(shots: Sequence[Sequence[Picture]], config: CodingConfig) -
     return found
 
 
-def _goes_on(last: Picture, first: Picture, config: CodingConfig) -> bool:
+def _goes_on(last: Picture, first: Picture, config: group_coder.CodingConfig) -> bool:
     """Whether a shot's first picture takes much less after another shot's last one."""
 
     def sizes(*pictures: Picture) -> list[int]:
