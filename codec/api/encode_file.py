@@ -349,8 +349,8 @@ def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:
     beside = _beside(job, seconds)
     if size <= beside:
         raise ConfigError(
-            f"sound and texts take {beside} of {size} bytes: lower the rate of the sound, leave "
-            "it out, or allow a larger file"
+            f"sound and texts take {beside} of {size} bytes: lower the rate of the sound "
+            "(--audio-bitrate), leave it out (--audio none), or allow a larger file"
         )
     room = size - beside
     return job, max(_LEAST_RATE, 8 * _AIM * room / float(seconds)), room

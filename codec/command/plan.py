@@ -182,8 +182,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--watts", type=float, metavar="W", help="power while computing, where no counter tells")
     radio = "add what sending takes, by a stated model"
     add("--radio", choices=tuple(RADIOS), help=radio)
-    heard = "carry the sound, or drop it"
-    add("--audio", choices=AUDIO_CODINGS, default=AUDIO_CODINGS[0], help=heard)
+    heard = "carry the sound, or drop it (dropped where the link is too thin for it)"
+    add("--audio", choices=AUDIO_CODINGS, help=heard)
     told = "predict JOD from SSIM instead of measuring CVVDP: a third less time"
     add("--no-measure", dest="measure", action="store_false", help=told)
     add_json(parser)

@@ -70,18 +70,21 @@ def carried(source: str, budgets: "Budgets", options: Namespace) -> Carried:
 
     total, is_heard = budgets.bandwidth, options.audio != "none"
     job = EncodeJob(
-        source, EncoderSettings(), fps=options.fps, sound=is_heard, texts=False, size=options.size
-    )
+        source, EncoderSettings(), fps=options.fps, sound=is_heard, texts=False, size=options.size,
+        sound_may_go=options.audio is None,
+    )  # fmt: skip
     is_live = budgets.latency is not None and budgets.latency < LONG_LATENCY
     sound = heads = 0.0
     if total is None:
         job = suited(job, None)
     else:
         with job.open() as video:
-            frames, job.sound = round(_HEARD * video.format.frame_rate), is_heard & video.has_sound
+            frames, had_sound = round(_HEARD * video.format.frame_rate), video.has_sound
+        job.sound = is_heard and had_sound
         job, heads = replace(job, frames=frames), SOUND_HEADERS * (is_live and job.sound)
         size = int((total - heads if is_live else total / TCP) * job.seconds / 8)
         job, _, room = sized(job, size)
+        is_heard = is_heard and job.sound == had_sound
         sound = 8 * (size - room) / float(job.seconds)
     told = [] if is_heard else ["--audio", "none"]
     told += ["--audio-bitrate", str(job.audio_bitrate)] if job.audio_bitrate else []

@@ -256,10 +256,11 @@ class BudgetPlanner:
             f"{option(name)} {_shown(budgets, name, nearest, ratio)}"
             for name, ratio in over.items()
         )
+        smaller = ", or a smaller --size" if "bandwidth" in over else ""
         return (
             f"no settings keep all budgets for this video: {' and '.join(map(option, over))} "
             f"{'bind' if len(over) > 1 else 'binds'}; "
-            f"the nearest that can be met: {asked}"
+            f"the nearest that can be met: {asked}{smaller}"
         )
 
     def _plain(self, rate: float) -> PlanSettings:
