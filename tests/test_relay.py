@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 
 import gsvc
+from browsers import BROWSERS
 from commands import FAILED, SCRIPT, USAGE, assert_one_line, run_gsvc
 from gsvc.codec.bitstream.container import Packet, PacketType
 from gsvc.codec.bitstream.frames import Frame
@@ -29,7 +31,19 @@ from gsvc.codec.network.page_relay import PageRelay
 from gsvc.codec.network.player_relay import Outage, Playout, Shown, newest, stamped
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.video_sender import VideoSender
-from live import SECONDS, SETTINGS, STILL, VIDEO, collect, endless, frames, free_port, run, some
+from live import (
+    SECONDS,
+    SETTINGS,
+    STILL,
+    VIDEO,
+    collect,
+    endless,
+    frames,
+    free_port,
+    listening,
+    run,
+    some,
+)
 from video_clips import Clip
 
 GREY = np.full((64, 96, 3), 128, np.uint8)
@@ -172,7 +186,8 @@ def test_a_page_gets_what_comes_over_udp() -> None:
             assert seen[0].pixels.shape == (64, 96, 3)
         asking = partial(urlopen, f"http://127.0.0.1:{page}/source.json")
         with await asyncio.get_running_loop().run_in_executor(None, asking) as answer:
-            assert json.load(answer)["live"] == f"ws://127.0.0.1:{page + 1}"
+            told = json.load(answer)
+        assert told["live"] == f"ws://127.0.0.1:{page + 1}" and 0 <= told["late"] < SECONDS
         relay.stop()
         sender.stop()
         await asyncio.gather(*working)
@@ -189,6 +204,20 @@ def relaying(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
         finally:
             if process.poll() is None:
                 process.kill()
+
+
+@pytest.mark.slow
+def test_a_page_says_how_old_its_picture_is_and_that_it_is_frozen(tmp_path: Path) -> None:
+    video, port, site = clip(tmp_path, 700), free_port(), free_port(socket.SOCK_STREAM)
+    here, there = f"udp://@127.0.0.1:{port}", f"udp://127.0.0.1:{port}"
+    told = "document.getElementById('time').textContent"
+    with BROWSERS["chromium"]() as page, relaying(here, f"http://127.0.0.1:{site}"):
+        asyncio.run(listening(site, socket.SOCK_STREAM))
+        page.open(f"http://127.0.0.1:{site}/")
+        with relaying(video, there) as camera:
+            assert until(lambda: page.evaluate("document.getElementById('screen').width") == 96)
+            camera.kill()
+        assert until(lambda: re.fullmatch(r"frozen, as of \d+ s ago", page.evaluate(told)))
 
 
 class Player:
@@ -214,12 +243,12 @@ class Player:
         return until(lambda: len(self.sizes) >= count)
 
 
-def until(condition: Callable[[], bool]) -> bool:
+def until(condition: Callable[[], object]) -> bool:
     """Whether it comes true, in time."""
     deadline = time.monotonic() + SECONDS
     while not (is_true := condition()) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return is_true
+    return bool(is_true)
 
 
 def has_begun(heard: Path, number: int) -> bool:

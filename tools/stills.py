@@ -33,7 +33,7 @@ _SIZES = 1, 0.7, 0.5, 0.35, 0.25, 0.125
 _SETTINGS: dict[str, dict[str, Any]] = {
     "AVIF": {"speed": 2, "subsampling": "4:2:0"},
     "WEBP": {"method": 6},
-    "JXL": {"effort": 9},
+    "JXL": {"effort": 7},
 }
 _STEPS = {"gsvc": 1, "gsvc, steps 0": 0}
 _METRICS = "st_lpips_vgg", "ms_ssim"
@@ -52,10 +52,12 @@ def main() -> None:
     photos = photos[: options.photos]
     rows = []
     for budget in options.bytes:
-        for name in (*_STEPS, *_formats()):
-            way = partial(_gsvc, steps=_STEPS[name]) if name in _STEPS else partial(_best, name)
-            measured = [way(budget, photo) for photo in photos]
-            means = np.mean(measured, axis=0)
+        ways = {name: partial(_best, name) for name in _formats()}
+        measured = {name: [way(budget, photo) for photo in photos] for name, way in ways.items()}
+        ours = [_gsvc(budget, photo) for photo in photos]
+        measured |= {name: [one[name] for one in ours] for name in _STEPS}
+        for name, found in measured.items():
+            means = np.mean(found, axis=0)
             rows.append([str(budget), name, f"{means[0]:.0f}", *(f"{m:.3f}" for m in means[1:])])
             print(*rows[-1], file=sys.stderr)
     print(f"{len(photos)} photographs")
@@ -78,32 +80,36 @@ def _formats() -> Iterator[str]:
         yield "JXL"
 
 
-def _gsvc(budget: int, photo: Image.Image, steps: int) -> list[float]:
-    with TemporaryDirectory() as name:
-        source, stream, shown = (Path(name, each) for each in ("s.png", "s.gsv", "d.png"))
+def _gsvc(budget: int, photo: Image.Image) -> dict[str, list[float]]:
+    found = {}
+    with TemporaryDirectory() as folder:
+        source, stream = Path(folder, "s.png"), Path(folder, "s.gsv")
         photo.save(source)
         size = gsvc.encode(source, stream, target_size=budget).size
-        gsvc.decode(stream, shown, settings=gsvc.DecoderSettings(steps=steps))
         if size > budget:
             raise RuntimeError(f"{size} bytes of {budget}")
-        return [size, *_distances(photo, Image.open(shown))]
+        for name, steps in _STEPS.items():
+            shown = Path(folder, f"{steps}.png")
+            gsvc.decode(stream, shown, settings=gsvc.DecoderSettings(steps=steps))
+            found[name] = [size, *_distances(photo, Image.open(shown))]
+    return found
 
 
 def _best(name: str, budget: int, photo: Image.Image) -> list[float]:
-    """The best of several sizes by the first metric."""
+    """The best of several sizes by the first metric; NaN where none is small enough."""
     found = []
     for factor in _SIZES:
         small = photo.resize((round(factor * photo.width), round(factor * photo.height)), _LANCZOS)
         if (data := _largest(small, name, budget)) is not None:
             found.append([len(data), *_distances(photo, Image.open(io.BytesIO(data)))])
-    return min(found, key=lambda one: one[1])
+    return min(found, key=lambda one: one[1], default=[np.nan] * (1 + len(_METRICS)))
 
 
 def _largest(photo: Image.Image, name: str, budget: int) -> bytes | None:
-    """The finest quality, 0 to 95, that fits."""
+    """The finest quality, 0 to 95, that fits; None where the coarsest does not."""
     least, most, best = 0, 95, None  # JPEG XL is lossless at 100
     while least <= most:
-        middle = (least + most) // 2
+        middle = (least + most) // 2 if best else 0
         file = io.BytesIO()
         photo.save(file, name, quality=middle, **_SETTINGS[name])
         if file.tell() <= budget:

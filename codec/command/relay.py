@@ -45,6 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     recv.add_watch(parser)
     # What else gsvc send takes.
     parser.set_defaults(start=0.0, frames=None, loop=False, audio="none", sdp=None, load=_LOAD)
+    parser.set_defaults(no_sound="a relay carries pictures alone")
 
 
 def run(options: Namespace) -> int:

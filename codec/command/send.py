@@ -76,6 +76,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     usual = "of the sound (16k, stereo 24k); mono below 18k"
     add("--audio-bitrate", type=bitrate, metavar="RATE", help=usual)
     add("--sdp", metavar="FILE", help="write a session description")
+    parser.set_defaults(no_sound="--audio opus sends it")
     add_security(parser)
     add_watch(parser)
 
@@ -236,7 +237,7 @@ def _sound(options: Namespace, *, has_any: bool) -> "Sound":
 
     if options.audio == "none":
         if has_any:
-            _log.warning("%s: its sound is not sent: --audio opus sends it", options.source)
+            _log.warning("%s: its sound is not sent: %s", options.source, options.no_sound)
         return Sound(iter(()))
     if has_any and Path(options.source).is_fifo():
         _log.warning("%s: %s", options.source, READ_ONCE)

@@ -33,6 +33,7 @@ class PageRelay(player_relay.Relay):
         self._host, self._port = host, port
         self._stream = Address("ws", host, port + 1, listens=True)
         self._broadcaster: Broadcaster | None = None
+        self._has_begun = asyncio.Event()
         self._serving: set[asyncio.Task[None]] = set()
 
     @property
@@ -42,7 +43,7 @@ class PageRelay(player_relay.Relay):
 
     async def run(self) -> None:
         """Serve what comes. Raises InputError where nothing can be received or served."""
-        source = player_server.LiveSource(f"ws://{self._netloc}")
+        source = player_server.LiveSource(f"ws://{self._netloc}", lambda: self._receiver.late)
         with player_server.serving(source, self._host, self._port) as server:
             Thread(target=server.serve_forever, daemon=True).start()
             tasks = [
@@ -71,16 +72,21 @@ class PageRelay(player_relay.Relay):
             now = self._receiver, arrival.stream
             if now != before or self._broadcaster is None:
                 before = now
-                await end_all(list(self._serving))
+                if self._broadcaster is not None:  # before the first stream browsers wait
+                    await end_all(list(self._serving))
                 self._broadcaster = Broadcaster(arrival.header, self._receiver.ask_key)
+                self._has_begun.set()
             if arrival.packet.type != PacketType.END:  # another stream may come
                 self._broadcaster.send([arrival.packet])
 
+    async def _serve(self, channel: Channel) -> None:
+        await self._has_begun.wait()
+        assert self._broadcaster is not None
+        await self._broadcaster.handle(channel)
+
     async def _handle(self, channel: Channel) -> None:
-        """Serve a browser until its stream ends; before one there is nothing for it."""
-        if self._broadcaster is None:
-            return
-        task = asyncio.create_task(self._broadcaster.handle(channel))
+        """Serve a browser until its stream ends."""
+        task = asyncio.create_task(self._serve(channel))
         self._serving.add(task)
         try:
             await asyncio.wait((task,))

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
@@ -67,7 +67,7 @@ class FileSource:
             raise
 
     @property
-    def about(self) -> dict[str, str | None]:
+    def about(self) -> dict[str, str | float | None]:
         """What the page is told."""
         return {"name": self._name, "live": None}
 
@@ -90,20 +90,23 @@ class LiveSource:
 
     path = None
 
-    def __init__(self, address: str) -> None:
-        """Raises ConfigError for an address that browsers cannot connect to."""
+    def __init__(self, address: str, late: Callable[[], float | None] | None = None) -> None:
+        """`late`: gives how old pictures are when they come here, in seconds, None: not known.
+
+        Raises ConfigError for an address that browsers cannot connect to."""
         parsed = parse_address(address)
         if parsed.scheme not in ("ws", "wss") or parsed.listens:
             raise ConfigError(
                 f"{address}: a browser connects to ws://host:port or wss://host:port; "
                 "run gsvc send IN ws://@:port there"
             )
-        self._address = str(parsed)
+        self._address, self._late = str(parsed), late
 
     @property
-    def about(self) -> dict[str, str | None]:
-        """What the page is told."""
-        return {"name": self._address, "live": self._address}
+    def about(self) -> dict[str, str | float | None]:
+        """What the page is told: `late` only where it may be asked again."""
+        late = {"late": self._late()} if self._late else {}
+        return {"name": self._address, "live": self._address, **late}
 
     def video(self) -> None:
         """There is no file to decode."""

@@ -161,6 +161,8 @@ class VideoReceiver:
         async with self._working(lambda: None) as (worker, tasks):
             async for arrival in until_set(self._is_stopped, self._made(live, worker, tasks)):
                 self._frames += arrival.packet.frames
+                if arrival.packet.is_picture and arrival.packet.pts is not None:
+                    self._measure(arrival.packet.pts)
                 yield arrival
 
     def ask_key(self) -> None:
@@ -332,14 +334,19 @@ class VideoReceiver:
             )
         return f"nothing came from {self._address}: is there a sender?"
 
+    def _measure(self, pts: int) -> None:
+        """Note how late what comes now is."""
+        captured = self._rtp.capture_time(pts)
+        if captured is not None:
+            self.late = time.time() - captured
+            self._latency.add(self.late)
+
     def _show(self, frame: Frame) -> Frame:
         """Count a frame that is handed out, and put it on the timeline."""
         stream = self._live.stream
         assert stream is not None
-        captured = self._rtp.capture_time(frame.pts)
-        if captured is not None and not frame.concealed:
-            self.late = time.time() - captured
-            self._latency.add(self.late)
+        if not frame.concealed:
+            self._measure(frame.pts)
         self._frames += 1
         self._concealed += frame.concealed
         return self._timeline.placed(frame, stream.number, stream.header, time.monotonic())

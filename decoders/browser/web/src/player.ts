@@ -6,6 +6,8 @@ interface Source {
   readonly name: string;
   /** Address of a WebSocket that a live stream comes from. */
   readonly live: string | null;
+  /** Seconds that live pictures are late when they come to the server; asked for again and again. */
+  readonly late?: number | null;
 }
 
 interface DrawnFrame {
@@ -13,6 +15,12 @@ interface DrawnFrame {
   readonly picture: ArrayBuffer;
 }
 
+/** Seconds from which a live picture says how old it is, and without a new one until it is frozen. */
+const OLD = 2;
+const FROZEN = 5;
+/** Seconds: later pictures are of a clock that is wrong. */
+const MOST_LATE = 600;
+const LOOK = 2000; // milliseconds
 const STEP = 5; // seconds that an arrow key goes
 /** A frame this much later than now is shown all the same: clocks tick between frames. */
 const EARLY = 0.004;
@@ -40,6 +48,9 @@ class Player {
   private shown = -1;
   private clock = 0;
   private ticked: number | undefined;
+  /** When a picture was last shown, by `performance.now`, and how late pictures come, in seconds. */
+  private renewed = 0;
+  private late = 0;
 
   constructor(private readonly source: Source) {
     document.title = `${source.name} · gsvc`;
@@ -49,11 +60,31 @@ class Player {
     this.order({ type: "open", stream, live: source.live !== null });
     find("live").hidden = source.live === null;
     seekBar.hidden = source.live !== null;
+    if (source.late !== undefined) setInterval(() => void this.ask(), LOOK);
     requestAnimationFrame((now) => this.tick(now));
   }
 
   private order(order: Order): void {
     this.worker.postMessage(order);
+  }
+
+  /** Asks the server how late pictures come. */
+  private async ask(): Promise<void> {
+    try {
+      const late = (await sourceOf()).late ?? 0;
+      this.late = late > 0 && late < MOST_LATE ? late : 0;
+    } catch {
+      // It is gone: what it said last still holds.
+    }
+  }
+
+  /** How old a live picture is, where that is worth saying. */
+  private age(): string {
+    if (!this.source.live || this.shown < 0 || !this.isPlaying) return "";
+    const still = (performance.now() - this.renewed) / 1000;
+    const ago = `as of ${spanText(still + this.late)} ago`;
+    if (still > FROZEN) return `frozen, ${ago}`;
+    return still + this.late > OLD ? ago : "";
   }
 
   private hear(news: News): void {
@@ -109,6 +140,7 @@ class Player {
     }
     if (due) {
       this.screen.show(due.picture);
+      this.renewed = performance.now();
       say("");
     }
     // Where no frame is there in time, the clock waits for it.
@@ -122,7 +154,7 @@ class Player {
     if (document.activeElement !== seekBar || this.isPlaying) seekBar.value = String(at);
     seekBar.max = String(this.length);
     timeText.textContent = this.source.live
-      ? clockText(at)
+      ? this.age() || clockText(at)
       : `${clockText(at)} / ${clockText(this.length + this.frameTime)}`;
     playButton.textContent = this.isPlaying ? "❚❚" : "▶";
     playButton.setAttribute("aria-label", this.isPlaying ? "Pause" : "Play");
@@ -185,13 +217,23 @@ function clockText(seconds: number): string {
   return `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")}:${tail}`;
 }
 
+function spanText(seconds: number): string {
+  for (const [unit, name] of [[3600, "h"], [60, "min"]] as const) {
+    if (seconds >= 2 * unit) return `${Math.round(seconds / unit)} ${name}`;
+  }
+  return `${Math.round(seconds)} s`;
+}
+
 function say(text: string): void {
   if (message.textContent !== text) message.textContent = text;
 }
 
+async function sourceOf(): Promise<Source> {
+  return (await (await fetch("source.json")).json()) as Source;
+}
+
 async function start(): Promise<void> {
-  const answer = await fetch("source.json");
-  const player = new Player((await answer.json()) as Source);
+  const player = new Player(await sourceOf());
   playButton.onclick = () => player.toggle();
   seekBar.oninput = () => player.seek(Number(seekBar.value));
   document.onkeydown = (event) => player.key(event);
