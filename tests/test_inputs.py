@@ -37,23 +37,25 @@ def film(
     codec: str = "libx264",
     form: str = "yuv420p",
     rate: int = 25,
+    base: Fraction = MS,
     last: int | None = None,
     empty: Sequence[int] = (),
     tags: dict[str, int | str] | None = None,
 ) -> Path:
     """A file of pictures at `times` and of sound from its first moment to its second.
 
-    `rate` is what the container claims; the last picture stands for `last` ms; the pictures of some
-    numbers have no data; `tags` are put on the container's track alone.
+    `rate` is what the container claims, `base` the unit of its clock; the last picture stands for
+    `last` ms; the pictures of some numbers have no data; `tags` are put on the container's track
+    alone.
     """
     with av.open(str(path), "w") as file:
         video = file.add_stream(codec, rate=rate, options={"bf": "0", "g": "5", **SAME})
         assert isinstance(video, VideoStream)
         video.width, video.height, video.pix_fmt = 64, 48, form
-        video.time_base = video.codec_context.time_base = MS
+        video.time_base = video.codec_context.time_base = base
         for name, value in (tags or {}).items():
             setattr(video.codec_context, name, value)
-        packets = _pictures(video, times, clock, flashes)
+        packets = _pictures(video, times, clock, flashes, base)
         for number in empty:
             packets[number] = _emptied(packets[number], video)
         if last is not None:
@@ -66,14 +68,18 @@ def film(
 
 
 def _pictures(
-    stream: VideoStream, times: Sequence[int], clock: Clock, flashes: Sequence[int]
+    stream: VideoStream,
+    times: Sequence[int],
+    clock: Clock,
+    flashes: Sequence[int],
+    base: Fraction,
 ) -> "list[Packet[Stream]]":
     packets: list[Packet[Stream]] = []
     for time in times:
         is_lit = any(flash <= time < flash + 120 for flash in flashes)
         picture = np.full((48, 64, 3), 250 if is_lit else 20, np.uint8)
         frame = av.VideoFrame.from_ndarray(picture, "rgb24").reformat(format=stream.pix_fmt)
-        frame.pts, frame.time_base = clock(time), MS
+        frame.pts, frame.time_base = clock(time), base
         packets += stream.encode(frame)
     return packets + stream.encode(None)
 
@@ -175,6 +181,17 @@ INPUTS: dict[str, tuple[Callable[[Path], Path], Seen]] = {
     "prores.mov": (
         lambda path: film(path, codec="prores_ks", form="yuva444p10le"),
         Seen(),
+    ),
+    "opencv.avi": (
+        lambda path: film(
+            path,
+            range(0, 1000, 67),
+            lambda time: time // 66,
+            sound=(),
+            rate=15,
+            base=Fraction(66667, 1_000_000),
+        ),
+        Seen(15, (0.4,), None, 15),
     ),
     "grey.mov": (lambda path: film(path, codec="png", form="ya8"), Seen()),
 }

@@ -231,12 +231,17 @@ def _format(values: dict[str, int], limits: errors.Limits) -> frames.VideoFormat
     )
 
 
+def is_storable(time_base: Fraction) -> bool:
+    """Whether the header's fields hold it exactly."""
+    return time_base.numerator < 1 << 16 and time_base.denominator < 1 << 20
+
+
 def storable_format(video: frames.VideoFormat) -> frames.VideoFormat:
     """`video` with its rationals rounded to the precision of the header's fields.
 
     The error is far below the duration of a frame.
     """
-    if video.time_base.numerator >= 1 << 16 or video.time_base.denominator >= 1 << 20:
+    if not is_storable(video.time_base):
         raise errors.ConfigError(
             f"time base {video.time_base} does not fit the stream: resample the video to an "
             "ordinary rate first"

@@ -19,6 +19,7 @@ import numpy as np
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc.codec.bitstream.header import is_storable
 from gsvc.codec.media import color, places, video_source
 
 INTERLACED = (
@@ -84,7 +85,8 @@ class Clock:
     """
 
     def __init__(self, time_base: Fraction, frame_rate: Fraction) -> None:
-        self.time_base = max(time_base, FINEST_TIME_BASE)
+        fits = is_storable(time_base)  # AVI of OpenCV counts in 66667/1000000 s
+        self.time_base = max(time_base, FINEST_TIME_BASE) if fits else FINEST_TIME_BASE
         self._scale = time_base / self.time_base
         self._interval = 1 / (frame_rate * self.time_base)
         self._due = Fraction(0)

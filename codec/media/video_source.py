@@ -315,7 +315,7 @@ def _natural(path: str) -> list[tuple[int, int | str]]:
 FALLBACK_RATE = Fraction(25)
 _FASTEST = 1000
 _SLOWEST = Fraction(1, 100)
-_Y4M = "yuv4mpegpipe"
+_Y4M, _WEBP = "yuv4mpegpipe", "webp_pipe"
 _SHORTEST_LEAD, _LONGEST_LEAD = Fraction(1, 2), 600
 _LONG_LAST = 1
 """Seconds that a last frame must be shown beyond the usual."""
@@ -506,9 +506,10 @@ class VideoSource:
             _log.warning("%s: its clock jumps ahead by %.4g s, left out", self.name, seconds)
         if self._reached == 0 and not sought:
             why = "" if trouble is None else f", FFmpeg says '{trouble.strerror}'"
-            raise InputError(
-                f"{self.name}: not one frame could be decoded{why}: check that the file is whole"
-            )
+            advice = "check that the file is whole"
+            if self._container.format.name == _WEBP:
+                advice += ", convert it to GIF or MP4 first if it is animated"
+            raise InputError(f"{self.name}: not one frame could be decoded{why}: {advice}")
         if self._reached and (trouble is not None or self._ends_early()):
             raise InputError(
                 f"{self.name}: breaks off after {self._reached} frames, it is truncated: "
