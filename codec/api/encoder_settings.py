@@ -135,7 +135,7 @@ class EncoderSettings:
             raise ConfigError("low delay is without look-ahead: leave one of them out")
         if self.low_delay and (self.quality is not None or self.max_bitrate is not None):
             raise ConfigError(
-                "a quality or a cap needs look-ahead: leave low delay out, or give a bitrate"
+                "a quality or a cap (max_bitrate) needs look-ahead: leave it or low delay out"
             )
         if self.returning_shots and (self.low_delay or self.max_bitrate or self.events_only):
             raise ConfigError(
