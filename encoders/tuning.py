@@ -156,6 +156,8 @@ class Effort:
     """SVT-AV1's preset, 0-13, for the coded pictures that are sent."""
     live: int
     """The same without look-ahead, where a picture is coded while the next one arrives."""
+    guides: int
+    """Coded pictures of a group whose restoration is tried, about."""
     anchors: int
     """Most scaffold samples tried between two coded pictures."""
 
@@ -173,9 +175,9 @@ class Effort:
 
 
 PRESETS = {
-    "fast": Effort(probes=2, samples=6, svt=8, live=8, anchors=1),
-    "medium": Effort(probes=6, samples=16, svt=2, live=4, anchors=1),
-    "slow": Effort(probes=16, samples=32, svt=1, live=2, anchors=3),
+    "fast": Effort(probes=2, samples=6, svt=8, live=8, guides=4, anchors=1),
+    "medium": Effort(probes=6, samples=16, svt=2, live=4, guides=12, anchors=1),
+    "slow": Effort(probes=16, samples=32, svt=1, live=2, guides=1000, anchors=3),
 }
 """Probes: "Foretelling trials"; SVT-AV1's presets: "The search leaps" (medium), "Preset slow on the
 packaged clips" (slow), and by time and bytes "The walk"."""

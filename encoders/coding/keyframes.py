@@ -195,11 +195,17 @@ class Keyframes:
     def choose_guides(
         self, references: Sequence[Reference], frames: int, lmbda: float, restorer: RestorerNetwork
     ) -> None:
-        """Choose how each is to be restored, likewise; after their textures."""
+        """Choose how each is to be restored, likewise; after their textures.
+
+        Of many only some are tried, as the effort allows: those after one are restored like it.
+        """
         each, guides = max(1.0, frames / len(self.decoded)), list[int | None]()
-        place = self.config.level.guide_place
+        place, crf, scale = self.config.level.guide_place, self.plan.crf, self.plan.scale
+        step = max(1.0, len(references) / self.config.effort.guides)
         for number, reference in enumerate(references):
-            crf, scale = self.plan.crf, self.plan.scale
+            if guides and int(number / step) == int((number - 1) / step):
+                guides.append(guides[-1])
+                continue
             decoded, texture = self.decoded[number], self.textures[number]
             key = keyframe.Keyframe.of(
                 decoded, texture, crf, scale, keyframe.temporal_layer(number)
