@@ -8,9 +8,10 @@ heal is its length.
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import groupby
+from itertools import groupby, product
 
 import numpy as np
 
@@ -126,11 +127,10 @@ def main() -> None:
     add("--cases", type=int, default=len(_CASES), help="only the first ones (%(default)s)")
     options = parser.parse_args()
     pictures, rate = load_clip(options.clip, None, options.lines)
-    rows = [
-        row_of(pictures, rate, case, way, options)
-        for case in _CASES[: options.cases]
-        for way in _WAYS
-    ]
+    rows = []
+    for case, way in product(_CASES[: options.cases], _WAYS):
+        rows.append(row_of(pictures, rate, case, way, options))
+        print(*rows[-1], file=sys.stderr, flush=True)
     print(markdown(HEADER, rows))
 
 
