@@ -14,7 +14,8 @@ import pytest
 from PIL import Image
 
 from gsvc.codec.command.main import main
-from gsvc.decoders.training.shards import Folder, read_members, sample_members, sample_of
+from gsvc.decoders.training.samples import LOSSLESS, sample_files, sample_of_files
+from gsvc.decoders.training.shards import Folder, read_members
 from gsvc.decoders.training.sources import NO_TIME, Clip, read_clip, scenes
 from needs import need_models, need_package
 from panning import write_clip
@@ -87,10 +88,10 @@ def test_webdataset_reads_the_samples(whole: Path) -> None:
     for one, row in zip(read, table["samples"], strict=True):
         members = read_members(folder.tar(0), row["files"])
         assert members == {name: one[name] for name in members}
-        sample, facts = sample_of(members), json.loads(members["json"])
+        sample, facts = sample_of_files(members, ""), json.loads(members["json"])
         frames = len(facts["frames"])
         assert sample.stacks["truth"].shape == (frames, 128, 128, 3)
-        again = sample_of(sample_members(sample, facts))
+        again = sample_of_files(sample_files(sample, LOSSLESS), "")
         np.testing.assert_array_equal(again.stacks["rendering"], sample.stacks["rendering"])
         assert {"mask.webp", "flow.npy"} <= members.keys() and len(facts["pose"]) == frames
         drawn = np.asarray(Image.open(io.BytesIO(members["drawn.webp"])))

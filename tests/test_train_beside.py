@@ -20,8 +20,8 @@ from gsvc.decoders.keyframes.compact.restorer import Restorer, best_mixture, con
 from gsvc.decoders.training.app import write_app
 from gsvc.decoders.training.samples import (
     LOSSLESS,
+    Sample,
     SampleError,
-    StoredSample,
     read_shard,
     write_shard,
 )
@@ -41,7 +41,7 @@ def loaded(path: Path, name: str) -> ModuleType:
     return module
 
 
-def some_samples(count: int, side: int = 64, *, held: bool = False) -> list[StoredSample]:
+def some_samples(count: int, side: int = 64, *, held: bool = False) -> list[Sample]:
     rng = np.random.default_rng(1)
     ramp = np.linspace(0, 200, side).astype(np.uint8)
     numbers: dict[str, object] = {"quantizer": 0.9, "size": 0.75, "layer": 2, "held": held}
@@ -52,7 +52,7 @@ def some_samples(count: int, side: int = 64, *, held: bool = False) -> list[Stor
         )
         gain = np.full((1, side, side, 1), 30, np.uint8)
         given = np.concatenate([(truth // 8 * 8), gain], 3)
-        made.append(StoredSample({"truth": truth, "given": given}, numbers))
+        made.append(Sample({"truth": truth, "given": given}, numbers=numbers))
     return made
 
 
@@ -109,7 +109,7 @@ def test_a_damaged_or_newer_shard_is_told_of_and_left_out(tmp_path: Path) -> Non
     good, cut, newer = (tmp_path / f"{name}.tar" for name in "abc")
     write_shard(good, some_samples(2))
     cut.write_bytes(good.read_bytes()[:1500])
-    newer_sample = StoredSample(some_samples(1)[0].stacks, {"format": 99})
+    newer_sample = Sample(some_samples(1)[0].stacks, numbers={"format": 99})
     write_shard(newer, [newer_sample])
     with pytest.raises(SampleError, match="damaged"):
         read_shard(cut)

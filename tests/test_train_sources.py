@@ -16,11 +16,11 @@ import torch
 
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.command.main import main
-from gsvc.decoders.training.crops import Sample
 from gsvc.decoders.training.draws import Dice
-from gsvc.decoders.training.feeds import Finished, Job, Jobs, Position, Stream, pack_of
+from gsvc.decoders.training.feeds import Finished, Job, Jobs, Position, Stream
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.recipe import read_recipe
+from gsvc.decoders.training.samples import Pack, Sample
 from gsvc.decoders.training.tasks import Restore
 from gsvc.decoders.training.tensors import AVERAGE, read_average
 from needs import need_package
@@ -29,7 +29,6 @@ from panning import write_clip
 need_package("fsspec")
 need_package("stlpips_pytorch")
 need_package("efficientnet_lite_pytorch")
-need_package("tensorboard")
 
 SURVEY = ["--survey-only", "--lines", "160", "--frames", "9", "--lambdas", "90", "30"]
 SURVEY += ["--ray", "none", "--limits", "sharpness=1:"]
@@ -141,7 +140,7 @@ def test_who_trains_does_not_draw_again_until_the_prior_learns() -> None:
     stacks = {"truth": side, "given": side, "gain": side[..., :1], "drawn": side.repeat(2, 0)}
     stacks["drawn"][1] += 255
     scalars = {"scalars": np.zeros((1, 2), np.float16)}
-    pack = replace(pack_of([Sample(stacks, {**scalars})]), networks=frozen_networks([PRIOR]))
+    pack = Pack.of([Sample(stacks, {**scalars})], networks=frozen_networks([PRIOR]))
     task = Restore(pack, recipe, torch.device("cpu"), None)
     task.quick["prior"] = NoPrior()
     dice = Dice(torch.device("cpu"), 0)
@@ -176,7 +175,7 @@ def test_weak_processes_make_what_a_strong_one_trains_on(drawn: Path, tmp_path: 
     command += ["--producers", "local:2", "--anew", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [row["step"] for row in told if row["type"] == "step"] == [0, 1, 2]
+    assert [row["step"] for row in told if row["type"] == "step"] == [1, 2, 3]
     assert read_average(run / AVERAGE)[1]["step"] == 3
     rows = ledger_of(run)
     assert sum(int(row[4]) for row in rows) >= 6 and not any(row[5] for row in rows)

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from gsvc.decoders.training.crops import Sample
 from gsvc.decoders.training.feeds import (
     FromShards,
     Jobs,
@@ -29,6 +28,7 @@ from gsvc.decoders.training.feeds import (
     Stream,
 )
 from gsvc.decoders.training.producers import Producers
+from gsvc.decoders.training.samples import Sample
 from gsvc.eval.bench.workers import ray_cluster
 
 STORE = 150_000_000

@@ -25,7 +25,6 @@ from pathlib import Path
 
 import torch
 
-from gsvc.decoders.training.crops import Sample
 from gsvc.decoders.training.feeds import (
     WINDOW,
     CarryOut,
@@ -35,8 +34,6 @@ from gsvc.decoders.training.feeds import (
     MakeSamples,
     Position,
     Stream,
-    Streamed,
-    pack_of,
 )
 from gsvc.decoders.training.layouts import Trial
 from gsvc.decoders.training.producers import (
@@ -49,6 +46,7 @@ from gsvc.decoders.training.producers import (
     share_of,
 )
 from gsvc.decoders.training.recipe import read_recipe
+from gsvc.decoders.training.samples import Pack, Sample
 from gsvc.eval.bench.workers import ray_cluster
 
 STORE = 150_000_000
@@ -95,7 +93,6 @@ class Consumer:
         self.batch, self._seconds = batch, seconds
         self._trial = Trial(recipe, torch.device("cpu"))
         self._learner = self._trial.learner()
-        self._task = self._learner.task
         self._trial.step(self._learner, batch)
 
     def train(self, samples: list[Sample]) -> None:
@@ -103,8 +100,7 @@ class Consumer:
         if self._seconds:
             time.sleep(self._seconds)
             return
-        packs = iter([pack_of(samples)])
-        self._learner.task = Streamed(self._task, packs, self._trial.device)
+        self._learner.packs = iter([Pack.of(samples)])
         self._learner.learn(self._trial.stage, len(samples), 1e-4)
 
 

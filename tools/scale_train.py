@@ -21,7 +21,7 @@ import torch
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 import gsvc.decoders.training.feeds
-import gsvc.decoders.training.sharded_run  # noqa: F401 - before the first fork
+import gsvc.decoders.training.loop  # noqa: F401 - before the first fork
 from gsvc.codec.command.main import main
 from gsvc.decoders.training import processes as workers
 
@@ -115,7 +115,8 @@ class Runs:
         self._source, self._work = source, work
         self._more = ["--recipe", str(recipe), *more]
         self.truth = self.losses("one")
-        print(f"one process: loss {self.truth[0]:.6f} to {list(self.truth.values())[-1]:.6f}")
+        first, *_, last = self.truth.values()
+        print(f"one process: loss {first:.6f} to {last:.6f}")
 
     def losses(
         self, name: str, *more: str, processes: int = 1, kill_after: int = -1

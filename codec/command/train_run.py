@@ -9,7 +9,7 @@ decode --backend takes. gsvc train export writes the same as one file for other 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc train run`."""
-    from gsvc.decoders.training.recipe import add_train_arguments
+    from gsvc.decoders.training.main import add_train_arguments
 
     add_train_arguments(parser)
 

@@ -11,9 +11,9 @@ from gsvc.codec.command.arguments import add_json, tell_event
 from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:
-    from gsvc.decoders.training.feeds import Feed
-    from gsvc.decoders.training.recipe import Recipe
-    from gsvc.decoders.training.sharded_run import Settings
+    import torch
+
+    from gsvc.decoders.training.loop import Feed, Run
 
 _AHEAD, _JOBS_AHEAD = 8, 64
 """Batches, and clips with one lambda each, that wait at most."""
@@ -64,91 +64,116 @@ def run(options: Namespace) -> int:
     """Train; the first process tells."""
     import torch
 
-    from gsvc.decoders.training.processes import ended, join, leave, rank
-    from gsvc.decoders.training.recipe import read_recipe
-    from gsvc.decoders.training.sharded_run import Run
+    from gsvc.decoders.training.processes import ended, join, leave
 
     need("data", "gsvc train shards")
     _check(options)
-    recipe = read_recipe(options.recipe)
     device = join(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    settings = _settings(options, recipe, on_gpu=device.type == "cuda")
-
-    def tell(event: str, **values: object) -> None:
-        if rank() == 0:
-            tell_event(options, event, **values)
-
+    recipe = options.recipe
+    options.batch = options.batch or (recipe.batch if device.type == "cuda" else recipe.cpu_batch)
     try:
-        with _feed(options, settings) as feed:
+        with _feed(options) as feed:
             sources = {Path(row["address"]).name for row in feed.about["sources"]}
             if seen := sources & set(options.held_out):
                 raise ConfigError(f"held out, but in the shards: {' '.join(sorted(seen))}")
-            Run(feed, Path(options.run), recipe, settings, tell).run(device)
+            _run(options, feed, device).train()
     finally:
         leave()
     return ended(0)
 
 
 def _check(options: Namespace) -> None:
+    """Refuse what makes no sense, and put what suits in place of what was not given."""
+    from gsvc.decoders.training.recipe import read_recipe
+
     counts = dict.fromkeys(("steps", "stop", "batch", "tensor", "save_every"), 1)
     for name, least in {**counts, "workers": 0}.items():
         if getattr(options, name) is not None and getattr(options, name) < least:
             raise ConfigError(f"--{name.replace('_', '-')}: take {least} or more")
+    if options.anew and not options.producers:
+        raise ConfigError("--anew is for --producers")
+    options.stop = min(options.steps, options.stop or options.steps)
+    options.recipe = read_recipe(options.recipe)
 
 
-def _settings(options: Namespace, recipe: "Recipe", *, on_gpu: bool) -> "Settings":
-    """What was asked for, or what suits the device."""
-    from gsvc.decoders.training.sharded_run import Settings
+def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "Run":
+    """This process's part of the run, gone on with."""
+    import torch
 
-    return Settings(
-        steps=options.steps,
-        stop=min(options.steps, options.stop or options.steps),
-        batch=options.batch or (recipe.batch if on_gpu else recipe.cpu_batch),
+    from gsvc.decoders.training import loop, processes
+    from gsvc.decoders.training.crops import KINDS
+    from gsvc.decoders.training.draws import Dice
+    from gsvc.decoders.training.frozen import frozen_networks
+    from gsvc.decoders.training.samples import Pack
+
+    recipe, on_gpu, kind = options.recipe, device.type == "cuda", feed.about["kind"]
+    part, parts = processes.data_part(options.layout, options.tensor)
+    if options.batch % parts:
+        raise ConfigError(
+            f"--batch is {options.batch}: it is dealt out to {parts}, take a multiple"
+        )
+    torch.manual_seed(options.seed)
+    learner = loop.make_learner(
+        Pack.without_samples(kind, frozen_networks(KINDS[kind].networks)),
+        recipe,
+        Dice(device, options.seed, part, parts),
+        Path(options.teacher) if options.teacher else None,
         layout=options.layout,
         tensor=options.tensor,
         recomputes=options.recompute,
-        compiled=on_gpu if options.compiled is None else options.compiled,
-        low=on_gpu if options.bf16 is None else options.bf16,
-        save_every=options.save_every,
-        seed=options.seed,
-        held_out=tuple(options.held_out),
-        teacher=Path(options.teacher) if options.teacher else None,
+        low=options.bf16,
     )
+    learner.share()
+    told = {name: feed.about[name] for name in ("kind", "samples", "settings")}
+
+    def tell(event: str, **values: object) -> None:
+        if processes.rank() == 0:
+            tell_event(options, event, **values)
+
+    run = loop.Run(
+        learner,
+        recipe,
+        Path(options.run),
+        loop.Steps(recipe, options.steps, options.stop, options.save_every),
+        tell,
+        batch=options.batch // parts,
+        about={"batch": options.batch, "seed": options.seed},
+        pack={**told, "held_out": options.held_out},
+        feed=feed,
+        compiled=on_gpu if options.compiled is None else options.compiled,
+    )
+    run.go_on(run.folder)
+    steps = range(learner.step, options.stop)
+    learner.packs = feed.packs(steps, learner.dice, run.place)
+    spread = {"processes": processes.processes(), "layout": options.layout}
+    tell("begun", epoch_samples=feed.epoch, from_step=learner.step, **spread)
+    return run
 
 
 @contextmanager
-def _feed(options: Namespace, settings: "Settings") -> "Iterator[Feed]":
+def _feed(options: Namespace) -> "Iterator[Feed]":
     """What was asked for."""
-    from gsvc.decoders.training.feeds import (
-        FromShards,
-        Jobs,
-        MakeSamples,
-        ShardFeed,
-        ShardSamples,
-        SourceFeed,
-    )
+    from gsvc.decoders.training import feeds
     from gsvc.decoders.training.processes import rank
     from gsvc.decoders.training.producers import Producers
 
-    shards, out, batch = Path(options.shards).resolve(), Path(options.run), settings.batch
-    if options.anew and not options.producers:
-        raise ConfigError("--anew is for --producers")
+    shards, out, batch = Path(options.shards).resolve(), Path(options.run), options.batch
     if options.anew:
-        jobs = Jobs(shards)
+        jobs = feeds.Jobs(shards)
         if rank():  # the first process asks for all
-            yield SourceFeed(jobs, batch, out, None)
+            yield feeds.SourceFeed(jobs, batch, out, None)
             return
         with _cluster(options) as ray:
-            own = Producers(ray, MakeSamples(jobs.settings), _JOBS_AHEAD)
-            yield SourceFeed(jobs, batch, out, own)
+            own = Producers(ray, feeds.MakeSamples(jobs.settings), _JOBS_AHEAD)
+            yield feeds.SourceFeed(jobs, batch, out, own)
         return
-    samples = ShardSamples(shards)
+    samples = feeds.ShardSamples(shards)
     if not options.producers:
-        yield ShardFeed(samples, batch, settings.seed, options.workers, None)
+        yield feeds.ShardFeed(samples, batch, options.seed, options.workers, None)
         return
     with _cluster(options) as ray:
-        readers = Producers(ray, FromShards(shards), _AHEAD)
-        yield ShardFeed(samples, batch, settings.seed, 0, readers)
+        readers = Producers(ray, feeds.FromShards(shards), _AHEAD)
+        yield feeds.ShardFeed(samples, batch, options.seed, 0, readers)
 
 
 @contextmanager

@@ -32,7 +32,7 @@ EXTRAS = {
     "pretrained": Extra("--backend ltx and its like", (*_REFINE, "accelerate", "transformers")),
     "quantize": Extra("--quantize", (*_REFINE, "accelerate", "torchao", "transformers")),
     "detect": Extra("--detector coco", ("onnx",)),
-    "data": Extra("gsvc data", ("fsspec", "pyarrow", "ray", "stlpips_pytorch", "tensorboard")),
+    "data": Extra("gsvc data", ("fsspec", "pyarrow", "ray", "stlpips_pytorch")),
     "analysis": Extra("gsvc bench analyse", ("bjontegaard", "motmetrics", "pycocotools", "scipy")),
     "c2pa": Extra("gsvc sign, and verifying what it signed", ("c2pa", "cryptography")),
     "secure": Extra("--key-file of gsvc send and gsvc recv", ("cryptography", "pylibsrtp")),

@@ -5,7 +5,6 @@ Crops are cut rather where something is to be restored.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import cv2
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.training.coded_runs import CodedPicture, CodedRun, Gap
-from gsvc.decoders.training.samples import ARRAY_TYPES, CONFIDENCE_UNIT, GAIN_UNIT, StoredSample
+from gsvc.decoders.training.samples import CONFIDENCE_UNIT, GAIN_UNIT, Sample
 
 _PLACES = 4
 _EASY = 0.25
@@ -27,8 +26,7 @@ left out what moved, and another moment is shown. No refiner can know what was t
 
 Place = tuple[int, int]
 """Top and left of a crop."""
-
-
+Arrays = dict[str, NDArray[np.generic]]
 Pair = tuple[Picture, Picture]
 """A source, and what came of it: RGB uint8 (H, W, 3)."""
 
@@ -39,24 +37,6 @@ _LONGEST_GAP = 40
 _PICTURES_PER_RUN, _WINDOWS_PER_RUN = 8, 6
 """At most: many runs show more than many crops of one."""
 _CROPS_PER_PICTURE = 2
-
-Scalar = TypeVar("Scalar", bound=np.generic)
-Stacks = dict[str, NDArray[np.uint8]]
-Arrays = dict[str, NDArray[np.generic]]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """What is cut at one place of a run."""
-
-    stacks: Stacks
-    """Crops by the name of their stack, uint8 (n, side, side, channels)."""
-    arrays: Arrays
-    """Rows of the pack's arrays by name; `frames`: how many a window has."""
-    place: Place = (0, 0)
-    """Where it was cut."""
-    numbers: tuple[int, ...] = ()
-    """Of its frames in the run."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +78,7 @@ def _pictures(run: CodedRun, side: int, rng: Generator) -> Iterator[Sample]:
                 "scalars": _scalars(coded),
                 "layer": np.array([coded.layer], np.uint8),
             }
-            yield Sample(stacks, arrays, place, (coded.frame,))
+            yield Sample(stacks, arrays, {"place": list(place), "frames": [coded.frame]})
 
 
 def _windows(run: CodedRun, side: int, rng: Generator) -> Iterator[Sample]:
@@ -138,7 +118,8 @@ def _window(run: CodedRun, gap: Gap, numbers: range, side: int, rng: Generator) 
         "gap": np.array([gap.length], np.uint8),
         "time": (np.array(numbers) / gap.length).astype(np.float16),
     }
-    return Sample(stacks, arrays, place, tuple(gap.before.frame + n for n in numbers))
+    frames = [gap.before.frame + number for number in numbers]
+    return Sample(stacks, arrays, {"place": list(place), "frames": frames})
 
 
 def _scalars(coded: CodedPicture) -> NDArray[np.float16]:
@@ -188,32 +169,6 @@ def cropped(picture: NDArray[np.uint8], place: Place, side: int) -> NDArray[np.u
     """A square of a picture (H, W, ...)."""
     top, left = place
     return picture[top : top + side, left : left + side]
-
-
-def stored(sample: Sample, **more: object) -> StoredSample:
-    """A sample as a shard has it; `more`: numbers beside its own."""
-    arrays = {n: array.astype(np.float64).tolist() for n, array in sample.arrays.items()}
-    own = {"arrays": arrays, "place": list(sample.place), "frames": list(sample.numbers)}
-    return StoredSample(sample.stacks, {**more, **own})
-
-
-def exact(sample: StoredSample) -> Sample:
-    """The sample that was `stored`. Raises ValueError or KeyError for numbers that are none."""
-    numbers = sample.numbers
-    arrays = {n: np.array(value, ARRAY_TYPES[n]) for n, value in numbers["arrays"].items()}
-    return Sample(dict(sample.stacks), arrays, tuple(numbers["place"]), tuple(numbers["frames"]))
-
-
-def joined(samples: Sequence[Sample]) -> tuple[Stacks, Arrays]:
-    """Stacks and arrays of all samples; empty without any."""
-    stacks, arrays = [one.stacks for one in samples], [one.arrays for one in samples]
-    return together(stacks), together(arrays)
-
-
-def together(parts: Sequence[dict[str, NDArray[Scalar]]]) -> dict[str, NDArray[Scalar]]:
-    """Rows of all parts by name."""
-    names = parts[0] if parts else ()
-    return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
 
 KINDS = {

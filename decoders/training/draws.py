@@ -5,7 +5,7 @@ by parts of a pixel, as frames show them: frames interpolate the key picture bic
 softens it, while the true frame is as sharp as ever.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -18,20 +18,36 @@ _STEPS_APART = 1_000_003
 
 
 class Dice:
-    """Draws for each sample on the device, where they are used; for a whole batch in Python."""
+    """Draws for each sample on the device, where they are used; for a whole batch in Python.
 
-    def __init__(self, device: torch.device, seed: int) -> None:
-        self.device = device
+    Of several processes each draws for the batch of all and takes its part. What a step draws
+    depends on the seed and the step's number alone.
+    """
+
+    def __init__(self, device: torch.device, seed: int, part: int = 0, parts: int = 1) -> None:
+        self.device, self.part, self.parts = device, part, parts
+        self._seed = seed
         self._generator = torch.Generator(device).manual_seed(seed)
         self._random = Random(seed)
 
+    def begin(self, step: int) -> None:
+        """Begin anew, with what this step draws."""
+        seed = self._seed + _STEPS_APART * (step + 1)
+        self._generator.manual_seed(seed)
+        self._random.seed(seed)
+
     def uniform(self, *shape: int) -> Tensor:
-        """Float, from 0 up to below 1."""
-        return torch.rand(shape, generator=self._generator, device=self.device)
+        """Float, from 0 up to below 1; the first of `shape` is of samples."""
+        return self._own(torch.rand, shape)
 
     def normal(self, *shape: int) -> Tensor:
-        """Float, of deviation 1."""
-        return torch.randn(shape, generator=self._generator, device=self.device)
+        """Float, of deviation 1; the first of `shape` is of samples."""
+        return self._own(torch.randn, shape)
+
+    def _own(self, draw: Callable[..., Tensor], shape: Sequence[int]) -> Tensor:
+        whole = self.parts * shape[0], *shape[1:]
+        drawn = draw(whole, generator=self._generator, device=self.device)
+        return drawn.chunk(self.parts)[self.part]
 
     def below(self, ends: Tensor | int, count: int) -> Tensor:
         """`count` integers from 0 up to below `ends`, one end for all or one for each."""
@@ -48,34 +64,6 @@ class Dice:
     def whole(self, first: int, end: int) -> int:
         """An integer from `first` up to below `end`: for a whole batch."""
         return self._random.randrange(first, end)
-
-
-class StepDice(Dice):
-    """Draws for the batch of all processes, and gives each its part; begins anew at every step.
-
-    So a step depends on the seed and its number alone.
-    """
-
-    def __init__(self, device: torch.device, seed: int, rank: int, processes: int) -> None:
-        super().__init__(device, seed)
-        self._seed, self.rank, self.processes = seed, rank, processes
-
-    def begin(self, step: int) -> None:
-        """Of a step."""
-        seed = self._seed + _STEPS_APART * (step + 1)
-        self._generator.manual_seed(seed)
-        self._random.seed(seed)
-
-    def uniform(self, *shape: int) -> Tensor:
-        """As of `Dice`; the first of `shape` is of samples."""
-        return self._own(super().uniform(self.processes * shape[0], *shape[1:]))
-
-    def normal(self, *shape: int) -> Tensor:
-        """As of `Dice`; the first of `shape` is of samples."""
-        return self._own(super().normal(self.processes * shape[0], *shape[1:]))
-
-    def _own(self, drawn: Tensor) -> Tensor:
-        return drawn.chunk(self.processes)[self.rank]
 
 
 _DARKEST = 0.85

@@ -8,14 +8,13 @@ clip's key, as when shards are prepared; how many, nobody knows before.
 import json
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.random import default_rng
 from numpy.typing import NDArray
 from torch import distributed
@@ -23,30 +22,23 @@ from torch.utils.data import DataLoader, Dataset
 
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.media.output import atomic_output, explain_failure
-from gsvc.decoders.training.crops import Sample, joined
-from gsvc.decoders.training.draws import Dice, StepDice
+from gsvc.decoders.training.draws import Dice
 from gsvc.decoders.training.engine import limits_of
 from gsvc.decoders.training.guard import ENDED, carry_row
-from gsvc.decoders.training.losses import Seen
 from gsvc.decoders.training.operators import training_operators
 from gsvc.decoders.training.prepare import Rows, begun_job, taken_clips
 from gsvc.decoders.training.processes import processes, rank
 from gsvc.decoders.training.producers import Producers
-from gsvc.decoders.training.recipe import Stage
-from gsvc.decoders.training.samples import Pack
+from gsvc.decoders.training.samples import Pack, Sample, SampleError, sample_of_files
 from gsvc.decoders.training.shards import (
     MANIFEST,
     ClipItem,
-    Crop,
     Folder,
     in_row,
     of_row,
     read_members,
-    sample_of,
-    seen_by_networks,
 )
 from gsvc.decoders.training.sources import Clip, Settings
-from gsvc.decoders.training.tasks import Batch, Task
 
 WINDOW = 16
 """Jobs that follow each other whose samples are mixed."""
@@ -90,14 +82,7 @@ class MakeSamples:
         assert isinstance(done, ClipItem)
         if done.error:
             return Finished([], [], done.error)
-        return Finished([x.key for x in done.crops], [_whole(x) for x in done.crops], "")
-
-
-def _whole(crop: Crop) -> Sample:
-    """A crop's sample with what networks saw in it."""
-    stacks, arrays = seen_by_networks(crop.members)
-    sample = crop.sample
-    return replace(sample, stacks=sample.stacks | stacks, arrays=sample.arrays | arrays)
+        return Finished([x.key for x in done.crops], [x.sample for x in done.crops], "")
 
 
 class Jobs:
@@ -235,7 +220,11 @@ class ShardSamples(Dataset[Sample]):
     def __getitem__(self, place: Place) -> Sample:
         """Raises InputError for a damaged shard."""
         shard, row = place
-        return sample_of(read_members(self.folder.tar(shard), self._rows(shard)[row]["files"]))
+        tar = self.folder.tar(shard)
+        try:
+            return sample_of_files(read_members(tar, self._rows(shard)[row]["files"]), str(tar))
+        except SampleError as error:
+            raise InputError(str(error)) from error
 
     def key(self, place: Place) -> str:
         """The name of a sample."""
@@ -262,19 +251,7 @@ class FromShards:
 
     def __call__(self, places: list[Place]) -> Pack:
         """The pack of the samples at these places."""
-        return pack_of([self._samples[place] for place in places])
-
-
-def pack_of(samples: Sequence[Sample]) -> Pack:
-    """A pack that has these samples, without networks."""
-    stacks, arrays = joined(samples)
-    rows = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    rows["held"] = torch.zeros(len(samples), dtype=torch.uint8)
-    if "frames" in rows:
-        frames = rows.pop("frames").int()
-        rows["window"] = torch.stack([frames.cumsum(0).int() - frames, frames], 1)
-    pictures = {name: torch.from_numpy(stack).permute(0, 3, 1, 2) for name, stack in stacks.items()}
-    return Pack({}, pictures, rows, {})
+        return Pack.of([self._samples[place] for place in places])
 
 
 CarryOut = Callable[[Iterator[Job]], Iterator[Finished]]
@@ -347,35 +324,6 @@ class Stream:
             skipped = 0
 
 
-class Streamed:
-    """A `Task` around another one, whose `draw` gives the next samples of a stream."""
-
-    def __init__(self, task: Task, packs: Iterator[Pack], device: torch.device) -> None:
-        self._task, self._packs, self._device = task, packs, device
-        self.kind, self.networks = task.kind, task.networks
-        self.settings, self.quick = task.settings, task.quick
-
-    def draw(self, count: int, stage: Stage, dice: Dice) -> Batch:
-        """See `Task`; `count` is the stream's."""
-        return self._task.whole(next(self._packs).to(self._device), stage, dice)
-
-    def whole(self, pack: Pack, stage: Stage, dice: Dice) -> Batch:
-        """See `Task`."""
-        return self._task.whole(pack, stage, dice)
-
-    def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
-        """See `Task`."""
-        return self._task.estimate(batch, stage, dice)
-
-    def held(self, count: int) -> list[Batch]:
-        """Nothing: what is held out is not in shards."""
-        return []
-
-    def shown(self, batch: Batch) -> dict[str, torch.Tensor]:
-        """See `Task`."""
-        return dict(self._task.shown(batch))
-
-
 class _Batches:
     """The places of each step for one process; a sampler of DataLoader."""
 
@@ -387,12 +335,12 @@ class _Batches:
 
 
 def streamed_packs(
-    samples: ShardSamples, order: Order, steps: range, dice: StepDice, workers: int
+    samples: ShardSamples, order: Order, steps: range, dice: Dice, workers: int
 ) -> Iterator[Pack]:
     """The packs of these steps for this process, read ahead by so many worker processes."""
-    places = order.batches(steps.start, steps.stop, dice.rank, dice.processes)
+    places = order.batches(steps.start, steps.stop, dice.part, dice.parts)
     loader: Any = DataLoader(
-        samples, batch_sampler=_Batches(places), collate_fn=pack_of, num_workers=workers
+        samples, batch_sampler=_Batches(places), collate_fn=Pack.of, num_workers=workers
     )
     return iter(loader)
 
@@ -400,26 +348,6 @@ def streamed_packs(
 SHARDS, SOURCES = "shards", "sources"
 LEDGER = "samples.tsv"
 """In the folder of a run."""
-
-
-class Feed(Protocol):
-    """Gives a process its part of every step's batch."""
-
-    about: dict[str, Any]
-    """`kind`, `settings`, `sources` and `samples` of what it is made of."""
-    way: str
-    """A run keeps to one: orders of samples differ."""
-    epoch: int
-    """Samples of an epoch; 0 where nobody knows."""
-
-    def packs(self, steps: range, dice: StepDice, place: Any) -> Iterator[Pack]:
-        """One for each step. `place`: what the feed said of where it was, or None."""
-
-    def place(self) -> Any:
-        """Where it is, behind the pack that was taken last; of what JSON can hold."""
-
-    def close(self, folder: Path) -> None:
-        """Write what there is to tell about the making into the folder of the run."""
 
 
 class ShardFeed:
@@ -440,11 +368,11 @@ class ShardFeed:
         self._order, self._producers = Order(samples.counts, batch, seed), producers
         self.epoch = self._order.samples
 
-    def packs(self, steps: range, dice: StepDice, place: Any) -> Iterator[Pack]:
+    def packs(self, steps: range, dice: Dice, place: Any) -> Iterator[Pack]:
         """See `Feed`; the place follows from the step."""
         if self._producers is None:
             return streamed_packs(self._samples, self._order, steps, dice, self._workers)
-        places = self._order.batches(steps.start, steps.stop, dice.rank, dice.processes)
+        places = self._order.batches(steps.start, steps.stop, dice.part, dice.parts)
         return self._producers.made(places)
 
     def place(self) -> Any:
@@ -477,7 +405,7 @@ class SourceFeed:
             "samples": 0,
         }
 
-    def packs(self, steps: range, dice: StepDice, place: Any) -> Iterator[Pack]:
+    def packs(self, steps: range, dice: Dice, place: Any) -> Iterator[Pack]:
         """See `Feed`. Raises InputError where no sample comes of the sources."""
         whole: Iterator[list[Sample]] = iter(())
         if self._producers is not None:
@@ -485,20 +413,20 @@ class SourceFeed:
             self._stream = Stream(self._jobs, self._batch, self._folder / LEDGER, at)
             whole = self._stream.batches(self._producers.made)
         for _ in steps:
-            yield self._dealt(whole, dice.processes)
+            yield self._dealt(whole, dice.parts)
             if self._producers is not None:
                 self._producers.tend()
 
     def _dealt(self, whole: Iterator[list[Sample]], among: int) -> Pack:
         """This process's part of the next batch, of so many; neighbours may have the same one."""
         if processes() == 1:
-            return pack_of(next(whole))
+            return Pack.of(next(whole))
         parts, own = None, self._batch // among
         if rank() == 0:
             samples = next(whole)
             alike = processes() // among
             starts = [own * (number // alike) for number in range(processes())]
-            parts = [pack_of(samples[start : start + own]) for start in starts]
+            parts = [Pack.of(samples[start : start + own]) for start in starts]
         dealt: list[Any] = [None]
         distributed.scatter_object_list(dealt, parts)
         pack: Pack = dealt[0]

@@ -1,136 +1,139 @@
-"""The folder of a run: weights, resumption, tables of losses and scores, a sheet of pictures."""
+"""What a run keeps in its folder: checkpoints to go on from, and scores with a sheet of pictures.
 
-import csv
+Checkpoints are distributed: each process writes its part, and any number of processes reads them.
+"""
+
 import json
-import time
-from collections.abc import Mapping, Sequence
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
+from torch import Tensor, distributed, nn
+from torch.distributed.checkpoint.filesystem import FileSystemReader
+from torch.distributed.checkpoint.state_dict import (
+    get_optimizer_state_dict,
+    set_optimizer_state_dict,
+)
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 
 from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.decoders.training.learner import Learner
 from gsvc.decoders.training.losses import AlexDistance, luma_of
+from gsvc.decoders.training.processes import processes, rank, whole
 from gsvc.decoders.training.tasks import Batch, Task
-from gsvc.decoders.training.tensors import (
-    AVERAGE,
-    RUN,
-    on_device,
-    read_average,
-    read_tensors,
-    write_tensors,
-)
+from gsvc.decoders.training.tensors import on_device
 
-MOST_FILE_BYTES = 16_000_000
-"""Of a file. Eight may come back from a lent machine, of 16 MiB each."""
-_MOST_RESUME_FILES = 3
-"""With the average, two tables, the sheet and one file in the making: eight."""
-_SAVE = "save"
-_HEADER = 200
-"""Bytes of a header for each tensor, at most."""
+_KEPT = 2
+_RUN = "run"
 
 
-class RunFolder:
-    """Reads and writes what a run keeps."""
+class Checkpoints:
+    """Those of a run, `step-NNNNNNN` each."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
-    def save(
-        self, weights: Mapping[str, Tensor], run: dict[str, Any], memory: dict[str, Tensor]
-    ) -> None:
-        """Write all. Between two files memory may be a save newer than weights; that is no harm.
+    def latest(self) -> Path | None:
+        """The newest one that is whole."""
+        found = sorted(self._folder.glob("step-*/.metadata"))
+        return found[-1].parent if found else None
 
-        `weights`: stored as float16; `run`: what JSON can hold; `memory`: stored as it is.
+    def save(self, learner: Learner, about: Mapping[str, Any]) -> None:
+        """Write one, and remove old ones. All processes must ask.
+
+        `about`: of the first one, which alone knows where its producers are.
         """
-        parts = in_files(memory)
-        save = {_SAVE: json.dumps([run["step"], len(parts)])}
-        for number, part in enumerate(parts):
-            write_tensors(self._resume(number), part, save, MOST_FILE_BYTES)
-        halves = {name: value.half() for name, value in weights.items()}
-        average = self.path / AVERAGE
-        write_tensors(average, halves, {RUN: json.dumps(run)}, MOST_FILE_BYTES)
+        path = self._folder / f"step-{learner.step:07d}"
+        said = [json.dumps(about)]
+        if processes() > 1:
+            distributed.broadcast_object_list(said, 0)
+        with _alone():
+            save({**_state(learner), _RUN: said[0]}, checkpoint_id=path)
+        if rank() == 0:
+            for old in sorted(self._folder.glob("step-*"))[:-_KEPT]:
+                shutil.rmtree(old, ignore_errors=True)
+        if processes() > 1:
+            distributed.barrier()
 
-    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """Weights in float32 and what is known of the run; None where there is no run.
+    def load(self, path: Path, learner: Learner, about: Mapping[str, Any]) -> dict[str, Any]:
+        """Put the state of `path` into a learner; `about` is what it must be of.
 
-        Raises InputError for a damaged file.
+        Returns all that was said of it when it was saved. Raises ConfigError where it is of
+        something else.
         """
-        path = self.path / AVERAGE
-        return read_average(path) if path.exists() else None
-
-    def memory(self) -> dict[str, Tensor]:
-        """What the optimisers remembered; empty where its files are missing or do not agree."""
-        memory: dict[str, Tensor] = {}
-        saves = set()
-        number = 0
-        while self._resume(number).exists():
-            try:
-                tensors, metadata = read_tensors(self._resume(number))
-            except ValueError:
-                return {}
-            memory |= tensors
-            saves.add(metadata.get(_SAVE, ""))
-            number += 1
-        if len(saves) != 1 or json.loads(saves.pop())[1] != number:
-            return {}
-        return memory
-
-    def begin(self) -> None:
-        """Make the folder, and remove what a killed process has left half-written."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        for part in self.path.glob("*.part"):
-            part.unlink()
-
-    def _resume(self, number: int) -> Path:
-        return self.path / f"resume-{number}.safetensors"
+        text = {_RUN: ""}
+        with _alone():
+            load(text, checkpoint_id=path)
+        told, own = json.loads(text[_RUN]), json.loads(json.dumps(about))
+        if other := [name for name in own if told.get(name) != own[name]]:
+            raise ConfigError(f"{path} is of another {', '.join(other)}: take another folder")
+        networks = learner.task.networks
+        with _alone(), _only_learned(networks, path):
+            state = _state(learner)
+            load(state, checkpoint_id=path)
+            set_optimizer_state_dict(
+                networks, learner.optimizer, optim_state_dict=state["optimizer"]
+            )
+        learner.step = learner.steps_since_start = int(state["step"])
+        if learner.adversary is not None:
+            critic, optimizer = learner.adversary.critic, learner.adversary.optimizer
+            set_optimizer_state_dict(critic, optimizer, optim_state_dict=state["critic optimizer"])
+            learner.adversary.steps = int(state["critic steps"])
+        said: dict[str, Any] = told
+        return said
 
 
-def in_files(memory: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
-    """Tensors shared out to files that are small enough.
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Without the warning that there is one process only."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "torch.distributed is disabled")
+        yield
 
-    Raises ConfigError where they are too many.
+
+@contextmanager
+def _only_learned(networks: nn.ModuleDict, path: Path) -> Iterator[None]:
+    """In it, only those parameters seem to learn of which the checkpoint's optimiser knows.
+
+    A prior that learns in the last stage has no moments before it.
     """
-    parts: list[dict[str, Tensor]] = [{}]
-    room = MOST_FILE_BYTES
-    for name, tensor in memory.items():
-        size = _bytes_of(tensor)
-        if size > room:
-            parts.append({})
-            room = MOST_FILE_BYTES
-        parts[-1][name] = tensor
-        room -= size
-    if len(parts) > _MOST_RESUME_FILES or room < 0:
-        raise ConfigError("the network is too large for the files of a run: take a smaller one")
-    return parts
+    known = FileSystemReader(path).read_metadata().state_dict_metadata
+    before = {each: each.requires_grad for each in networks.parameters()}
+    for name, each in networks.named_parameters():
+        each.requires_grad_(f"optimizer.state.{name}.step" in known)
+    try:
+        yield
+    finally:
+        for each, learns in before.items():
+            each.requires_grad_(learns)
 
 
-def check_sizes(weights: Mapping[str, Tensor], memory: Mapping[str, Tensor]) -> None:
-    """Raises ConfigError where a save would be too large for the files of a run."""
-    in_files(memory)
-    size = sum(_bytes_of(tensor.to(torch.float16)) for tensor in weights.values())
-    if size > MOST_FILE_BYTES:
-        raise ConfigError(
-            f"the network's weights take {size} bytes: a file may have {MOST_FILE_BYTES}"
-        )
+def _state(learner: Learner) -> dict[str, Any]:
+    """All that training goes on from; tensors are those of the learner."""
+    networks, adversary = learner.task.networks, learner.adversary
+    state = {
+        "networks": dict(networks.named_parameters()),
+        "average": dict(zip(learner.names, learner.average, strict=True)),
+        "optimizer": get_optimizer_state_dict(networks, learner.optimizer),
+        "step": torch.tensor(learner.step),
+    }
+    if adversary is not None:
+        state["critic"] = dict(adversary.critic.named_parameters())
+        state["critic optimizer"] = get_optimizer_state_dict(adversary.critic, adversary.optimizer)
+        state["critic steps"] = torch.tensor(adversary.steps)
+    return state
 
 
-def _bytes_of(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.element_size() + _HEADER
-
-
-"""A filter: each byte less that of the pixel before."""
-
-
-def write_png(path: Path, picture: NDArray[np.uint8]) -> None:
-    """Write RGB uint8 (H, W, 3), whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    Image.fromarray(picture).save(part, "PNG")
-    part.replace(path)
+def whole_average(learner: Learner) -> dict[str, Tensor]:
+    """The averaged weights in single pieces. All processes must ask."""
+    return {name: whole(value).cpu() for name, value in learner.weights().items()}
 
 
 _ROWS = 8
@@ -178,7 +181,9 @@ class Scorer:
         for number in range(count):
             rows.append(torch.cat([picture[number].float() for picture in shown.values()], 2))
         levels = torch.cat(rows, 1).add(1).mul(127.5).round().clamp(0, 255).byte()
-        write_png(path, np.ascontiguousarray(levels.permute(1, 2, 0).cpu().numpy()))
+        part = path.with_name(path.name + ".part")
+        Image.fromarray(np.ascontiguousarray(levels.permute(1, 2, 0).cpu())).save(part, "PNG")
+        part.replace(path)
 
 
 def _first(batches: Sequence[Batch], count: int) -> Batch:
@@ -191,61 +196,3 @@ def _first(batches: Sequence[Batch], count: int) -> Batch:
 def _psnr(picture: Tensor, truth: Tensor) -> Tensor:
     error = luma_of(picture - truth).div(2).square().mean((1, 2, 3))
     return -10 * torch.log10(error.clamp(min=1e-10))
-
-
-_ROW_EVERY = 1.0
-
-
-class LossTable:
-    """`log.csv`: means of the terms since the row before."""
-
-    def __init__(self, path: Path, terms: Sequence[str], is_new: bool) -> None:
-        """`is_new`: begin the file anew."""
-        self._path, self._terms = path, terms
-        self._sums: dict[str, Tensor] = {}
-        self._steps = 0
-        self._written = time.monotonic()
-        if is_new:
-            _write(path, "w", ["step", "seconds", "samples/s", "rate", *terms])
-
-    def add(self, terms: Mapping[str, Tensor]) -> None:
-        """Of one step; nothing waits for the device."""
-        for name, term in terms.items():
-            self._sums[name] = self._sums[name] + term if name in self._sums else term
-        self._steps += 1
-
-    @property
-    def is_due(self) -> bool:
-        """Whether a row should be written."""
-        return self._steps > 0 and time.monotonic() - self._written >= _ROW_EVERY
-
-    def write(self, step: int, seconds: float, samples: int, rate: float) -> dict[str, float]:
-        """A row; `samples`: of a step. Returns its means and `samples/s`."""
-        now = time.monotonic()
-        speed = self._steps * samples / (now - self._written)
-        means = {name: float(total) / self._steps for name, total in self._sums.items()}
-        shown = [f"{means[name]:.5g}" if name in means else "" for name in self._terms]
-        _write(self._path, "a", [step, f"{seconds:.1f}", f"{speed:.1f}", f"{rate:.2e}", *shown])
-        self._sums, self._steps, self._written = {}, 0, now
-        return {"samples/s": speed, **means}
-
-
-class ScoreTable:
-    """`scores.csv`: a row for each result and save."""
-
-    def __init__(self, path: Path, is_new: bool) -> None:
-        """`is_new`: begin the file anew."""
-        self._path = path
-        if is_new:
-            _write(path, "w", ["step", "seconds", "result", "alex", "psnr"])
-
-    def write(self, step: int, seconds: float, scores: Mapping[str, Mapping[str, float]]) -> None:
-        """Rows of one save."""
-        for name, score in scores.items():
-            values = f"{score['alex']:.5f}", f"{score['psnr']:.3f}"
-            _write(self._path, "a", [step, f"{seconds:.1f}", name, *values])
-
-
-def _write(path: Path, mode: str, values: Sequence[object]) -> None:
-    with path.open(mode, newline="") as file:
-        csv.writer(file).writerow(values)

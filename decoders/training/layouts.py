@@ -25,22 +25,17 @@ from torch.utils._pytree import tree_leaves
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.keyframes.compact.network import SIZES
 from gsvc.decoders.training.crops import KINDS
-from gsvc.decoders.training.draws import StepDice
-from gsvc.decoders.training.feeds import Streamed
+from gsvc.decoders.training.draws import Dice
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.learner import Learner
-from gsvc.decoders.training.loop import flops_of
-from gsvc.decoders.training.losses import Losses
-from gsvc.decoders.training.main import task_of
-from gsvc.decoders.training.parallel import (
+from gsvc.decoders.training.loop import flops_of, make_learner
+from gsvc.decoders.training.processes import (
     blocks_of,
     data_part,
     group_of,
     pairs_of,
-    recompute,
-    spread,
+    processes,
 )
-from gsvc.decoders.training.processes import processes
 from gsvc.decoders.training.recipe import Recipe, Stage
 from gsvc.decoders.training.samples import Pack
 from gsvc.encoders.coding.svt_av1 import malloc_trim
@@ -97,31 +92,22 @@ class Trial:
         prior = SIZES.get(recipe.network.get("size", ""), {}).get("prior")
         names = {*KINDS[self.kind].networks, *([str(prior)] if prior else [])}
         self.frozen = frozen_networks(sorted(names))
-        self._dice = StepDice(device, 0, *data_part("one"))
 
     def learner(self, *, recomputes: bool = False, layout: str = "one", tensor: int = 1) -> Learner:
         """One with new weights, spread over processes as `parallel.spread` does."""
-        empty = {"held": torch.zeros(0), "window": torch.zeros(0, 2)}
-        pack = Pack({"kind": self.kind}, {}, empty, self.frozen)
-        task = task_of(pack, self.recipe, self.device, None)
-        if recomputes:
-            recompute(task.networks)
-        self._dice = StepDice(self.device, 0, *data_part(layout, tensor))
-        spread(task.networks, layout, tensor, self.device)
-        learner = Learner(task, Losses(pack.networks, self.device), self.recipe, self._dice)
-        if layout != "fsdp":
-            learner.begin_stage(self.stage)
+        pack = Pack.without_samples(self.kind, self.frozen)
+        dice = Dice(self.device, 0, *data_part(layout, tensor))
+        learner = make_learner(
+            pack, self.recipe, dice, layout=layout, tensor=tensor, recomputes=recomputes
+        )
+        learner.begin_stage(self.stage)
         return learner
 
     def step(self, learner: Learner, batch: int) -> None:
         """One step of training with so many samples, of this process."""
-        task = learner.task
-        self._dice.begin(0)  # always as many steps of the sampler
-        learner.task = Streamed(task, self._packs(batch), self.device)
-        try:
-            learner.learn(self.stage, batch, self.recipe.rate)
-        finally:
-            learner.task = task
+        learner.dice.begin(0)  # always as many steps of the sampler
+        learner.packs = self._packs(batch)
+        learner.learn(self.stage, batch, self.recipe.rate)
 
     def _packs(self, batch: int) -> Iterator[Pack]:
         kind = KINDS[self.kind]

@@ -6,12 +6,13 @@ loss of pairs (A. Jolicoeur-Martineau, ICLR 2019) over overlapping patches (P. I
 a term that would cost a second pass.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
 
@@ -26,38 +27,9 @@ from gsvc.decoders.training.processes import (
     same_weights,
 )
 from gsvc.decoders.training.recipe import Recipe, Stage
+from gsvc.decoders.training.samples import Pack
 from gsvc.decoders.training.tasks import Task
 from gsvc.decoders.training.tensors import on_device
-
-_MOMENTS = ("exp_avg", "exp_avg_sq")
-_LONG_AGO = 1000.0
-"""Steps after which moments need no correction for having begun at zero."""
-
-
-def moments(
-    optimizer: torch.optim.Optimizer, names: Sequence[str], parameters: Sequence[nn.Parameter]
-) -> dict[str, Tensor]:
-    """Both moments of all parameters that have learned, as bfloat16, by `name.moment`."""
-    found = {}
-    for name, each in zip(names, parameters, strict=True):
-        state = optimizer.state.get(each, {})
-        for moment in _MOMENTS:
-            if moment in state:
-                found[f"{name}.{moment}"] = state[moment].to(torch.bfloat16)
-    return found
-
-
-def remember(
-    optimizer: torch.optim.Optimizer, names: Sequence[str], memory: Mapping[str, Tensor]
-) -> None:
-    """Give the optimiser the moments of `moments`; `names`: of its parameters, in order."""
-    states = {}
-    for number, name in enumerate(names):
-        if all(f"{name}.{moment}" in memory for moment in _MOMENTS):
-            values = {moment: memory[f"{name}.{moment}"].float() for moment in _MOMENTS}
-            states[number] = {"step": torch.tensor(_LONG_AGO), **values}
-    groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": states, "param_groups": groups})
 
 
 class PatchCritic(nn.Module):
@@ -131,22 +103,6 @@ class Adversary:
             self.steps += 1
         return loss.detach()
 
-    def memory(self) -> dict[str, Tensor]:
-        """The critic's weights and its optimiser's moments."""
-        weights = {f"critic.{n}": value.float() for n, value in self.critic.state_dict().items()}
-        return weights | moments(self.optimizer, self._names(), list(self.critic.parameters()))
-
-    def remember(self, memory: Mapping[str, Tensor]) -> None:
-        """Go on with what `memory` gave; begin anew without."""
-        names = self.critic.state_dict().keys()
-        if all(f"critic.{name}" in memory for name in names):
-            self.critic.load_state_dict({name: memory[f"critic.{name}"] for name in names})
-            remember(self.optimizer, self._names(), memory)
-            self.steps = _RAMP
-
-    def _names(self) -> list[str]:
-        return [f"critic.{name}" for name, _ in self.critic.named_parameters()]
-
 
 _BETAS = (0.9, 0.99)
 _FIRST_AVERAGES = 10
@@ -156,17 +112,23 @@ _MOST_BAD = 10
 class Learner:
     """A task's networks with their averages, optimiser, critic and losses."""
 
-    def __init__(self, task: Task, losses: Losses, recipe: Recipe, dice: Dice) -> None:
-        self.task, self.step = task, 0
-        self._losses, self._recipe, self._dice = losses, recipe, dice
+    def __init__(
+        self, task: Task, losses: Losses, recipe: Recipe, dice: Dice, *, low: bool | None = None
+    ) -> None:
+        """`low`: whether layers compute in bfloat16; None: on a GPU."""
+        self.task, self.dice, self.step = task, dice, 0
+        self.packs: Iterator[Pack] | None = None
+        """Of the samples of each step, to be taken whole; None: the task draws from its own."""
+        self._losses, self._recipe = losses, recipe
         self.device = dice.device
         self._bad = self.steps_since_start = 0
-        self._begun: set[str] = set()
+        self.begun = set[str]()
+        """Parameters that were not drawn at random."""
         self.names = [name for name, _ in task.networks.named_parameters()]
         self._parameters = list(task.networks.parameters())
         self.average = [each.detach().clone() for each in self._parameters]
-        self.low = is_quick = dice.device.type == "cuda"
-        """Whether layers compute in bfloat16."""
+        is_quick = dice.device.type == "cuda"
+        self._low = is_quick if low is None else low
         groups = [{"params": kind} for kind in alike(self._parameters)]
         self.optimizer = torch.optim.AdamW(
             groups, recipe.rate, _BETAS, weight_decay=recipe.decay, fused=is_quick
@@ -179,9 +141,13 @@ class Learner:
         same_weights(self._parameters)
 
     def begin_stage(self, stage: Stage) -> None:
-        """Let those networks learn that learn in this stage."""
+        """Let those networks learn that learn in this stage.
+
+        FSDP2 asks once what learns: there all may.
+        """
         for name, network in self.task.networks.items():
-            network.requires_grad_(name in stage.learns)
+            if not isinstance(network, FSDPModule):
+                network.requires_grad_(name in stage.learns)
 
     def learn(self, stage: Stage, count: int, rate: float) -> dict[str, Tensor]:
         """One step with `count` samples; returns terms of the loss, on the device.
@@ -210,10 +176,13 @@ class Learner:
 
     def gradients(self, stage: Stage, count: int) -> tuple[Seen, dict[str, Tensor]]:
         """Draw samples and add their loss's gradient to that of the networks."""
-        batch = self.task.draw(count, stage, self._dice)
+        if self.packs is None:
+            batch = self.task.draw(count, stage, self.dice)
+        else:
+            batch = self.task.whole(next(self.packs).to(self.device), stage, self.dice)
         with self.fast():
-            seen = self.task.estimate(batch, stage, self._dice)
-            terms = self._losses.terms(seen, stage.weights, self._dice)
+            seen = self.task.estimate(batch, stage, self.dice)
+            terms = self._losses.terms(seen, stage.weights, self.dice)
             if self.adversary is not None and stage.weights.get("adversary"):
                 terms["adversary"] = self.adversary.term(seen)
         loss = torch.stack([stage.weights[name] * term for name, term in terms.items()]).sum()
@@ -221,8 +190,8 @@ class Learner:
         return seen, {name: term.detach() for name, term in {**terms, "loss": loss}.items()}
 
     def fast(self) -> AbstractContextManager[Any]:
-        """In it, layers compute in bfloat16 if `low`."""
-        return torch.autocast(self._dice.device.type, torch.bfloat16, enabled=self.low)
+        """In it, layers compute in bfloat16, if they should."""
+        return torch.autocast(self.dice.device.type, torch.bfloat16, enabled=self._low)
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
@@ -243,7 +212,7 @@ class Learner:
         moved = {
             name.split(".")[0]
             for name, each in zip(self.names, self._parameters, strict=True)
-            if each.requires_grad or name in self._begun or each in self.optimizer.state
+            if each.requires_grad or name in self.begun or each in self.optimizer.state
         }
         return [name for name in self.task.networks if name in moved]
 
@@ -264,29 +233,9 @@ class Learner:
                 raise ConfigError(f"the weights to begin with do not fit this network ({name})")
         if len(known) != len(weights):
             raise ConfigError("the weights to begin with are of another network")
-        self._begun |= known.keys()
+        self.begun |= known.keys()
         self._put([known.get(n, v) for n, v in zip(self.names, self.average, strict=True)])
         self.average = [each.detach().clone() for each in self._parameters]
-
-    def memory(self) -> dict[str, Tensor]:
-        """What the optimiser remembers, and the critic with its own."""
-        memory = moments(self.optimizer, self.names, self._parameters)
-        return memory | (self.adversary.memory() if self.adversary is not None else {})
-
-    def remember(self, memory: Mapping[str, Tensor]) -> None:
-        """Go on with what `memory` gave; nothing is empty."""
-        remember(self.optimizer, self.names, memory)
-        if self.adversary is not None:
-            self.adversary.remember(memory)
-
-    def largest_memory(self) -> dict[str, Tensor]:
-        """Tensors of the sizes that `memory` can have at most."""
-        memory = {
-            f"{name}.{moment}": torch.empty(each.shape, dtype=torch.bfloat16, device="meta")
-            for name, each in zip(self.names, self._parameters, strict=True)
-            for moment in range(2)
-        }
-        return memory | (self.adversary.memory() if self.adversary is not None else {})
 
     def _put(self, values: Iterable[Tensor]) -> None:
         with torch.no_grad():

@@ -1,55 +1,391 @@
-"""The loop of training, and what surrounds it in a run by the clock; how busy the machine is.
+"""The loop of training: on a pack until the time is over, on shards until the last step."""
 
-`training_steps` is the loop: of runs on packs, which end with their minutes, and of runs on shards,
-which end with their steps.
-"""
-
+import csv
+import json
 import math
 import os
 import platform
-import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from gsvc.codec.bitstream.errors import GsvcError
-from gsvc.decoders.training.folder import LossTable, RunFolder, Scorer, ScoreTable
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError
+from gsvc.decoders.training.draws import Dice
+from gsvc.decoders.training.folder import Checkpoints, Scorer
 from gsvc.decoders.training.learner import Learner
-from gsvc.decoders.training.processes import of_the_first, processes, rank
+from gsvc.decoders.training.losses import Losses
+from gsvc.decoders.training.processes import (
+    compiled,
+    mean_of_all,
+    of_the_first,
+    processes,
+    rank,
+    recompute,
+    spread,
+    whole,
+)
 from gsvc.decoders.training.recipe import Recipe, Stage
+from gsvc.decoders.training.samples import Pack
+from gsvc.decoders.training.tasks import task_of
+from gsvc.decoders.training.tensors import AVERAGE, RUN, read_average, write_tensors
 
-_QUERY = ("nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits")
-_PATIENCE = 5.0
-
-
-class Usage:
-    """Utilisation since it was last asked."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._is_gpu = device.type == "cuda"
-        self._wall, self._busy = time.monotonic(), time.process_time()
-
-    def told(self) -> str:
-        """Of the GPU, as nvidia-smi has it; else the processors that this process kept busy."""
-        if self._is_gpu:
-            return f"GPU {_gpu_percent()}"
-        wall, busy = time.monotonic(), time.process_time()
-        cores = (busy - self._busy) / max(1e-9, wall - self._wall)
-        self._wall, self._busy = wall, busy
-        return f"{cores:.1f} of {os.cpu_count()} cores"
+Tell = Callable[..., None]
+"""(event, **values): says what happened."""
+_WARM_UP = 100
+_LEAST_RATE = 0.02
+_MOST_BYTES = 1 << 32
+_COUNTED = 2
+"""Samples of the batch whose operations are counted."""
 
 
-def _gpu_percent() -> str:
-    try:
-        done = subprocess.run(_QUERY, capture_output=True, text=True, timeout=_PATIENCE, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return "utilisation not known"
-    return " ".join(f"{line.strip()} %" for line in done.stdout.splitlines())
+class Moment(NamedTuple):
+    """Where a run is before a step."""
+
+    seconds: float
+    """Of the recipe's planned time: it decides the stage."""
+    share: float
+    """Of what this call trains, 0 to 1: the learning rate falls with it as a cosine."""
+    steps: int
+    """Since the warm-up began."""
+
+
+class Clock(Protocol):
+    """Says when a run steps, saves and ends, the same in all processes."""
+
+    seconds: float
+    """Of training so far, of earlier calls too."""
+    must_save: bool
+    """Whether to save after this step."""
+
+    @property
+    def may_score(self) -> bool:
+        """Whether there is time for scores."""
+
+    def moments(self, learner: Learner) -> Iterator[Moment]:
+        """One for each step that is to be taken."""
+
+    def saved(self, begun: float, scored: float) -> None:
+        """A save that began and had its scores at these times, by time.monotonic(), is done."""
+
+
+class Steps:
+    """Up to a step, saving every so many."""
+
+    may_score = True
+
+    def __init__(self, recipe: Recipe, steps: int, stop: int, save_every: int) -> None:
+        """`steps`: in all; `stop`: where this call ends."""
+        self._planned, self._steps, self._stop = 60 * recipe.planned, steps, stop
+        self._every, self.seconds, self.must_save = save_every, 0.0, False
+
+    def moments(self, learner: Learner) -> Iterator[Moment]:
+        """See `Clock`: the share of the steps counts as packs have the share of the time."""
+        begun, before = time.monotonic(), self.seconds
+        for step in range(learner.step, self._stop):
+            self.must_save = (step + 1) % self._every == 0
+            yield Moment(self._planned * step / self._steps, step / self._steps, step)
+            self.seconds = before + time.monotonic() - begun
+
+    def saved(self, begun: float, scored: float) -> None:
+        """See `Clock`."""
+
+
+_SAVE_EVERY = 120.0
+_FIRST_SAVE = 10.0, 0.1
+"""Seconds after the start, or the share of the time given, whichever is sooner."""
+_SAVE_SHARE = 8
+"""Times its own duration that a save waits for the next one, at least."""
+_LEAST_SECONDS = 1e-3
+
+
+class Minutes:
+    """From one time to another, by time.monotonic(), at least a step; the first process's count."""
+
+    def __init__(self, start: float, end: float) -> None:
+        self._start, self._end = start, max(end, start + _LEAST_SECONDS)
+        seconds, share = _FIRST_SAVE
+        self._next = start + min(seconds, share * (self._end - start))
+        self._last = self._end
+        """When the last save must begin."""
+        self._is_slow, self.must_save, self.seconds = False, False, 0.0
+        self.stopped = False
+        """Set from outside: finish the step, save and end."""
+
+    @property
+    def may_score(self) -> bool:
+        """See `Clock`: who stops it may not wait for scores."""
+        return not (self._is_slow or self.stopped)
+
+    def moments(self, learner: Learner) -> Iterator[Moment]:
+        """See `Clock`."""
+        before, first = self.seconds, learner.step
+        while True:
+            now = time.monotonic()
+            is_over = self.stopped or (now >= self._last and learner.step > first)
+            own = now, float(is_over), float(now >= self._next)
+            now, over, due = of_the_first(own, learner.device)
+            if over:
+                return
+            self.seconds, self.must_save = before + now - self._start, bool(due)
+            share = (now - self._start) / (self._end - self._start)
+            yield Moment(self.seconds, share, learner.steps_since_start)
+
+    def saved(self, begun: float, scored: float) -> None:
+        """See `Clock`: the next one waits, and the last one begins early enough."""
+        now = time.monotonic()
+        took = now - begun
+        self._next = now + max(_SAVE_EVERY, _SAVE_SHARE * took)
+        if _SAVE_SHARE * took > self._end - self._start:
+            self._is_slow, took = True, now - scored
+        self._last = self._end - 1.5 * took - 1
+
+
+class Feed(Protocol):
+    """Gives a process its part of every step's batch."""
+
+    about: dict[str, Any]
+    """`kind`, `settings`, `sources` and `samples` of what it is made of."""
+    way: str
+    """A run keeps to one: orders of samples differ."""
+    epoch: int
+    """Samples of an epoch; 0 where nobody knows."""
+
+    def packs(self, steps: range, dice: Dice, place: Any) -> Iterator[Pack]:
+        """One for each step. `place`: what the feed said of where it was, or None."""
+
+    def place(self) -> Any:
+        """Where it is, behind the pack that was taken last; of what JSON can hold."""
+
+    def close(self, folder: Path) -> None:
+        """Write what there is to tell about the making into the folder of the run."""
+
+
+def make_learner(
+    pack: Pack,
+    recipe: Recipe,
+    dice: Dice,
+    teacher: Path | None = None,
+    *,
+    layout: str = "one",
+    tensor: int = 1,
+    recomputes: bool = False,
+    low: bool | None = None,
+) -> Learner:
+    """A recipe's networks, spread over processes as `spread` has it, ready to learn.
+
+    `pack`: on the device; of it come frozen networks, and samples where no feed gives them. `low`:
+    as of `Learner`. Raises ConfigError where they do not go together.
+    """
+    task = task_of(pack, recipe, dice.device, teacher)
+    if recomputes:
+        recompute(task.networks)
+    spread(task.networks, layout, tensor, dice.device)
+    return Learner(task, Losses(pack.networks, dice.device), recipe, dice, low=low)
+
+
+@dataclass
+class Run:
+    """A learner at work in a folder."""
+
+    learner: Learner
+    recipe: Recipe
+    folder: Path
+    clock: Clock
+    tell: Tell
+    batch: int
+    """Samples of a step, of this process."""
+    about: Mapping[str, Any]
+    """What a run must not change on its way, beside recipe and network."""
+    pack: Mapping[str, Any]
+    """What the result says that it was trained on."""
+    scorer: Scorer | None = None
+    feed: Feed | None = None
+    log_every: float = 0.0
+    """Seconds between rows of the log, and, ten times as many, between those that are told."""
+    compiled: bool = False
+
+    def __post_init__(self) -> None:
+        network = {"recipe": self.recipe.name, "network": self.recipe.network}
+        self.about = {**network, **self.about}
+        self.place: Any = None
+        """Of the feed, in the checkpoint that the run goes on from."""
+        self._checkpoints = Checkpoints(self.folder / "checkpoints")
+        self._scores: dict[str, dict[str, float]] = {}
+        self._flops, self._saved = 0.0, -1
+
+    def go_on(self, source: Path) -> None:
+        """Go on from the run in a folder, if it holds one.
+
+        Raises ConfigError where that is of something else.
+        """
+        found, learner = Checkpoints(source / "checkpoints"), self.learner
+        if (latest := found.latest()) is not None:
+            said = found.load(latest, learner, self.about)
+            if (way := said.get("feed", self._way)) != self._way:
+                raise ConfigError(f"the run was begun on {way}: go on so, or take another folder")
+            self.place, self.clock.seconds = said.get("place"), said.get("seconds", 0.0)
+            learner.begun |= set(said.get("begun", ()))
+        elif (source / AVERAGE).exists():  # of a version without checkpoints
+            weights, run = read_average(source / AVERAGE)
+            learner.begin_with(weights)
+            learner.step, self.clock.seconds = run["step"], run["seconds"]
+
+    @property
+    def _way(self) -> str:
+        return self.feed.way if self.feed is not None else "a pack"
+
+    def train(self) -> None:
+        """Train until the clock says so, and save."""
+        learner, task = self.learner, self.learner.task
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.compiled:
+            task.quick |= compiled(dict(task.networks.items()), learner.device, self.tell)
+        if learner.step == 0:
+            (self.folder / "scores.csv").unlink(missing_ok=True)
+        self._log = _Log(self.folder / "log.csv", self.recipe, learner.step == 0)
+        stage: Stage | None = None
+        for moment in self.clock.moments(learner):
+            due = self.recipe.stage(moment.seconds)
+            if due is not stage:
+                stage = due
+                self._begin(stage)
+            warm = min(1.0, (moment.steps + 1) / _WARM_UP)
+            cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, moment.share)))
+            rate = stage.rate * self.recipe.rate * warm
+            self._step(stage, rate * (_LEAST_RATE + (1 - _LEAST_RATE) * cosine))
+            if self.clock.must_save:
+                self._save()
+        if self._saved != learner.step:
+            self._save()
+        if self.feed is not None:
+            self.feed.close(self.folder)
+
+    def _begin(self, stage: Stage) -> None:
+        learner, task = self.learner, self.learner.task
+        learner.begin_stage(stage)
+        told: dict[str, Any] = {"until": stage.until, "learns": " ".join(stage.learns)}
+        if learner.packs is None:  # a feed's samples are all to be learned from
+            quick, task.quick = task.quick, dict(task.networks.items())
+            self._flops = flops_of(lambda: learner.gradients(stage, _COUNTED)) / _COUNTED
+            task.quick = quick
+            told["gflop"] = round(self._flops / 1e9, 1)
+        self.tell("stage", **told)
+
+    def _step(self, stage: Stage, rate: float) -> None:
+        self.learner.dice.begin(self.learner.step)
+        try:
+            terms = self.learner.learn(stage, self.batch, rate)
+        except torch.OutOfMemoryError as error:
+            raise GsvcError(
+                f"no memory for {self.batch} samples: take a smaller --batch"
+            ) from error
+        self._log.add(terms)
+        if rank() or not self._log.is_due(self.log_every):
+            return
+        samples = self.batch * self.learner.dice.parts
+        row = self._log.write(self.learner.step, self.clock.seconds, samples, rate)
+        if self._log.is_told(10 * self.log_every):
+            if self._flops:
+                row["tflops"] = row["samples_a_second"] * self._flops / 1e12
+            self.tell("step", step=self.learner.step, seconds=self.clock.seconds, **row)
+
+    def _save(self) -> None:
+        begun, learner = time.monotonic(), self.learner
+        place = {"feed": self._way, "place": self.feed.place() if self.feed is not None else None}
+        if not rank():
+            self._score()
+        scored = time.monotonic()
+        more = {"seconds": self.clock.seconds, "begun": sorted(learner.begun)}
+        self._checkpoints.save(learner, {**self.about, **place, **more})
+        average = {name: whole(value).half().cpu() for name, value in learner.weights().items()}
+        if not rank():
+            metadata = {RUN: json.dumps(self._facts())}
+            write_tensors(self.folder / AVERAGE, average, metadata, _MOST_BYTES)
+        self._saved = learner.step
+        self.clock.saved(begun, scored)
+        shown = {name: {k: round(v, 4) for k, v in x.items()} for name, x in self._scores.items()}
+        told = {"scores": shown} if shown else {}
+        self.tell("saved", step=learner.step, seconds=round(self.clock.seconds, 1), **told)
+
+    def _score(self) -> None:
+        if self.scorer is None or not self.clock.may_score:
+            return
+        with self.learner.averaged():  # in single precision: small gains are to be seen
+            self._scores = self.scorer.score()
+            self.scorer.sheet(self.folder / "sheet.png")
+        path = self.folder / "scores.csv"
+        if not path.exists():
+            _write(path, "w", ["step", "seconds", "result", "alex", "psnr"])
+        for name, score in self._scores.items():
+            values = name, f"{score['alex']:.5f}", f"{score['psnr']:.3f}"
+            _write(path, "a", [self.learner.step, f"{self.clock.seconds:.1f}", *values])
+
+    def _facts(self) -> dict[str, Any]:
+        """What the averaged weights say of themselves."""
+        settings, device = self.learner.task.settings, device_told(self.learner.device)
+        return {
+            "recipe": asdict(self.recipe),
+            "networks": {name: settings[name] for name in self.learner.learned()},
+            "pack": dict(self.pack),
+            "device": f"{processes()} x {device}" if processes() > 1 else device,
+            "step": self.learner.step,
+            "seconds": round(self.clock.seconds, 1),
+            "scores": self._scores,
+        }
+
+
+class _Log:
+    """`log.csv`: means of the loss's terms since the row before, over all processes."""
+
+    def __init__(self, path: Path, recipe: Recipe, is_new: bool) -> None:
+        """`is_new`: begin the file anew."""
+        names = dict.fromkeys(name for stage in recipe.stages for name in stage.weights)
+        critic = ["critic"] if "adversary" in names else []
+        self._path, self._terms = path, [*names, *critic, "loss", "norm"]
+        self._sums: dict[str, Tensor] = {}
+        self._steps, self._told = 0, -math.inf
+        self._written = time.monotonic()
+        if is_new and not rank():
+            _write(path, "w", ["step", "seconds", "samples/s", "rate", *self._terms])
+
+    def add(self, terms: Mapping[str, Tensor]) -> None:
+        """Of one step; nothing waits for the device."""
+        values = mean_of_all(torch.stack([term.detach().float() for term in terms.values()]))
+        for name, term in zip(terms, values.unbind(), strict=True):
+            self._sums[name] = self._sums[name] + term if name in self._sums else term
+        self._steps += 1
+
+    def is_due(self, every: float) -> bool:
+        """Whether a row should be written."""
+        return time.monotonic() - self._written >= every
+
+    def is_told(self, every: float) -> bool:
+        """Whether the row should be told."""
+        if self._written - self._told < every:
+            return False
+        self._told = self._written
+        return True
+
+    def write(self, step: int, seconds: float, samples: int, rate: float) -> dict[str, float]:
+        """A row; `samples`: of a step, of all processes. Returns its means and the speed."""
+        now = time.monotonic()
+        speed = self._steps * samples / max(now - self._written, 1e-9)
+        means = {name: float(total) / self._steps for name, total in self._sums.items()}
+        shown = [f"{means[name]:.5g}" if name in means else "" for name in self._terms]
+        _write(self._path, "a", [step, f"{seconds:.1f}", f"{speed:.1f}", f"{rate:.2e}", *shown])
+        self._sums, self._steps, self._written = {}, 0, now
+        return {"samples_a_second": speed, **means}
+
+
+def _write(path: Path, mode: str, values: Sequence[object]) -> None:
+    with path.open(mode, newline="") as file:
+        csv.writer(file).writerow(values)
 
 
 def device_told(device: torch.device) -> str:
@@ -64,231 +400,3 @@ def flops_of(run: Callable[[], object]) -> int:
     with FlopCounterMode(display=False) as counter:
         run()
     return int(counter.get_total_flops())
-
-
-_WARM_UP = 100
-_LEAST_RATE = 0.02
-_SAVE_EVERY = 120.0
-_FIRST_SAVE = 10.0, 0.1
-"""Seconds after the start, or the share of the time given, whichever is sooner."""
-_SAVE_SHARE = 8
-"""Times its own duration that a save waits for the next one, at least."""
-_LINE_EVERY = 10.0
-_LEAST_SECONDS = 1e-3
-_COUNTED = 2
-"""Samples of the batch whose operations are counted."""
-
-Tell = Callable[..., None]
-"""(event, **values): says what happened."""
-Terms = dict[str, Tensor]
-"""Of the loss, by name, and the gradient's norm."""
-
-
-class Moment(NamedTuple):
-    """Where a run is before a step."""
-
-    seconds: float
-    """Of the recipe's planned time: it decides the stage."""
-    share: float
-    """Of what this call trains, 0 to 1: the learning rate falls with it as a cosine."""
-    steps: int
-    """Since the warm-up began."""
-
-
-def training_steps(
-    recipe: Recipe,
-    moments: Iterable[Moment],
-    begin: Callable[[Stage], None],
-    learn: Callable[[Stage, float], Terms],
-) -> Iterator[tuple[Terms, float]]:
-    """Take a step at each moment; gives its terms and its learning rate.
-
-    `begin` is called where a stage begins, `learn` with the stage and the learning rate.
-    """
-    stage: Stage | None = None
-    for moment in moments:
-        due = recipe.stage(moment.seconds)
-        if due is not stage:
-            stage = due
-            begin(stage)
-        warm = min(1.0, (moment.steps + 1) / _WARM_UP)
-        cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, moment.share)))
-        rate = stage.rate * recipe.rate * warm * (_LEAST_RATE + (1 - _LEAST_RATE) * cosine)
-        yield learn(stage, rate), rate
-
-
-class Loop:
-    """Runs a learner for some minutes."""
-
-    def __init__(
-        self,
-        learner: Learner,
-        scorer: Scorer,
-        folder: RunFolder,
-        recipe: Recipe,
-        tell: Tell,
-        *,
-        manifest: dict[str, Any],
-        batch: int,
-        compiled: bool,
-    ) -> None:
-        """`manifest`: of the pack. `batch`: samples of a step. `compiled`: run the networks through
-        torch.compile."""
-        self._learner, self._scorer, self._folder = learner, scorer, folder
-        self._recipe, self._tell, self._batch = recipe, tell, batch
-        self._is_compiled, self._manifest = compiled, manifest
-        self.seconds = 0.0
-        """Of training so far, of earlier calls too."""
-        self.stopped = False
-        """Set from outside: finish the step, save and end."""
-        self.scores: dict[str, dict[str, float]] = {}
-        self._usage = Usage(learner.device)
-        self._flops = self._lined = 0.0
-
-    def run(self, start: float, end: float) -> None:
-        """Train from `start` to `end`, by time.monotonic(), at least a step, and save."""
-        learner, before = self._learner, self.seconds
-        pace = _Pace(start, max(end, start + _LEAST_SECONDS))
-        path, is_new = self._folder.path, learner.step == 0
-        table = LossTable(path / "log.csv", _columns(self._recipe), is_new)
-        self._score_table = ScoreTable(path / "scores.csv", is_new)
-        moments = self._moments(pace, before)
-        for terms, rate in training_steps(self._recipe, moments, self._begin, self._step):
-            table.add(terms)
-            self.seconds = before + time.monotonic() - start
-            if rank() == 0:
-                self._log(table, rate)
-                if pace.is_due:
-                    self._save(pace)
-        if rank() == 0 and pace.step != learner.step:
-            self._save(pace)
-
-    def _agreed(self, value: float) -> float:
-        """The first process's: all must end, and change stages, at the same step."""
-        return of_the_first(value, self._learner.device)
-
-    def _moments(self, pace: "_Pace", before: float) -> Iterator[Moment]:
-        """Until the time is over; `before`: seconds of earlier calls."""
-        while True:
-            now, steps = self._agreed(time.monotonic()), self._learner.steps_since_start
-            is_over = now >= self._agreed(pace.last) and steps > 0
-            if is_over or self._agreed(float(self.stopped)):
-                return
-            self.seconds = before + now - pace.start
-            yield Moment(self.seconds, (now - pace.start) / (pace.end - pace.start), steps)
-
-    def _begin(self, stage: Stage) -> None:
-        learner = self._learner
-        learner.begin_stage(stage)
-        task = learner.task
-        task.quick = dict(task.networks.items())
-        self._flops = flops_of(lambda: learner.gradients(stage, _COUNTED)) / _COUNTED
-        if self._is_compiled:
-            task.quick = {name: torch.compile(network) for name, network in task.networks.items()}
-        learns = " ".join(stage.learns)
-        self._tell("stage", until=stage.until, learns=learns, gflop=round(self._flops / 1e9, 1))
-
-    def _step(self, stage: Stage, rate: float) -> Terms:
-        learner = self._learner
-        try:
-            return learner.learn(stage, self._batch, rate)
-        except GsvcError:
-            raise
-        except torch.OutOfMemoryError as error:
-            raise GsvcError(
-                f"no memory for {self._batch} samples: take a smaller --batch"
-            ) from error
-        except Exception as error:  # a compiler's may be anything
-            if not self._is_compiled:
-                raise
-            self._is_compiled = False
-            learner.task.quick = dict(learner.task.networks.items())
-            reason = str(error).strip().partition("\n")[0]
-            self._tell("eager", why=f"torch.compile failed: {reason}")
-            return learner.learn(stage, self._batch, rate)
-
-    def _log(self, table: LossTable, rate: float) -> None:
-        if not table.is_due:
-            return
-        means = table.write(self._learner.step, self.seconds, self._batch, rate)
-        now = time.monotonic()
-        if now - self._lined < _LINE_EVERY:
-            return
-        self._lined = now
-        speed = means.pop("samples/s") * processes()
-        teraflops = speed * self._flops / 1e12
-        values = {name: f"{mean:.4g}" for name, mean in means.items()}
-        self._tell(
-            "training",
-            step=self._learner.step,
-            seconds=round(self.seconds, 1),
-            samples_a_second=round(speed, 1),
-            tflops=float(f"{teraflops:.3g}"),
-            busy=self._usage.told(),
-            **values,
-        )
-
-    def _save(self, pace: "_Pace") -> None:
-        begun = time.monotonic()
-        learner = self._learner
-        told: dict[str, dict[str, float]] = {}
-        if not self.stopped and pace.may_score:  # who stops it may not wait for scores
-            with learner.averaged():  # in single precision: small gains are to be seen
-                self.scores = self._scorer.score()
-                self._scorer.sheet(self._folder.path / "sheet.png")
-            self._score_table.write(learner.step, self.seconds, self.scores)
-            told = {name: _rounded(score) for name, score in self.scores.items()}
-        scored = time.monotonic()
-        self._folder.save(learner.weights(), self._about(), learner.memory())
-        pace.saved(begun, scored, learner.step)
-        self._tell("saved", step=learner.step, seconds=round(self.seconds, 1), scores=told)
-
-    def _about(self) -> dict[str, Any]:
-        learned = self._learner.learned()
-        settings = self._learner.task.settings
-        return {
-            "recipe": asdict(self._recipe),
-            "networks": {name: settings[name] for name in learned},
-            "pack": self._manifest,
-            "device": device_told(self._learner.device),
-            "step": self._learner.step,
-            "seconds": round(self.seconds, 1),
-            "scores": self.scores,
-        }
-
-
-class _Pace:
-    """When to save, and when to end."""
-
-    def __init__(self, start: float, end: float) -> None:
-        seconds, share = _FIRST_SAVE
-        self._next = start + min(seconds, share * (end - start))
-        self.start, self.end = start, end
-        self.last = end
-        """When the last save must begin."""
-        self.may_score = True
-        """Whether scores are quick enough for the last save too."""
-        self.step = -1
-        """Of the last save."""
-
-    @property
-    def is_due(self) -> bool:
-        return time.monotonic() >= self._next
-
-    def saved(self, begun: float, scored: float, step: int) -> None:
-        now, self.step = time.monotonic(), step
-        took = now - begun
-        self._next = now + max(_SAVE_EVERY, _SAVE_SHARE * took)
-        if _SAVE_SHARE * took > self.end - self.start:
-            self.may_score, took = False, now - scored
-        self.last = self.end - 1.5 * took - 1
-
-
-def _rounded(score: dict[str, float]) -> dict[str, float]:
-    return {kind: round(value, 4) for kind, value in score.items()}
-
-
-def _columns(recipe: Recipe) -> list[str]:
-    """Names of all terms that there can be."""
-    names = dict.fromkeys(name for stage in recipe.stages for name in stage.weights)
-    return [*names, *(["critic"] if "adversary" in names else []), "loss", "norm"]

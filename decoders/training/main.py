@@ -1,33 +1,49 @@
-"""The command that trains: `gsvc train run`, and the whole of the exported script."""
+"""The command that trains on a pack: `gsvc train run`, and the whole of the exported trainer."""
 
 import json
 import signal
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.decoders.training.draws import Dice
-from gsvc.decoders.training.folder import RunFolder, Scorer, check_sizes
-from gsvc.decoders.training.learner import Learner
-from gsvc.decoders.training.loop import Loop
-from gsvc.decoders.training.losses import Losses
-from gsvc.decoders.training.processes import ended, join, leave, rank
-from gsvc.decoders.training.recipe import Recipe, add_train_arguments, read_recipe
+from gsvc.decoders.training.folder import Checkpoints, Scorer
+from gsvc.decoders.training.loop import Minutes, Run, make_learner
+from gsvc.decoders.training.processes import ended, join, leave, processes, rank
+from gsvc.decoders.training.recipe import Recipe, add_recipe, read_recipe
 from gsvc.decoders.training.samples import Pack, read_pack
-from gsvc.decoders.training.tasks import Interpolate, Restore, Task, Teach, Window
-from gsvc.decoders.training.tensors import read_tensors
+from gsvc.decoders.training.tensors import AVERAGE, read_tensors
 
 _FAILED, _USAGE, _STOPPED = 1, 2, 128
 _CPU_SHARE = 16
-_APART = 1_000_003
-"""Between the seeds of processes, and of calls."""
+
+
+def add_train_arguments(parser: ArgumentParser) -> None:
+    """The arguments of a run on a pack."""
+    add = parser.add_argument
+    add("pack", metavar="PACK", help="of gsvc train pack")
+    add("run", metavar="RUN", help="the folder of the run, which goes on if it holds one")
+    add_recipe(parser)
+    add("--minutes", type=float, default=9.0, metavar="M", help="of this call (%(default)g)")
+    add("--resume-from", metavar="DIR", help="go on from the run in another folder")
+    add("--weights", metavar="FILE", help="begin from these weights, .safetensors")
+    add("--teacher", metavar="FILE", help="average.safetensors of the run that teaches")
+    add("--batch", type=int, metavar="N", help="samples of a step (default: the recipe's)")
+    few = "of the pack at least, its first ones, to start sooner; 0 for all (%(default)s)"
+    add("--samples", type=int, default=0, metavar="N", help=few)
+    add("--device", metavar="NAME", help="as torch names it (default: cuda, where there is one)")
+    quick = "through torch.compile (default: on a GPU)"
+    add("--compiled", action=BooleanOptionalAction, default=None, help=quick)
+    add("--seed", type=int, default=0, metavar="N", help="of all that is drawn (%(default)s)")
+    add("--json", action="store_true", help="print events as JSON, one a line")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -48,55 +64,54 @@ def train(options: Namespace) -> int:
     Returns 0, or 128 and a signal's number: then all is saved. Raises GsvcError.
     """
     start = time.monotonic()
+    clock = Minutes(start, start + 60 * options.minutes)
     recipe = read_recipe(options.recipe)
     device = join(_checked(options))
     try:
-        return _train(options, recipe, device, start)
+        return _until_stopped(_run(options, recipe, device, clock), clock)
     finally:
         leave()
 
 
-def _train(options: Namespace, recipe: Recipe, device: torch.device, start: float) -> int:
-    folder = RunFolder(Path(options.run))
-    source = RunFolder(Path(options.resume_from)) if options.resume_from else folder
-    kept = _kept(source, recipe, options)
+def _run(options: Namespace, recipe: Recipe, device: torch.device, clock: Minutes) -> Run:
+    source = _source(options)
     pack = _pack(Path(options.pack), options.samples).to(device)
     torch.manual_seed(options.seed)
-    teacher = Path(options.teacher) if options.teacher else None
-    task = task_of(pack, recipe, device, teacher)
-    step = kept[1]["step"] if kept else 0
-    dice = Dice(device, options.seed + step + _APART * rank())
-    learner = Learner(task, Losses(pack.networks, device), recipe, dice)
-    check_sizes(dict(zip(learner.names, learner.average, strict=True)), learner.largest_memory())
-    if kept:
-        learner.begin_with(kept[0])
-        learner.remember(source.memory())
-        learner.step = step
-    elif options.weights:
+    on_gpu = device.type == "cuda"
+    dice = Dice(device, options.seed, rank(), processes())
+    learner = make_learner(pack, recipe, dice, Path(options.teacher) if options.teacher else None)
+    scored = recipe.scored if on_gpu else max(1, recipe.scored // _CPU_SHARE)
+    run = Run(
+        learner,
+        recipe,
+        Path(options.run),
+        clock,
+        _teller(options),
+        batch=options.batch or (recipe.batch if on_gpu else recipe.cpu_batch),
+        about={},
+        pack=pack.manifest,
+        scorer=Scorer(learner.task, scored, pack.networks["alex"], device),
+        log_every=1.0,
+        compiled=on_gpu if options.compiled is None else options.compiled,
+    )
+    run.go_on(source)
+    if options.weights:
         learner.begin_with(_weights(Path(options.weights)))
     learner.share()
-    scored = recipe.scored if device.type == "cuda" else max(1, recipe.scored // _CPU_SHARE)
-    scorer = Scorer(task, scored, pack.networks["alex"], device)
-    batch = options.batch or (recipe.batch if device.type == "cuda" else recipe.cpu_batch)
-    compiled = device.type == "cuda" if options.compiled is None else options.compiled
-    folder.begin()
-    about: Any = {"manifest": pack.manifest, "batch": batch, "compiled": compiled}
-    loop = Loop(learner, scorer, folder, recipe, _teller(options), **about)
-    loop.seconds = kept[1]["seconds"] if kept else 0.0
-    return _until_stopped(loop, start + 60 * options.minutes)
+    return run
 
 
-def _until_stopped(loop: Loop, end: float) -> int:
-    """Run the loop; a signal that ends processes lets it save first."""
+def _until_stopped(run: Run, clock: Minutes) -> int:
+    """Train; a signal that ends processes lets it save first."""
     received: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        loop.stopped = True
+        clock.stopped = True
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        loop.run(time.monotonic(), end)
+        run.train()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -117,27 +132,21 @@ def _checked(options: Namespace) -> str:
     return device
 
 
-def _kept(
-    source: RunFolder, recipe: Recipe, options: Namespace
-) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """Weights and state of the run to go on with; None for a new one."""
-    kept, own = source.load(), Path(options.run)
-    if options.resume_from:
-        if kept is None:
-            raise InputError(f"{source.path} holds no run to go on with")
-        if source.path.resolve() != own.resolve() and RunFolder(own).load() is not None:
-            raise ConfigError(f"{own} holds a run already: take another folder")
-    if kept is None:
-        return None
-    if options.weights:
-        raise ConfigError(f"{source.path} holds a run, which goes on: leave --weights out")
-    before = kept[1]["recipe"]
-    if (before["name"], before["network"]) != (recipe.name, recipe.network):
-        raise ConfigError(
-            f"{source.path} holds a run of recipe {before['name']} with another network: "
-            "take another folder"
-        )
-    return kept
+def _source(options: Namespace) -> Path:
+    """The folder of the run to go on with. Raises where options do not go with what it holds."""
+    own = Path(options.run)
+    source = Path(options.resume_from) if options.resume_from else own
+    if options.resume_from and not _holds_run(source):
+        raise InputError(f"{source} holds no run to go on with")
+    if source.resolve() != own.resolve() and _holds_run(own):
+        raise ConfigError(f"{own} holds a run already: take another folder")
+    if options.weights and _holds_run(source):
+        raise ConfigError(f"{source} holds a run, which goes on: leave --weights out")
+    return source
+
+
+def _holds_run(folder: Path) -> bool:
+    return (folder / AVERAGE).exists() or Checkpoints(folder / "checkpoints").latest() is not None
 
 
 def _pack(path: Path, least: int) -> Pack:
@@ -147,30 +156,7 @@ def _pack(path: Path, least: int) -> Pack:
         raise InputError(f"{path} cannot be read as a pack ({error})") from error
 
 
-def task_of(pack: Pack, recipe: Recipe, device: torch.device, teacher: Path | None) -> Task:
-    """A recipe's. Raises ConfigError for a task that is not known or a pack of another kind."""
-    if recipe.task not in _TASKS:
-        raise ConfigError(f"recipe {recipe.name}: task is one of {', '.join(_TASKS)}")
-    kind = pack.manifest.get("kind")
-    if kind != _TASKS[recipe.task].kind:
-        raise ConfigError(
-            f"recipe {recipe.name} learns from {_TASKS[recipe.task].kind}: this pack has {kind}"
-        )
-    if "alex" not in pack.networks:
-        raise ConfigError("the pack lacks the network alex: make it anew with gsvc train pack")
-    task: Task = _TASKS[recipe.task](pack, recipe, device, teacher)
-    return task
-
-
-_TASKS: dict[str, Any] = {
-    "restore": Restore,
-    "teach": Teach,
-    "window": Window,
-    "interpolate": Interpolate,
-}
-
-
-def _weights(path: Path) -> dict[str, Any]:
+def _weights(path: Path) -> dict[str, Tensor]:
     try:
         return {name: value.float() for name, value in read_tensors(path)[0].items()}
     except (OSError, ValueError) as error:
@@ -180,12 +166,13 @@ def _weights(path: Path) -> dict[str, Any]:
 def _teller(options: Namespace) -> Callable[..., None]:
     """Prints events as lines, from the first process alone."""
 
-    def tell(event: str, **values: object) -> None:
+    def tell(event: str, **values: Any) -> None:
         if rank() != 0:
             return
         if options.json:
             print(json.dumps({"type": event, **values}), flush=True)
         else:
-            print(event, *(f"{name} {value}" for name, value in values.items()), flush=True)
+            shown = {n: f"{v:.4g}" if isinstance(v, float) else v for n, v in values.items()}
+            print(event, *(f"{name} {value}" for name, value in shown.items()), flush=True)
 
     return tell

@@ -3,7 +3,7 @@
 They see crops only. A network is loaded once a process.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -16,10 +16,7 @@ from gsvc.decoders.keyframes.priors.prior_drawings import drawings, load_prior
 from gsvc.decoders.training.draws import colours_of
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.losses import EfficientFeatures
-from gsvc.decoders.training.samples import picture_bytes
 from gsvc.decoders.training.shards import (
-    DRAWN,
-    FEATURES,
     ClipItem,
     Network,
     OnCard,
@@ -50,7 +47,7 @@ class Drawings(Network, _Declared):
 
     @torch.no_grad()
     def __call__(self, item: ClipItem) -> None:
-        """Adds `drawn.webp`: of each decoded picture the two drawings, at both sizes it is shown.
+        """Adds the stack `drawn`: of each decoded picture the drawings at both sizes it is shown.
 
         Raises MissingDependencyError without the prior's weights.
         """
@@ -60,7 +57,8 @@ class Drawings(Network, _Declared):
             drawn = [drawings(network, each.to(device)) for each in _parts(stack)]
             pictures = torch.cat(drawn).float().add(1).mul(127.5).round().clamp(0, 255).byte().cpu()
             both = pictures.reshape(-1, 3, *pictures.shape[2:]).permute(0, 2, 3, 1)
-            crop.members[DRAWN] = picture_bytes(np.ascontiguousarray(both.numpy()))
+            drawn_stack = {"drawn": np.ascontiguousarray(both.numpy())}
+            crop.sample = replace(crop.sample, stacks={**crop.sample.stacks, **drawn_stack})
 
 
 @dataclass
@@ -80,7 +78,7 @@ class Features(Network, _Declared):
         for crop in item.crops:
             maps = [network(each.to(device)) for each in _parts(crop.sample.stacks["truth"])]
             means = [torch.cat([x.float().mean((2, 3)) for x in each], 1) for each in maps]
-            crop.members[FEATURES] = array_bytes(torch.cat(means).half().cpu().numpy())
+            crop.members["features.npy"] = array_bytes(torch.cat(means).half().cpu().numpy())
 
 
 def network_operator(name: str, settings: Settings) -> Operator:

@@ -5,7 +5,7 @@ Beside a sample, masks, poses, faces and flow of the source may be extracted.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from zlib import crc32
 
@@ -18,8 +18,8 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.detection.people import PoseEstimator
 from gsvc.decoders.interpolation.optical_flow import dense_flow, gray
 from gsvc.decoders.training.coded_runs import StreamCoding, coded_stream
-from gsvc.decoders.training.crops import KINDS, Place, Sample
-from gsvc.decoders.training.samples import picture_bytes
+from gsvc.decoders.training.crops import KINDS, Place
+from gsvc.decoders.training.samples import LOSSLESS, Sample, picture_bytes, sample_files
 from gsvc.decoders.training.shards import (
     ClipItem,
     Crop,
@@ -27,7 +27,6 @@ from gsvc.decoders.training.shards import (
     Resources,
     SourceItem,
     array_bytes,
-    sample_members,
 )
 from gsvc.decoders.training.sources import (
     Clip,
@@ -192,8 +191,8 @@ class Degrade:
             rng = default_rng((settings.seed, crc32(item.clip.key.encode()), number))
             for row, sample in enumerate(kind.samples(run, kind.side, rng)):
                 key = f"{item.clip.key}-{f'{lmbda:g}'.replace('.', 'p')}-{row}"
-                facts = {"lambda": lmbda, "place": sample.place, "frames": sample.numbers}
-                item.crops.append(Crop(key, sample, facts))
+                facts = {"lambda": lmbda, **sample.numbers}
+                item.crops.append(Crop(key, replace(sample, numbers=facts)))
 
 
 @dataclass
@@ -213,9 +212,10 @@ class Extract:
         cv2.setNumThreads(1)
         looks = Looks(item.frames, KINDS[self.settings.kind].side)
         for crop in item.crops:
-            members, facts = looks.at(self.name, crop.sample.numbers, crop.sample.place)
+            known = crop.sample.numbers
+            members, facts = looks.at(self.name, known["frames"], known["place"])
             crop.members |= members
-            crop.facts |= facts
+            crop.sample = replace(crop.sample, numbers={**known, **facts})
 
 
 @dataclass
@@ -248,8 +248,9 @@ class File:
             "measures": {name: round(value, 4) for name, value in item.measures.items()},
         }
         for crop in item.crops:
-            crop.members |= sample_members(crop.sample, {**origin, **crop.facts})
-            crop.sample = Sample({}, {})
+            numbers = {**origin, **crop.sample.numbers}
+            crop.members |= sample_files(replace(crop.sample, numbers=numbers), LOSSLESS)
+            crop.sample = Sample({})
 
 
 def clip_operators(settings: Settings) -> list[Operator]:

@@ -41,12 +41,13 @@ from gsvc.decoders.training.coded_runs import (
     random_keys,
     random_stream,
 )
-from gsvc.decoders.training.crops import KINDS, Kind, Sample, Stacks, exact, stored
+from gsvc.decoders.training.crops import KINDS
 from gsvc.decoders.training.footage import Footage, Scene
 from gsvc.decoders.training.samples import (
     CONFIDENCE_UNIT,
     GAIN_UNIT,
     LOSSLESS,
+    Sample,
     SampleError,
     file_bytes,
     network_bytes,
@@ -91,7 +92,7 @@ class Part:
     """A part in memory."""
 
     facts: PartFacts
-    samples: list[Sample]
+    samples: Sequence[Sample]
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class PartMaker:
             scene, run = found
             samples = list(kind.samples(run, kind.side, rng))
             files = tuple(str(path.relative_to(self.folder)) for path in scene.files)
-        coded = [sample_files(stored(sample), PACK_QUALITY) for sample in samples]
+        coded = [sample_files(sample, PACK_QUALITY) for sample in samples]
         facts = PartFacts(
             coding,
             files,
@@ -167,7 +168,7 @@ def _coded(
 def write_part(path: Path, part: Part) -> None:
     """Write a part whole or not at all, without loss."""
     about = {_FACTS: json.dumps(asdict(part.facts)).encode()}
-    write_shard(path, map(stored, part.samples), LOSSLESS, about)
+    write_shard(path, part.samples, LOSSLESS, about)
 
 
 def read_facts(path: Path) -> PartFacts:
@@ -184,7 +185,7 @@ def read_sample(path: Path, row: int) -> Sample:
     found = read_shard(path, row)
     if not found:
         raise SampleError(f"{path} has no sample {row}")
-    return exact(found[0])
+    return found[0]
 
 
 class PartFolder:
@@ -325,12 +326,11 @@ class _Filling:
     def __init__(self, folder: PartFolder, room: int) -> None:
         """`room`: bytes."""
         self._folder, self._room = folder, room
-        self._kind = KINDS[folder.maker.kind]
         self._files: set[str] = set()
         self.clips: dict[str, int] = {}
         """Number of each clip that samples show."""
         self.samples: list[Mapping[str, bytes]] = []
-        self.loss: list[NDArray[np.float32]] = []
+        self.loss: list[tuple[float, float]] = []
         self.facts: list[PartFacts] = []
         """Of each sample's part."""
 
@@ -350,7 +350,7 @@ class _Filling:
             "held": np.array([facts.held], np.uint8),
             "clip": np.array([self.clips.get(facts.files[0], len(self.clips))], np.int32),
         }
-        coded = sample_files(stored(replace(sample, arrays=arrays)), PACK_QUALITY)
+        coded = sample_files(replace(sample, arrays=arrays), PACK_QUALITY)
         size = sum(map(file_bytes, coded.values()))
         size += _SOURCE_BYTES * len(set(facts.files) - self._files)
         if size > self._room:
@@ -359,8 +359,8 @@ class _Filling:
         self._files |= set(facts.files)
         self.clips.setdefault(facts.files[0], len(self.clips))
         self.samples.append(coded)
-        back = sample_of_files(coded, "a sample").stacks
-        self.loss.append(_stored_loss(sample.stacks, back, self._kind))
+        back = sample_of_files(coded, "a sample")
+        self.loss += _losses(sample, back, KINDS[self._folder.maker.kind].restored)
         self.facts.append(facts)
         return True
 
@@ -387,7 +387,7 @@ def _manifest(folder: PartFolder, filling: _Filling) -> dict[str, Any]:
         "samples": len(facts),
         "held": sum(one.held for one in facts),
         "codings": dict(Counter(one.coding for one in facts)),
-        "loss": _loss_summary(np.concatenate(filling.loss)),
+        "loss": _loss_summary(filling.loss),
         "held_out": [path.name for path in maker.held],
         "clips": list(filling.clips),
         "sources": _described(maker.folder, facts),
@@ -397,22 +397,11 @@ def _manifest(folder: PartFolder, filling: _Filling) -> dict[str, Any]:
     }
 
 
-def _stored_loss(
-    source: Stacks, kept: Mapping[str, NDArray[np.uint8]], kind: Kind
-) -> NDArray[np.float32]:
-    """PSNR in dB, float32 (N, 6), a row a picture of `truth`; each of luma, then of RGB.
-
-    Of the truth as stored against the truth; of the input as stored against the input; of the input
-    against the truth.
-    """
-    names = "truth", kind.restored
-    exact, back = ([of[name] for name in names] for of in (source, kept))
-    pairs = (back[0], exact[0]), (back[1], exact[1]), (exact[1], exact[0])
-    rows = []
-    for number in range(len(exact[0])):
-        both = [(a[number], b[number]) for a, b in pairs]
-        rows.append([psnr for a, b in both for psnr in (_psnr(gray(a), gray(b)), _psnr(a, b))])
-    return np.array(rows, np.float32)
+def _losses(sample: Sample, kept: Sample, restored: str) -> list[tuple[float, float]]:
+    """PSNR of luma in dB of each picture's truth: as stored, and as it was coded."""
+    truths, given = sample.stacks["truth"], sample.stacks[restored]
+    rows = zip(truths, kept.stacks["truth"], given, strict=True)
+    return [(_psnr(gray(a), gray(b)), _psnr(gray(a), gray(c))) for a, b, c in rows]
 
 
 def _psnr(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> float:
@@ -420,19 +409,12 @@ def _psnr(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> float:
     return min(_BEST, float(-10 * np.log10(error / 255**2))) if error else _BEST
 
 
-def _loss_summary(rows: NDArray[np.float32]) -> dict[str, dict[str, float]]:
-    """Means and low ends of `_stored_loss`, and of how much less storing loses than coding did."""
-    columns = dict(
-        zip(
-            ("truth_luma", "truth_rgb", "input_luma", "input_rgb", "damage_luma", "damage_rgb"),
-            rows.T,
-            strict=True,
-        )
-    )
-    columns["truth_above_damage_luma"] = columns["truth_luma"] - columns["damage_luma"]
+def _loss_summary(rows: Sequence[tuple[float, float]]) -> dict[str, dict[str, float]]:
+    """Means and low ends of `_losses`."""
+    columns = zip(("truth_luma", "damage_luma"), np.array(rows).T, strict=True)
     return {
         name: {"mean": round(float(v.mean()), 2), "low": round(float(np.percentile(v, _LOW)), 2)}
-        for name, v in columns.items()
+        for name, v in columns
     }
 
 

@@ -1,19 +1,35 @@
-"""Several processes that train one network, one a GPU or a machine, as torchrun starts them.
+"""Processes that train one network together, one a GPU or a machine, as torchrun starts them.
 
-Each draws its own batches; the mean of their gradients is what all learn from, as
-DistributedDataParallel has it. Done by hand, it bears networks that begin to learn late. The first
-process also logs, saves and scores.
+With replicas the mean of all gradients is what all learn from, as DistributedDataParallel has it;
+done by hand, it bears networks that begin to learn late. FSDP2 and tensor parallelism by DTensor
+spread the network itself.
 """
 
+import logging
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.distributed._composable.checkpoint_activation import checkpoint
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.rendezvous import rendezvous
+from torch.distributed.tensor import (
+    DTensor,
+    Partial,
+    Placement,
+    Replicate,
+    Shard,
+    distribute_tensor as in_parts,
+)
+from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
+from torch.nn import functional
+
+from gsvc.codec.bitstream.errors import ConfigError
 
 _RANK, _LOCAL, _RESTARTS = "RANK", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT"
 
@@ -118,21 +134,28 @@ def mean_gradients(parameters: Iterable[nn.Parameter]) -> None:
     gradients = [x.grad for x in parameters if x.grad is not None and not is_sharded(x.grad)]
     if not gradients:
         return
-    flat = torch.cat([gradient.flatten() for gradient in gradients])
-    distributed.all_reduce(flat)
-    flat /= processes()
+    flat = mean_of_all(torch.cat([gradient.flatten() for gradient in gradients]))
     parts = torch.split(flat, [gradient.numel() for gradient in gradients])
     for gradient, part in zip(gradients, parts, strict=True):
         gradient.copy_(part.view_as(gradient))
 
 
-def of_the_first(value: float, device: torch.device) -> float:
-    """The value that the first process has."""
+def of_the_first(values: Sequence[float], device: torch.device) -> list[float]:
+    """The values that the first process has."""
     if processes() == 1:
-        return value
-    shared = torch.tensor([value], dtype=torch.float64, device=device)
+        return list(values)
+    shared = torch.tensor(values, dtype=torch.float64, device=device)
     distributed.broadcast(shared, 0)
-    return float(shared)
+    numbers: list[float] = shared.tolist()
+    return numbers
+
+
+def mean_of_all(values: Tensor) -> Tensor:
+    """The mean over processes."""
+    if processes() > 1:
+        distributed.all_reduce(values)
+        values /= processes()
+    return values
 
 
 def same_weights(tensors: Iterable[Tensor]) -> None:
@@ -140,3 +163,194 @@ def same_weights(tensors: Iterable[Tensor]) -> None:
     if processes() > 1:
         for tensor in (each for each in tensors if not is_sharded(each)):
             distributed.broadcast(tensor.detach(), 0)
+
+
+def pairs_of(network: nn.Module) -> dict[str, nn.Module]:
+    """The blocks that can be split: `first`, perhaps `modulate`, then `second`; by name."""
+    return {
+        name: block
+        for name, block in network.named_modules()
+        if isinstance(getattr(block, "first", None), nn.Conv2d)
+        and isinstance(getattr(block, "second", None), nn.Conv2d)
+    }
+
+
+def split(network: nn.Module, mesh: DeviceMesh) -> None:
+    """Give each process of the mesh its part of every block's convolutions."""
+    plan: dict[str, ParallelStyle] = {}
+    for name, block in pairs_of(network).items():
+        plan |= {f"{name}.first": _ByOutputs(), f"{name}.second": _ByInputs()}
+        if hasattr(block, "modulate"):
+            plan[f"{name}.modulate"] = _Modulation()
+    if plan:
+        parallelize_module(network, mesh, plan)
+
+
+class _ByOutputs(ParallelStyle):
+    """A convolution of which each process has some of the output channels."""
+
+    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
+        _put_parts(module, device_mesh, weight=Shard(0), bias=Shard(0))
+
+        def forward(x: Tensor) -> Tensor:
+            each: Any = DTensor.from_local(x, device_mesh, [Replicate()], run_check=False)
+            part: Tensor = each.to_local(grad_placements=[Partial()])  # its gradient is summed
+            weight, bias = _local(module, "weight"), _local(module, "bias")
+            return _convolved(module, part, weight, bias)
+
+        module.forward = forward
+        return module
+
+
+class _ByInputs(ParallelStyle):
+    """A convolution of which each process has some of the input channels; results are summed."""
+
+    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
+        _put_parts(module, device_mesh, weight=Shard(1))
+
+        def forward(x: Tensor) -> Tensor:
+            part = _convolved(module, x, _local(module, "weight"), None)
+            summed: Any = DTensor.from_local(part, device_mesh, [Partial()], run_check=False)
+            whole: Tensor = summed.redistribute(placements=[Replicate()]).to_local()
+            bias: Any = module.bias
+            made: Tensor = whole + bias.view(1, -1, 1, 1)
+            return made
+
+        module.forward = forward
+        return module
+
+
+class _Modulation(ParallelStyle):
+    """A small layer that every process has, of whose scales and shifts it needs some."""
+
+    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
+        layer: Any = module
+
+        def forward(x: Tensor) -> Tensor:
+            both = functional.linear(x, layer.weight, layer.bias).view(len(x), 2, -1)
+            each: Any = DTensor.from_local(both, device_mesh, [Replicate()], run_check=False)
+            part: Tensor = each.redistribute(placements=[Shard(2)]).to_local().flatten(1)
+            return part
+
+        layer.forward = forward
+        return module
+
+
+def _put_parts(module: nn.Module, mesh: DeviceMesh, **placements: Placement) -> None:
+    for name, placement in placements.items():
+        whole = getattr(module, name).detach().contiguous()
+        part = nn.Parameter(in_parts(whole, mesh, [placement]))
+        module.register_parameter(name, part)
+
+
+def _local(module: nn.Module, name: str) -> Tensor:
+    parameter: Any = getattr(module, name)
+    part: Tensor = parameter.to_local()
+    return part
+
+
+def _convolved(module: nn.Module, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    layer: Any = module
+    made: Tensor = torch.conv2d(x, weight, bias, layer.stride, layer.padding, layer.dilation)
+    return made
+
+
+def group_of(layout: str, tensor: int) -> int:
+    """Processes that see the same samples: all of layout tensor, else `tensor`.
+
+    Raises ConfigError where processes cannot be put in such groups.
+    """
+    group = processes() if layout == "tensor" else tensor
+    if processes() % group or (group > 1 and layout == "replicas"):
+        raise ConfigError(
+            f"--tensor is {tensor}: it goes with --layout fsdp and divides the {processes()} "
+            "processes"
+        )
+    return group
+
+
+def data_part(layout: str, tensor: int = 1) -> tuple[int, int]:
+    """Which part of a batch this process has, and of how many. Errors as of `group_of`."""
+    group = group_of(layout, tensor)
+    return rank() // group, processes() // group
+
+
+def spread(networks: nn.ModuleDict, layout: str, tensor: int, device: torch.device) -> None:
+    """Spread networks over processes as a layout has it.
+
+    Neighbours are in one group of tensor parallelism, since they exchange most: on machines of
+    several GPUs they are on one. Over groups FSDP2 shares out what each process has (as in
+    torchtitan, Liang et al., 2024). Raises ConfigError where no network can be split.
+    """
+    group = group_of(layout, tensor)
+    if layout not in ("fsdp", "tensor"):
+        return
+    anything: Any = networks
+    anything.to(memory_format=torch.contiguous_format)  # DTensor and FSDP2 know no other
+    # It warns of sums over two dimensions, which are of norms and of what is saved.
+    logging.getLogger("torch.distributed.tensor._redistribute").setLevel(logging.ERROR)
+    shape = processes() // group, group
+    mesh = init_device_mesh(device.type, shape, mesh_dim_names=("data", "tensor"))
+    if group > 1:
+        if not any(pairs_of(network) for network in networks.values()):
+            raise ConfigError(f"--layout {layout}: these networks have no blocks to be split")
+        for network in networks.values():
+            split(network, mesh["tensor"])
+    if layout == "fsdp":
+        shard(networks, mesh["data"])
+
+
+def blocks_of(network: nn.Module) -> Iterator[nn.Module]:
+    """The outermost repeated blocks: what is gathered, and recomputed, at a time."""
+    for child in network.children():
+        if isinstance(child, nn.ModuleList | nn.Sequential):
+            inner = [each for each in child if any(True for _ in each.children())]
+            yield from inner
+            if inner:
+                continue
+        yield from blocks_of(child)
+
+
+def recompute(networks: nn.ModuleDict) -> None:
+    """Keep no activations within blocks: they are computed again on the way back."""
+    for network in networks.values():
+        for block in blocks_of(network):
+            checkpoint(block)
+
+
+def shard(networks: nn.ModuleDict, mesh: DeviceMesh) -> None:
+    """Give each process of the mesh its part of every parameter.
+
+    On a GPU parts are gathered as bfloat16, and gradients are summed in single precision.
+    """
+    policy = MixedPrecisionPolicy()
+    if mesh.device_type == "cuda":
+        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    for network in networks.values():
+        for block in blocks_of(network):
+            fully_shard(block, mesh=mesh, mp_policy=policy)
+        fully_shard(network, mesh=mesh, mp_policy=policy)
+
+
+def compiled(
+    networks: Mapping[str, nn.Module], device: torch.device, tell: Callable[..., None]
+) -> dict[str, Any]:
+    """The networks, compiled; as they are where something trivial cannot be, which is told."""
+    if why := _why_not(device):
+        tell("eager", why=f"torch.compile cannot run here: {why}")
+        return dict(networks)
+    return {name: torch.compile(network) for name, network in networks.items()}
+
+
+def _why_not(device: torch.device) -> str:
+    """What keeps it from compiling, as a missing C++ compiler does; "" where nothing does."""
+
+    def add_one(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    try:
+        torch.compile(add_one)(torch.zeros(8, device=device))
+    except Exception as error:  # noqa: BLE001 - a compiler's may be anything
+        lines = str(error).strip().splitlines()
+        return lines[0] if lines else type(error).__name__
+    return ""

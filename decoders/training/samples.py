@@ -54,29 +54,32 @@ class SampleError(ValueError):
 
 
 @dataclass(frozen=True)
-class StoredSample:
-    """A sample as it lies in a shard."""
+class Sample:
+    """What is cut at one place of coded frames, and what training must know of it."""
 
     stacks: Mapping[str, NDArray[np.uint8]]
     """By name, uint8 (n, side, side, channels), channels 1, 3 or 4."""
+    arrays: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+    """Rows of a pack's arrays by name, of `ARRAY_TYPES`; `frames`: how many a window has."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
-    """What JSON can hold: quantiser, layer, size, the file it shows, whether it is held out."""
+    """What else JSON can hold: place, frames, quantiser, files, whether it is held out."""
 
 
-def sample_files(sample: StoredSample, quality: int) -> dict[str, bytes]:
+def sample_files(sample: Sample, quality: int) -> dict[str, bytes]:
     """The files of a sample by what stands after its key.
 
     `quality`: of WebP, 1 to 100, or `LOSSLESS`.
     """
     stacks = sample.stacks.items()
     about: dict[str, Any] = {"format": SAMPLE_FORMAT, **sample.numbers}
+    about["arrays"] = {n: array.astype(float).tolist() for n, array in sample.arrays.items()}
     about["stacks"] = {name: len(stack) for name, stack in stacks}
     about["single"] = [name for name, stack in stacks if stack.shape[-1] == 1]
     files = {f"{name}{_PICTURE}": picture_bytes(stack, quality) for name, stack in stacks}
     return {**files, "json": json.dumps(about, sort_keys=True).encode()}
 
 
-def sample_of_files(files: Mapping[str, bytes], place: str) -> StoredSample:
+def sample_of_files(files: Mapping[str, bytes], place: str) -> Sample:
     """The sample that has these files. `place`: where they are, for errors.
 
     Raises SampleError where they are damaged or of a newer gsvc.
@@ -92,11 +95,13 @@ def sample_of_files(files: Mapping[str, bytes], place: str) -> StoredSample:
             name: stack_of_picture(files[f"{name}{_PICTURE}"], count, single=name in single)
             for name, count in about.pop("stacks").items()
         }
+        rows = about.pop("arrays", {}).items()
+        arrays = {name: np.array(value, ARRAY_TYPES[name]) for name, value in rows}
     except SampleError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SampleError(f"{place} is damaged ({error}): remove it, or make it again") from error
-    return StoredSample(stacks, about)
+    return Sample(stacks, arrays, about)
 
 
 def picture_bytes(stack: NDArray[np.uint8], quality: int = LOSSLESS) -> bytes:
@@ -122,7 +127,7 @@ def stack_of_picture(data: bytes, count: int, *, single: bool = False) -> NDArra
 
 def write_shard(
     path: Path,
-    samples: Iterable[StoredSample],
+    samples: Iterable[Sample],
     quality: int = 92,
     more: Mapping[str, bytes] | None = None,
 ) -> int:
@@ -157,7 +162,7 @@ def write_files(path: Path, files: Iterable[tuple[str, bytes]]) -> None:
         part.unlink(missing_ok=True)
 
 
-def read_shard(path: Path, row: int | None = None) -> list[StoredSample]:
+def read_shard(path: Path, row: int | None = None) -> list[Sample]:
     """The samples of a shard, or the one at `row`.
 
     Raises SampleError where it is damaged or of a newer gsvc.
@@ -230,6 +235,36 @@ class Pack:
     networks: dict[str, dict[str, Tensor]]
     """State of a frozen network, in half precision, by its name."""
 
+    @classmethod
+    def of(
+        cls,
+        samples: Sequence[Sample],
+        manifest: Mapping[str, Any] | None = None,
+        networks: Mapping[str, dict[str, Tensor]] | None = None,
+    ) -> "Pack":
+        """A pack of these samples; where they do not say so, none is held out."""
+        first = samples[0] if samples else Sample({})
+        stacks = {
+            name: torch.from_numpy(np.concatenate([one.stacks[name] for one in samples]))
+            .permute(0, 3, 1, 2)
+            .contiguous()
+            for name in first.stacks
+        }
+        arrays = {name: np.concatenate([x.arrays[name] for x in samples]) for name in first.arrays}
+        arrays.setdefault("held", np.zeros(len(samples), np.uint8))
+        if "frames" in arrays:
+            frames = arrays.pop("frames")
+            ends = np.cumsum(frames, dtype=np.int32)
+            arrays["window"] = np.stack([ends - frames, frames], 1)
+        rows = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        return cls(dict(manifest or {}), stacks, rows, dict(networks or {}))
+
+    @classmethod
+    def without_samples(cls, kind: str, networks: Mapping[str, dict[str, Tensor]]) -> "Pack":
+        """A pack of a kind for a run whose samples are given to it."""
+        rows = {"held": torch.zeros(0), "window": torch.zeros(0, 2)}
+        return cls({"kind": kind}, {}, rows, dict(networks))
+
     def to(self, device: torch.device) -> "Pack":
         """The same with stacks and arrays on a device."""
         stacks = {name: stack.to(device) for name, stack in self.stacks.items()}
@@ -261,16 +296,11 @@ def write_pack(
     files = {_MANIFEST: text, _NETWORKS: networks}
     for number, sample in enumerate(samples):
         files |= {f"{number:06d}.{name}": data for name, data in sample.items()}
-    size = pack_bytes(files)
+    size = sum(map(file_bytes, files.values())) + 2 * tarfile.BLOCKSIZE
+    size = -(-size // tarfile.RECORDSIZE) * tarfile.RECORDSIZE
     if size > most_bytes:
         raise ValueError(f"{path.name} would have {size} bytes: {most_bytes} are permitted")
     write_files(path, files.items())
-
-
-def pack_bytes(files: Mapping[str, bytes]) -> int:
-    """What files take together as an archive."""
-    size = sum(map(file_bytes, files.values())) + 2 * tarfile.BLOCKSIZE
-    return -(-size // tarfile.RECORDSIZE) * tarfile.RECORDSIZE
 
 
 def read_pack(path: Path, least: int = 0) -> Pack:
@@ -289,27 +319,4 @@ def read_pack(path: Path, least: int = 0) -> Pack:
     chosen = by_sample(files)[: least or None]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         read = list(pool.map(lambda one: sample_of_files(one, str(path)), chosen))
-    return Pack(manifest, _stacks(read), _arrays(read), networks)
-
-
-def _stacks(samples: Sequence[StoredSample]) -> dict[str, Tensor]:
-    return {
-        name: torch.from_numpy(np.concatenate([one.stacks[name] for one in samples]))
-        .permute(0, 3, 1, 2)
-        .contiguous()
-        for name in (samples[0].stacks if samples else ())
-    }
-
-
-def _arrays(samples: Sequence[StoredSample]) -> dict[str, Tensor]:
-    arrays = {
-        name: np.concatenate(
-            [np.array(one.numbers["arrays"][name], ARRAY_TYPES[name]) for one in samples]
-        )
-        for name in (samples[0].numbers["arrays"] if samples else ())
-    }
-    if "frames" in arrays:
-        frames = arrays.pop("frames")
-        ends = np.cumsum(frames, dtype=np.int32)
-        arrays["window"] = np.stack([ends - frames, frames], 1)
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return Pack.of(read, manifest, networks)

@@ -12,7 +12,7 @@ import tarfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -25,13 +25,9 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.output import atomic_output
 from gsvc.codec.planning.process import peak_memory
 from gsvc.codec.weights.model_files import sha256_of
-from gsvc.decoders.training.crops import Arrays, Sample, Stacks, exact, stored
 from gsvc.decoders.training.samples import (
-    LOSSLESS,
+    Sample,
     add_file,
-    sample_files,
-    sample_of_files,
-    stack_of_picture,
 )
 from gsvc.decoders.training.sources import Clip, Found, Settings
 
@@ -92,8 +88,6 @@ class Crop:
 
     key: str
     sample: Sample
-    facts: dict[str, object]
-    """What its JSON file says."""
     members: Members = field(default_factory=dict)
 
 
@@ -172,46 +166,6 @@ def of_row(row: dict[str, bytes]) -> Item:
     """The item of a row that the pipeline itself made."""
     item: Item = pickle.loads(row["item"])
     return item
-
-
-DRAWN, FEATURES = "drawn.webp", "features.npy"
-"""Files of what frozen networks made."""
-_SEEN = "drawn", "features"
-
-
-def sample_members(sample: Sample, facts: Mapping[str, object]) -> Members:
-    """The files of a sample, but for what networks saw in it: that has files of its own."""
-    stacks = {name: stack for name, stack in sample.stacks.items() if name not in _SEEN}
-    arrays = {name: array for name, array in sample.arrays.items() if name not in _SEEN}
-    own = replace(sample, stacks=stacks, arrays=arrays)
-    return sample_files(stored(own, **facts), LOSSLESS)
-
-
-def sample_of(members: Mapping[str, bytes]) -> Sample:
-    """The sample that has these files. Raises InputError where they are damaged."""
-    try:
-        sample = exact(sample_of_files(members, "a sample of the shards"))
-        stacks, arrays = seen_by_networks(members)
-    except (KeyError, ValueError, TypeError, OSError) as error:
-        raise InputError(f"a sample of the shards is damaged ({error})") from error
-    return replace(sample, stacks=sample.stacks | stacks, arrays=sample.arrays | arrays)
-
-
-def seen_by_networks(members: Mapping[str, bytes]) -> tuple[Stacks, Arrays]:
-    """What frozen networks made of a sample: the stack `drawn`, two pictures for each that was
-    decoded, and the array `features`, where they are among its files.
-
-    Raises OSError or ValueError where they are damaged.
-    """
-    stacks: Stacks = {}
-    arrays: Arrays = {}
-    if DRAWN in members:
-        strip = stack_of_picture(members[DRAWN], 1)
-        side = strip.shape[2]
-        stacks["drawn"] = strip.reshape(-1, side, side, strip.shape[3])
-    if FEATURES in members:
-        arrays["features"] = np.load(io.BytesIO(members[FEATURES]), allow_pickle=False)
-    return stacks, arrays
 
 
 def array_bytes(array: NDArray[np.generic]) -> bytes:

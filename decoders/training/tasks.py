@@ -12,7 +12,7 @@ from gsvc.decoders.interpolation.ifnet import IFNET_MULTIPLE, IFNet, moved_by
 from gsvc.decoders.keyframes.compact.network import SIZES, CompactRefiner, noise_levels, walk
 from gsvc.decoders.keyframes.priors.prior_networks import RRDBNet, SRVGGNetCompact, drawn_at
 from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
-from gsvc.decoders.training.draws import Cuts, Dice, colours_of, drawn_cuts, moved, whole_cuts
+from gsvc.decoders.training.draws import Cuts, Dice, drawn_cuts, moved, whole_cuts
 from gsvc.decoders.training.losses import Seen, charbonnier
 from gsvc.decoders.training.recipe import Recipe, Stage
 from gsvc.decoders.training.samples import CONFIDENCE_UNIT, GAIN_UNIT, Pack
@@ -87,7 +87,7 @@ class Spans:
     def held(self, count: int, frames: int) -> list[Batch]:
         """As `draw`, whole crops of windows that are never trained on, always the same."""
         windows = ((self._frames >= frames) & self._is_held).nonzero()[:, 0]
-        windows = windows[:: max(1, len(windows) // count)][:count]
+        windows = spread_over(windows, count)
         batches = []
         for part in torch.split(windows, _WINDOWS_AT_ONCE) if len(windows) else ():
             cuts = whole_cuts(len(part), self._pack.stacks["truth"].shape[-1], part.device)
@@ -291,15 +291,13 @@ class Restore:
         return self._cut(pack, torch.arange(len(stack), device=stack.device), dice)
 
     def _cut(self, pack: Pack, numbers: Tensor, dice: Dice) -> Batch:
-        stacks = pack.stacks
-        cuts = drawn_cuts(dice, len(numbers), stacks["truth"].shape[-1], self._side)
-        return {
-            **self._drawn_for(pack, numbers, cuts),
-            "truth": cuts.colours(stacks["truth"], numbers),
-            "picture": cuts.colours(stacks["given"], numbers),
-            "gain": cuts.of(stacks["gain"], numbers).float() / GAIN_UNIT,
-            "scalars": pack.arrays["scalars"][numbers].float(),
-        }
+        cuts = drawn_cuts(dice, len(numbers), pack.stacks["truth"].shape[-1], self._side)
+        batch = cut_pictures(pack, numbers, cuts)
+        if "drawn" in pack.stacks and self._prior == _DRAWN_PRIOR:
+            each = torch.arange(_DRAWINGS, device=numbers.device)
+            drawn = cuts.colours(pack.stacks["drawn"], _DRAWINGS * numbers[:, None] + each)
+            batch["drawn"] = drawn.view(len(numbers), -1, *drawn.shape[2:])
+        return batch
 
     def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
         """See `Task`."""
@@ -340,14 +338,6 @@ class Restore:
         for steps in _SHOWN_STEPS:
             shown[str(steps)] = restored(networks["refiner"], given, batch["scalars"], steps)
         return shown
-
-    def _drawn_for(self, pack: Pack, numbers: Tensor, cuts: Cuts) -> Batch:
-        """What the prior draws, where whoever made the pack had it draw already."""
-        if "drawn" not in pack.stacks or self._prior != _DRAWN_PRIOR:
-            return {}
-        each = torch.arange(_DRAWINGS, device=numbers.device)
-        drawn = cuts.colours(pack.stacks["drawn"], _DRAWINGS * numbers[:, None] + each)
-        return {"drawn": drawn.view(len(numbers), -1, *drawn.shape[2:])}
 
     def _is_as_published(self, stage: Stage) -> bool:
         """Whether the prior has learned nothing, and does not now."""
@@ -402,21 +392,27 @@ def prior_of(pack: Pack, name: str) -> nn.Module:
     return prior
 
 
+def cut_pictures(pack: Pack, numbers: Tensor, cuts: Cuts) -> Batch:
+    """Samples of a pack of pictures, cut: `truth` and `picture` in [-1, 1], `gain`, `scalars`."""
+    stacks = pack.stacks
+    return {
+        "truth": cuts.colours(stacks["truth"], numbers),
+        "picture": cuts.colours(stacks["given"], numbers),
+        "gain": cuts.of(stacks["gain"], numbers).float() / GAIN_UNIT,
+        "scalars": pack.arrays["scalars"][numbers].float(),
+    }
+
+
 def held_pictures(pack: Pack, numbers: Tensor, count: int) -> list[Batch]:
     """Whole crops of a pack, spread evenly over `numbers`."""
-    chosen = numbers[:: max(1, len(numbers) // count)][:count]
-    batches = []
-    for part in torch.split(chosen, _HELD_AT_ONCE) if len(chosen) else ():
-        cuts = whole_cuts(len(part), pack.stacks["truth"].shape[-1], part.device)
-        batches.append(
-            {
-                "truth": colours_of(cuts.of(pack.stacks["truth"], part)),
-                "picture": colours_of(cuts.of(pack.stacks["given"], part)),
-                "gain": cuts.of(pack.stacks["gain"], part).float() / GAIN_UNIT,
-                "scalars": pack.arrays["scalars"][part].float(),
-            }
-        )
-    return batches
+    chosen, full = spread_over(numbers, count), pack.stacks["truth"].shape[-1]
+    parts = torch.split(chosen, _HELD_AT_ONCE) if len(chosen) else ()
+    return [cut_pictures(pack, x, whole_cuts(len(x), full, x.device)) for x in parts]
+
+
+def spread_over(numbers: Tensor, count: int) -> Tensor:
+    """At most so many of `numbers`, far apart."""
+    return numbers[:: max(1, len(numbers) // count)][:count]
 
 
 def restored(refiner: Any, given: Tensor, scalars: Tensor, steps: int) -> Tensor:
@@ -477,3 +473,26 @@ def _of(weights: dict[str, Tensor], network: str) -> dict[str, Tensor]:
     return {
         name.removeprefix(start): value for name, value in weights.items() if name.startswith(start)
     }
+
+
+_TASKS: dict[str, Any] = {
+    "restore": Restore,
+    "teach": Teach,
+    "window": Window,
+    "interpolate": Interpolate,
+}
+
+
+def task_of(pack: Pack, recipe: Recipe, device: torch.device, teacher: Path | None) -> Task:
+    """A recipe's. Raises ConfigError for a task that is not known or a pack of another kind."""
+    if recipe.task not in _TASKS:
+        raise ConfigError(f"recipe {recipe.name}: task is one of {', '.join(_TASKS)}")
+    kind = pack.manifest.get("kind")
+    if kind != _TASKS[recipe.task].kind:
+        raise ConfigError(
+            f"recipe {recipe.name} learns from {_TASKS[recipe.task].kind}: this pack has {kind}"
+        )
+    if "alex" not in pack.networks:
+        raise ConfigError("the pack lacks the network alex: make it anew with gsvc train pack")
+    task: Task = _TASKS[recipe.task](pack, recipe, device, teacher)
+    return task

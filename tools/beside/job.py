@@ -42,7 +42,7 @@ from beside.learning import (
 )
 from beside.pool import SamplePool
 from gsvc.decoders.keyframes.compact.restorer import Restorer
-from gsvc.decoders.training.samples import SampleError, StoredSample
+from gsvc.decoders.training.samples import Sample, SampleError
 from gsvc.decoders.training.tensors import read_tensors
 
 LOG, SCORES, PROCESS = "log.csv", "scores.csv", "process.json"
@@ -207,7 +207,7 @@ class Job:
             terms["texture"] = texture_loss(self.texture, batch, residuals)
         return terms
 
-    def _batch(self, samples: Sequence[StoredSample]) -> Batch:
+    def _batch(self, samples: Sequence[Sample]) -> Batch:
         """Random cuts, turned and mirrored."""
         crop, cuts = self.settings.crop, []
         for both in crops_of(samples):

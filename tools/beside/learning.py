@@ -26,7 +26,7 @@ from gsvc.decoders.keyframes.compact.restorer import (
     conditions_of,
     mixed,
 )
-from gsvc.decoders.training.samples import GAIN_UNIT, StoredSample
+from gsvc.decoders.training.samples import GAIN_UNIT, Sample
 
 Batch = dict[str, Tensor]
 """`picture`, `gain`, `conditions` as of `Restorer.forward`, and `truth` like `picture`."""
@@ -38,13 +38,13 @@ _KEPT = 0.999
 _SCORED_WIDTH = 3.0
 
 
-def crops_of(samples: Sequence[StoredSample]) -> Tensor:
+def crops_of(samples: Sequence[Sample]) -> Tensor:
     """Samples of one size, uint8 (n, 7, H, W): the decoded picture, its texture gain, the truth."""
     both = [np.concatenate([s.stacks["given"][0], s.stacks["truth"][0]], 2) for s in samples]
     return torch.from_numpy(np.ascontiguousarray(np.stack(both).transpose(0, 3, 1, 2)))
 
 
-def numbers_of(samples: Sequence[StoredSample]) -> Tensor:
+def numbers_of(samples: Sequence[Sample]) -> Tensor:
     """Quantiser, size and temporal layer, float (n, 3)."""
     return torch.tensor([[float(s.numbers[name]) for name in _NUMBERS] for s in samples])
 

@@ -15,7 +15,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.training.coded_runs import CodedPicture, Layers, SequenceCoding, coded_sequence
 from gsvc.decoders.training.crops import crop_place, cropped
 from gsvc.decoders.training.footage import Footage, Scene, find_footage
-from gsvc.decoders.training.samples import GAIN_UNIT, StoredSample, write_shard
+from gsvc.decoders.training.samples import GAIN_UNIT, Sample, write_shard
 
 HELD_OUT = (
     "torchvision_SOX5yA1l24A.mp4",
@@ -60,7 +60,7 @@ def make_samples(
         yield number, write_shard(path, _samples(footage, data, rng, held=is_held), quality)
 
 
-def _samples(footage: Footage, data: Path, rng: Generator, *, held: bool) -> Iterator[StoredSample]:
+def _samples(footage: Footage, data: Path, rng: Generator, *, held: bool) -> Iterator[Sample]:
     scene, coding = _drawn_scene(footage, rng)
     run = coded_sequence(scene.frame, coding)
     shows = [str(file.relative_to(data)) for file in scene.files]
@@ -83,7 +83,7 @@ def _samples(footage: Footage, data: Path, rng: Generator, *, held: bool) -> Ite
                 "truth": cropped(truth, place, _SIDE)[None],
                 "given": cropped(_with_gain(coded), place, _SIDE)[None],
             }
-            yield StoredSample(stacks, numbers)
+            yield Sample(stacks, numbers=numbers)
 
 
 def _crops_of(picture: Picture) -> int:

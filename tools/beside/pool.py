@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from gsvc.decoders.training.samples import SHARD_PATTERN, SampleError, StoredSample, read_shard
+from gsvc.decoders.training.samples import SHARD_PATTERN, Sample, SampleError, read_shard
 
 
 class SamplePool:
@@ -19,7 +19,7 @@ class SamplePool:
         self._dice = random.Random(seed)
         self._waiting: list[Path] = []
         self._bad: set[Path] = set()
-        self._loaded: list[list[StoredSample]] = []
+        self._loaded: list[list[Sample]] = []
         self.told: list[str] = []
         """What went wrong since somebody looked."""
 
@@ -58,12 +58,12 @@ class SamplePool:
         while len(self._loaded) > 1 and len(self) - len(self._loaded[0]) >= self._most:
             self._loaded.pop(0)
 
-    def draw(self, count: int) -> Sequence[StoredSample]:
+    def draw(self, count: int) -> Sequence[Sample]:
         """Random samples, each shard as likely as it is large."""
         sizes = [len(shard) for shard in self._loaded]
         shards = self._dice.choices(self._loaded, sizes, k=count)
         return [self._dice.choice(shard) for shard in shards]
 
-    def all(self) -> Sequence[StoredSample]:
+    def all(self) -> Sequence[Sample]:
         """All that are loaded."""
         return [sample for shard in self._loaded for sample in shard]
