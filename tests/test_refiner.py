@@ -254,7 +254,7 @@ def test_noise_is_the_seeds_alone() -> None:
 
 
 def test_conditions_say_what_training_said(key: Keyframe) -> None:
-    from gsvc.decoders.training.samples import Pack
+    from gsvc.decoders.training.packs import Pack
     from gsvc.decoders.training.tasks import given_to, held_pictures
 
     small = _cut(key, 128, 128)

@@ -18,13 +18,7 @@ from beside.job import main
 from beside.pool import SamplePool
 from gsvc.decoders.keyframes.compact.restorer import Restorer, best_mixture, conditions_of, mixed
 from gsvc.decoders.training.app import write_app
-from gsvc.decoders.training.samples import (
-    LOSSLESS,
-    Sample,
-    SampleError,
-    read_shard,
-    write_shard,
-)
+from gsvc.decoders.training.samples import LOSSLESS, Sample, SampleError, read_shard, write_shard
 from gsvc.decoders.training.tensors import write_tensors
 from train_beside import JOB
 

@@ -84,7 +84,7 @@ def pack(data: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", MEGABYTES)
 def test_a_pack_holds_what_training_needs(kind: str, pack: Run, data: Path, tmp_path: Path) -> None:
-    from gsvc.decoders.training.samples import read_pack
+    from gsvc.decoders.training.packs import read_pack
 
     if kind == "windows":
         with need("rife"):

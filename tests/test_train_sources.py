@@ -19,8 +19,9 @@ from gsvc.codec.command.main import main
 from gsvc.decoders.training.draws import Dice
 from gsvc.decoders.training.feeds import Finished, Job, Jobs, Position, Stream
 from gsvc.decoders.training.frozen import frozen_networks
+from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.recipe import read_recipe
-from gsvc.decoders.training.samples import Pack, Sample
+from gsvc.decoders.training.samples import Sample
 from gsvc.decoders.training.tasks import Restore
 from gsvc.decoders.training.tensors import AVERAGE, read_average
 from needs import need_package
@@ -181,7 +182,6 @@ def test_weak_processes_make_what_a_strong_one_trains_on(drawn: Path, tmp_path: 
     assert sum(int(row[4]) for row in rows) >= 6 and not any(row[5] for row in rows)
     spans = json.loads((run / "timeline-0.json").read_text())["traceEvents"]
     assert {"trainer", "producer 0", "producer 1"} == {span["tid"] for span in spans}
-    assert (run / "timeline-0.png").stat().st_size > 1000
 
 
 def ledger_of(run: Path) -> list[list[str]]:

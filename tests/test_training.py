@@ -149,7 +149,7 @@ def steps_of(run: Path) -> int:
 def losses(pack: Path, weights: Path) -> tuple[float, float]:
     """What SMALL minimises, over the crops that were trained on: as decoded, refined once."""
     from gsvc.decoders.training.losses import charbonnier, texture_distance
-    from gsvc.decoders.training.samples import read_pack
+    from gsvc.decoders.training.packs import read_pack
     from gsvc.decoders.training.tasks import given_to, held_pictures, restored
 
     made = read_pack(pack)
@@ -318,7 +318,7 @@ def test_mistakes_are_told(
 def test_what_is_cut_stays_together(packs: Callable[[str], Path]) -> None:
     """Pictures of one sample are turned and tinted alike, and time runs either way."""
     from gsvc.decoders.training.draws import Dice, drawn_cuts
-    from gsvc.decoders.training.samples import Pack, read_pack
+    from gsvc.decoders.training.packs import Pack, read_pack
     from gsvc.decoders.training.tasks import Spans
 
     pack, dice = read_pack(packs("windows")), Dice(torch.device("cpu"), 1)

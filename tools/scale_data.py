@@ -140,12 +140,14 @@ def in_pool(source: Path, out: Path, more: Sequence[str]) -> Took:
     """The same by the pool."""
     from gsvc.codec.command.data_prepare import _settings
     from gsvc.codec.command.main import command_parser
-    from gsvc.decoders.training.prepare import prepare as prepared
+    from gsvc.decoders.training.prepare import Preparation
+    from gsvc.decoders.training.shards import Folder
     from gsvc.decoders.training.sources import find_sources
 
     options = command_parser().parse_args(["data", "prepare", str(source), str(out), *more])
     begun = Took.now()
-    prepared(find_sources([str(source)]), out, _settings(options), InPool(), lambda *a, **k: None)
+    sources, settings = find_sources([str(source)]), _settings(options)
+    Preparation(sources, Folder(out), settings, InPool(), lambda *a, **k: None).prepare()
     return Took.since(begun)
 
 

@@ -36,18 +36,18 @@ from gsvc.decoders.training.feeds import (
     Stream,
 )
 from gsvc.decoders.training.layouts import Trial
+from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.producers import (
     MAKES,
     TRAINS,
     WAITS,
     Producers,
     Span,
-    draw_timeline,
-    share_of,
 )
 from gsvc.decoders.training.recipe import read_recipe
-from gsvc.decoders.training.samples import Pack, Sample
+from gsvc.decoders.training.samples import Sample
 from gsvc.eval.bench.workers import ray_cluster
+from timeline import draw_timeline, share_of
 
 STORE = 150_000_000
 AHEAD = 64

@@ -9,8 +9,6 @@ from gsvc.codec.command.arguments import add_json, tell_event
 DESCRIPTION = """Extend what gsvc data prepare measured while it made OUT to any number of clips and
 machines: core hours of each stage, hours, samples, bytes, shards, memory."""
 
-_MEGABYTE, _GIGABYTE = 1e6, 1e9
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc data plan`."""
@@ -29,21 +27,8 @@ def run(options: Namespace) -> int:
     for name in ("clips", "nodes", "cores"):
         if getattr(options, name) < 1:
             raise ConfigError(f"--{name} is {getattr(options, name)}: take 1 or more")
-    plan = forecast(Path(options.out), options.clips, options.nodes, options.cores)
-    for stage in plan.stages:
-        seconds, hours = round(stage.cpu_seconds, 3), round(stage.core_hours, 1)
-        tell_event(options, "stage", name=stage.name, cpu_seconds_a_clip=seconds, core_hours=hours)
-    tell_event(
-        options,
-        "plan",
-        clips=options.clips,
-        core_hours=round(plan.core_hours, 1),
-        hours=round(plan.hours, 2),
-        samples=plan.samples,
-        shards=plan.shards,
-        gb=round(plan.bytes / _GIGABYTE, 3),
-        mb_a_shard=round(plan.bytes / plan.shards / _MEGABYTE, 1),
-        written_mb_a_second=round(plan.bytes_a_second / _MEGABYTE, 1),
-        node_memory_gb=round(plan.node_memory / _GIGABYTE, 1),
-    )
+    stages, whole = forecast(Path(options.out), options.clips, options.nodes, options.cores)
+    for stage in stages:
+        tell_event(options, "stage", **stage)
+    tell_event(options, "plan", **whole)
     return 0

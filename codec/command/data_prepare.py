@@ -163,7 +163,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Prepare, and report."""
-    from gsvc.decoders.training.prepare import look_through, prepare
+    from gsvc.decoders.training.prepare import Preparation
     from gsvc.decoders.training.shards import Folder, cpu_seconds, report
     from gsvc.decoders.training.sources import find_sources
 
@@ -172,10 +172,11 @@ def run(options: Namespace) -> int:
     begun, spent, told = monotonic(), cpu_seconds(folder), dict[str, Any]()
     with _engine(options) as (engine, cores), shown_work(options, out, len(sources), cores) as line:
         tell = partial(tell_beside, options, line)
+        job = Preparation(sources, folder, settings, engine, tell)
         if options.survey_only:
-            look_through(sources, out, settings, engine, tell)
+            job.look_through()
         else:
-            made = prepare(sources, out, settings, engine, tell)
+            made = job.prepare()
             told = {name: made[name] for name in ("clips", "samples", "set_aside")}
             told["poison"] = len(made["poison"])
     wall = monotonic() - begun

@@ -104,7 +104,7 @@ def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "Run":
     from gsvc.decoders.training.crops import KINDS
     from gsvc.decoders.training.draws import Dice
     from gsvc.decoders.training.frozen import frozen_networks
-    from gsvc.decoders.training.samples import Pack
+    from gsvc.decoders.training.packs import Pack
 
     recipe, on_gpu, kind = options.recipe, device.type == "cuda", feed.about["kind"]
     part, parts = processes.data_part(options.layout, options.tensor)

@@ -6,7 +6,7 @@ decoder's own estimate by DIS; here it is added to RIFE's, which is linear in ti
 """
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -195,15 +195,15 @@ class LearnedRenderer(IntervalRenderer):
         before: Sample | None,
         drawn: tuple[Picture, Picture],
         *,
-        device: str = "cpu",
+        rife: Callable[[], Rife] = loaded_rife,
     ) -> None:
-        """As of `IntervalRenderer`; `device`: where RIFE runs."""
+        """As of `IntervalRenderer`; `rife`: gives what draws, when the first frame needs it."""
         super().__init__(left, right, interval, before, drawn)
-        self._device = device
+        self._load = rife
 
     @cached_property
     def _rife(self) -> RifePair:
-        return loaded_rife(self._device).pair(self._left, self._right)
+        return self._load().pair(self._left, self._right)
 
     def picture(self, offset: int) -> Picture:
         """See `IntervalRenderer.picture`. Raises as `load_rife` and `RifePair.motion`."""
@@ -223,4 +223,4 @@ def rife_renderer(device: str) -> MakeRenderer:
     Raises as `rife_file`.
     """
     rife_file()
-    return partial(LearnedRenderer, device=device)
+    return partial(LearnedRenderer, rife=partial(loaded_rife, device))

@@ -6,7 +6,7 @@ Scores are on held-out clips, by the two judges of the headline.
 import io
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -24,7 +24,6 @@ from gsvc.codec.bitstream.container import StreamReader
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, InputError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader
-from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.media.output import atomic_folder
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.codec.weights.safetensors_files import CLASS, OWN_PRIOR, PRIOR, SUMS, fit_weights
@@ -32,14 +31,14 @@ from gsvc.datasets.clips.clip import TestClip
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.decoders import interpolation
 from gsvc.decoders.interpolation.ifnet import IFNet
-from gsvc.decoders.interpolation.rife import SHIPPED, Rife, load_rife
+from gsvc.decoders.interpolation.rife import SHIPPED, LearnedRenderer, Rife, load_rife
 from gsvc.decoders.keyframes import compact, windowed
 from gsvc.decoders.keyframes.backends import BACKENDS, load_refiner
 from gsvc.decoders.keyframes.compact.network import CompactRefiner
 from gsvc.decoders.keyframes.priors.prior_drawings import make_prior
 from gsvc.decoders.keyframes.refiner import Refiner
 from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
-from gsvc.decoders.streams.reconstruction import DrawnFrame, Reconstruction, StrictTimeline
+from gsvc.decoders.streams.reconstruction import Reconstruction, StrictTimeline
 from gsvc.decoders.training.tensors import AVERAGE, read_average, write_tensors
 from gsvc.eval.baselines.gsvc import coded, decoded
 from gsvc.eval.metrics import find_metric
@@ -275,29 +274,13 @@ def moved(rife: Rife) -> Way:
     """Frames between key pictures by learned motion, the others as they are decoded."""
 
     def way(data: bytes) -> list[Picture]:
-        return [_between(rife, one) for one in _drawn(data)]
+        reader = StreamReader(io.BytesIO(data))
+        groups, make = GroupReader(reader.header), partial(LearnedRenderer, rife=lambda: rife)
+        chain = Reconstruction(reader.header, groups, attrgetter("picture"), make)
+        timeline = StrictTimeline(reader.header, chain, DEFAULT_LIMITS)
+        return [drawn.frame.pixels for packet in reader for drawn in timeline.frames(packet)]
 
     return way
-
-
-def _drawn(data: bytes) -> Iterator[DrawnFrame]:
-    reader = StreamReader(io.BytesIO(data))
-    groups = GroupReader(reader.header, DEFAULT_LIMITS)
-    chain = Reconstruction(reader.header, groups, attrgetter("picture"))
-    timeline = StrictTimeline(reader.header, chain, DEFAULT_LIMITS)
-    for packet in reader:
-        yield from timeline.frames(packet)
-
-
-def _between(rife: Rife, drawn: DrawnFrame) -> Picture:
-    decoded, number = drawn.interval, drawn.number
-    if decoded is None or decoded.before is None or decoded.is_key(number):
-        return drawn.frame.pixels
-    interval = decoded.interval
-    if interval.place is not Place.BETWEEN or interval.dissolves:
-        return drawn.frame.pixels
-    time = number / interval.length
-    return rife.between(decoded.before.textured, decoded.key.textured, time)
 
 
 _STEPS = {"CompactRefiner": (1, 2, 4), "WindowRestorer": (1,)}

@@ -26,10 +26,11 @@ from gsvc.decoders.training.draws import Dice
 from gsvc.decoders.training.engine import limits_of
 from gsvc.decoders.training.guard import ENDED, carry_row
 from gsvc.decoders.training.operators import training_operators
-from gsvc.decoders.training.prepare import Rows, begun_job, taken_clips
+from gsvc.decoders.training.packs import Pack
+from gsvc.decoders.training.prepare import begun_job, selection
 from gsvc.decoders.training.processes import processes, rank
 from gsvc.decoders.training.producers import Producers
-from gsvc.decoders.training.samples import Pack, Sample, SampleError, sample_of_files
+from gsvc.decoders.training.samples import Sample, SampleError, sample_of_files
 from gsvc.decoders.training.shards import (
     MANIFEST,
     ClipItem,
@@ -92,9 +93,8 @@ class Jobs:
         """Raises InputError where `gsvc data prepare` has not surveyed all sources of `path`."""
         folder = Folder(path)
         sources, self.settings = begun_job(folder)
-        self.sources: Rows
-        self.sources, found, _ = taken_clips(sources, self.settings, folder)
-        self._clips = [each.clip for each in found]
+        selected = selection(sources, self.settings, folder)
+        self.sources, self._clips = selected.sources, [each.clip for each in selected.clips]
         self.count = len(self._clips) * len(self.settings.lambdas)
         """Of an epoch."""
         self.windows = -(-self.count // WINDOW)

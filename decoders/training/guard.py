@@ -1,9 +1,11 @@
 """Operators in a process of their own: a file that hangs or kills it ends nothing else.
 
-This module is all that a worker of Ray imports: libraries and models are in the helper.
+This module is all that a worker of Ray imports. Libraries and models are in its helper, a process
+that carries operators out for it, item after item.
 """
 
 import atexit
+import ctypes
 import os
 import pickle
 import signal
@@ -16,12 +18,20 @@ from contextlib import suppress
 from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gsvc.codec.bitstream.errors import GsvcError
-from gsvc.decoders.training import helper
+
+if TYPE_CHECKING:
+    from gsvc.decoders.training.shards import Operator
 
 ENDED = "ended its process"
 """Of the reason why an item is set aside that did so to a helper."""
+_DONE = b"\0"
+"""What an item's bytes follow; anything else is the name of the operator that begins."""
+_PARENT_DEATH = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+_HELPER = "gsvc.decoders.training.guard"
 _START = 300.0
 """Seconds that a helper may take to import what operators need."""
 _TRIES = 2
@@ -81,8 +91,8 @@ class Guard:
                     self.close()
                     raise _TookTooLong(f"{name or 'start'} took longer than {limit:g} s")
                 told = line.recv_bytes()
-                if told.startswith(helper.DONE):
-                    return told[len(helper.DONE) :]
+                if told.startswith(_DONE):
+                    return told[len(_DONE) :]
                 name = told.decode()
         except (EOFError, OSError) as error:
             code = self.close()
@@ -98,7 +108,7 @@ class Guard:
             ours, theirs = socket.socketpair()
             with theirs:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", helper.__name__, str(theirs.fileno()), str(os.getpid())],
+                    [sys.executable, "-m", _HELPER, str(theirs.fileno()), str(os.getpid())],
                     pass_fds=[theirs.fileno()],
                     env=self._environment,
                 )
@@ -174,3 +184,39 @@ class Resident:
     def __call__(self, row: dict[str, bytes]) -> dict[str, bytes]:
         """A row with its item."""
         return {"item": self._guard.carry(self._operators, self._limits, row["item"])}
+
+
+def help_guard(descriptor: int, parent: int) -> None:
+    """Carry out what a guard asks for, until the other end closes."""
+    ctypes.CDLL(None).prctl(_PARENT_DEATH, signal.SIGKILL)
+    if os.getppid() != parent:
+        return  # it ended before it could be noticed
+    with Connection(descriptor) as line:
+        sys.path[:] = pickle.loads(line.recv_bytes())
+        while True:
+            try:
+                message = line.recv_bytes()
+            except (EOFError, ConnectionError):
+                return
+            _answer(line, *pickle.loads(message))
+
+
+def _answer(line: Connection, operators: bytes, data: bytes, error: str) -> None:
+    from gsvc.decoders.training.shards import carried_out, in_row, of_row
+
+    item = of_row({"item": data})
+    item.error = item.error or error
+    for operator in _operators(operators):
+        line.send_bytes(operator.name.encode())
+        carried_out(operator, item)
+    line.send_bytes(_DONE + in_row(item)["item"])
+
+
+@cache
+def _operators(data: bytes) -> "list[Operator]":
+    operators: list[Operator] = pickle.loads(data)
+    return operators
+
+
+if __name__ == "__main__":
+    help_guard(int(sys.argv[1]), int(sys.argv[2]))

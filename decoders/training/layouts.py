@@ -29,6 +29,7 @@ from gsvc.decoders.training.draws import Dice
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.learner import Learner
 from gsvc.decoders.training.loop import flops_of, make_learner
+from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.processes import (
     blocks_of,
     data_part,
@@ -37,7 +38,6 @@ from gsvc.decoders.training.processes import (
     processes,
 )
 from gsvc.decoders.training.recipe import Recipe, Stage
-from gsvc.decoders.training.samples import Pack
 from gsvc.encoders.coding.svt_av1 import malloc_trim
 from gsvc.eval.compute import return_freed_memory
 

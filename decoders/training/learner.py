@@ -19,6 +19,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.decoders.training.draws import Dice
 from gsvc.decoders.training.losses import Losses, Seen
+from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.processes import (
     alike,
     clip_gradients,
@@ -27,7 +28,6 @@ from gsvc.decoders.training.processes import (
     same_weights,
 )
 from gsvc.decoders.training.recipe import Recipe, Stage
-from gsvc.decoders.training.samples import Pack
 from gsvc.decoders.training.tasks import Task
 from gsvc.decoders.training.tensors import on_device
 

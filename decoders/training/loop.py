@@ -20,6 +20,7 @@ from gsvc.decoders.training.draws import Dice
 from gsvc.decoders.training.folder import Checkpoints, Scorer
 from gsvc.decoders.training.learner import Learner
 from gsvc.decoders.training.losses import Losses
+from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.processes import (
     compiled,
     mean_of_all,
@@ -31,7 +32,6 @@ from gsvc.decoders.training.processes import (
     whole,
 )
 from gsvc.decoders.training.recipe import Recipe, Stage
-from gsvc.decoders.training.samples import Pack
 from gsvc.decoders.training.tasks import task_of
 from gsvc.decoders.training.tensors import AVERAGE, RUN, read_average, write_tensors
 

@@ -17,9 +17,9 @@ from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.decoders.training.draws import Dice
 from gsvc.decoders.training.folder import Checkpoints, Scorer
 from gsvc.decoders.training.loop import Minutes, Run, make_learner
+from gsvc.decoders.training.packs import Pack, read_pack
 from gsvc.decoders.training.processes import ended, join, leave, processes, rank
 from gsvc.decoders.training.recipe import Recipe, add_recipe, read_recipe
-from gsvc.decoders.training.samples import Pack, read_pack
 from gsvc.decoders.training.tensors import AVERAGE, read_tensors
 
 _FAILED, _USAGE, _STOPPED = 1, 2, 128

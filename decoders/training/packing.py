@@ -43,6 +43,7 @@ from gsvc.decoders.training.coded_runs import (
 )
 from gsvc.decoders.training.crops import KINDS
 from gsvc.decoders.training.footage import Footage, Scene
+from gsvc.decoders.training.packs import network_bytes, write_pack
 from gsvc.decoders.training.samples import (
     CONFIDENCE_UNIT,
     GAIN_UNIT,
@@ -50,12 +51,10 @@ from gsvc.decoders.training.samples import (
     Sample,
     SampleError,
     file_bytes,
-    network_bytes,
     read_files,
     read_shard,
     sample_files,
     sample_of_files,
-    write_pack,
     write_shard,
 )
 

@@ -5,11 +5,13 @@ preparing many clips takes, from what preparing a few took.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.random import default_rng
 
 from gsvc import __version__
@@ -26,11 +28,11 @@ from gsvc.decoders.training.shards import (
     WriteShard,
     costs_of,
     costs_so_far,
-    manifest,
     write_json,
 )
 from gsvc.decoders.training.sources import Clip, Found, Settings, chosen
 
+Row = dict[str, Any]
 GROUP = 8
 """Sources whose findings are one file."""
 
@@ -59,90 +61,41 @@ class WriteSurvey:
         write_json(self.folder.surveyed(number), rows)
 
 
-def survey(sources: Sequence[str], settings: Settings, folder: Folder, engine: Engine) -> None:
-    """Survey those groups of sources that have not been."""
-    missing = [
-        SourceItem(number, address=address)
-        for number, address in enumerate(sources)
-        if not folder.surveyed(number // GROUP).exists()
-    ]
-    if missing:
-        engine.run(missing, [Survey(settings)], WriteSurvey(folder), GROUP)
+class Selection(NamedTuple):
+    """What a survey came to."""
+
+    sources: list[Row]
+    """What it says of each, without its clips."""
+    clips: list[Found]
+    """Those to take."""
+    reasons: dict[str, str]
+    """Why others are not taken, by the key of each."""
 
 
-def survey_rows(sources: Sequence[str], folder: Folder) -> Iterator[dict[str, Any]]:
-    """What was found in each source; `found` has objects. Raises InputError for a damaged file."""
-    for number in range(-(-len(sources) // GROUP)):
-        path = folder.surveyed(number)
-        try:
-            rows = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path} is damaged: remove it, and it is made again") from error
-        for row in rows:
-            yield {**row, "found": [_found(one, row) for one in row["found"]]}
+def selection(sources: Sequence[str], settings: Settings, folder: Folder) -> Selection:
+    """Choose among what was surveyed. Raises InputError for a damaged file."""
+    rows: list[Row] = []
 
+    def found() -> Iterator[Found]:
+        for number in range(-(-len(sources) // GROUP)):
+            path = folder.surveyed(number)
+            try:
+                surveyed: list[Row] = json.loads(path.read_text())
+            except (OSError, ValueError) as error:
+                raise InputError(f"{path} is damaged: remove it, and it is made again") from error
+            for row in surveyed:
+                same = {"address": row["address"], "sha256": row["sha256"]}  # one string for all
+                for one in row.pop("found"):
+                    yield Found(Clip(**{**one["clip"], **same}), one["measures"], one["hash"])
+                rows.append(row)
 
-def _found(found: dict[str, Any], row: dict[str, Any]) -> Found:
-    """`row`: of the source; its clips share the strings."""
-    same = {"address": row["address"], "sha256": row["sha256"]}
-    return Found(Clip(**{**found["clip"], **same}), found["measures"], found["hash"])
+    clips, reasons = chosen(found(), settings)
+    return Selection(rows, clips, reasons)
 
 
 _JOB = "job.json"
 _WAVE = 4096
 """Clips that are given to the engine at once, about."""
-
-Tell = Callable[..., None]
-"""(event, **values): says what happened."""
-
-
-def prepare(
-    sources: Sequence[str], out: Path, settings: Settings, engine: Engine, tell: Tell
-) -> dict[str, Any]:
-    """Make what is missing of the shards in `out`; returns the manifest.
-
-    Raises as `look_through`.
-    """
-    folder = Folder(out)
-    rows, clips, reasons = look_through(sources, out, settings, engine, tell)
-    order = default_rng(settings.seed).permutation(len(clips)).tolist()
-    _make_shards([clips[number] for number in order], settings, folder, engine, tell)
-    made = manifest(folder, rows, reasons, clips, settings)
-    write_json(out / MANIFEST, made)
-    return made
-
-
-Rows = list[dict[str, Any]]
-"""What a survey says of sources, without their clips."""
-
-
-def look_through(
-    sources: Sequence[str], out: Path, settings: Settings, engine: Engine, tell: Tell
-) -> tuple[Rows, list[Found], dict[str, str]]:
-    """Survey what has not been; returns what `taken_clips` does.
-
-    Raises ConfigError where `out` was begun with other sources or settings, InputError where no
-    clip is left.
-    """
-    folder = Folder(out)
-    with explain_failure(out):
-        folder.make()
-    _same_job(folder, sources, settings)
-    survey(sources, settings, folder, engine)
-    rows, clips, reasons = taken_clips(sources, settings, folder)
-    tell("surveyed", sources=len(rows), clips=len(clips), set_aside=len(reasons))
-    if not clips:
-        raise InputError(f"no clip is left of {len(rows)} sources: {_why(rows, reasons)}")
-    return rows, clips, reasons
-
-
-def taken_clips(
-    sources: Sequence[str], settings: Settings, folder: Folder
-) -> tuple[Rows, list[Found], dict[str, str]]:
-    """Of what was surveyed: the sources, the clips to take, and why others are not taken."""
-    rows: Rows = []
-    clips, reasons = chosen(_prepare_found(survey_rows(sources, folder), rows), settings)
-    return rows, clips, reasons
 
 
 def begun_job(folder: Folder) -> tuple[list[str], Settings]:
@@ -156,93 +109,154 @@ def begun_job(folder: Folder) -> tuple[list[str], Settings]:
         ) from error
 
 
-def _prepare_found(
-    surveyed: Iterable[dict[str, Any]], rows: list[dict[str, Any]]
-) -> Iterator[Found]:
-    """The clips of each source; `rows` gets what else the survey says of it."""
-    for row in surveyed:
-        yield from row.pop("found")
-        rows.append(row)
+@dataclass(frozen=True)
+class Preparation:
+    """A job: what sources show becomes the shards of a folder."""
 
+    sources: Sequence[str]
+    folder: Folder
+    settings: Settings
+    engine: Engine
+    tell: Callable[..., None]
+    """(event, **values): says what happened."""
 
-def _same_job(folder: Folder, sources: Sequence[str], settings: Settings) -> None:
-    path = folder.path / _JOB
-    own = {"settings": asdict(settings), "sources": list(sources), "version": __version__}
-    job = json.loads(json.dumps(own))
-    if not path.exists():
-        write_json(path, job)
-        return
-    found = json.loads(path.read_text())
-    if other := [name for name in job if found.get(name) != job[name]]:
-        raise ConfigError(
-            f"{folder.path} was begun with other {', '.join(other)}: name another folder"
-        )
+    def prepare(self) -> Row:
+        """Make what is missing of the shards; returns the manifest. Raises as `look_through`."""
+        selected = self.look_through()
+        clips = selected.clips
+        order = default_rng(self.settings.seed).permutation(len(clips)).tolist()
+        self._make_shards([clips[number] for number in order])
+        made = _manifest(self.folder, selected, self.settings)
+        write_json(self.folder.path / MANIFEST, made)
+        return made
 
+    def look_through(self) -> Selection:
+        """Survey those groups of sources that have not been.
 
-def _make_shards(
-    clips: Sequence[Found], settings: Settings, folder: Folder, engine: Engine, tell: Tell
-) -> None:
-    """Those shards that are not there, a wave of them at a time."""
-    size = settings.shard_clips
-    shards = -(-len(clips) // size)
-    missing = [number for number in range(shards) if not folder.table(number).exists()]
-    operators = clip_operators(settings)
-    left = sum(min(len(clips), (n + 1) * size) - n * size for n in missing)
-    tell("making", clips=left, shards=len(missing))
-    while missing:
-        # The first shard shows what networks take of a GPU; then they are placed by it.
-        is_first = any(x.resources.device_memory for x in operators) and len(missing) == shards
-        wave = 1 if is_first else max(1, _WAVE // size)
-        items = [
-            ClipItem(number, clip=clips[number].clip, measures=clips[number].measures)
-            for shard in missing[:wave]
-            for number in range(shard * size, min(len(clips), (shard + 1) * size))
+        Raises ConfigError where the folder was begun with other sources or settings, InputError
+        where no clip is left.
+        """
+        with explain_failure(self.folder.path):
+            self.folder.make()
+        self._check_job()
+        missing = [
+            SourceItem(number, address=address)
+            for number, address in enumerate(self.sources)
+            if not self.folder.surveyed(number // GROUP).exists()
         ]
-        engine.run(items, operators, WriteShard(folder, size), size)
-        missing = missing[wave:]
-        tell("made", shards=shards - len(missing), of=shards)
+        if missing:
+            survey = [Survey(self.settings)]
+            self.engine.run(missing, survey, WriteSurvey(self.folder), GROUP)
+        selected = selection(self.sources, self.settings, self.folder)
+        rows, clips, reasons = selected
+        self.tell("surveyed", sources=len(rows), clips=len(clips), set_aside=len(reasons))
+        if not clips:
+            errors = [f"{row['address']} {row['error']}" for row in rows if row["error"]]
+            why = next(iter([*reasons.values(), *errors]), "none is long enough")
+            raise InputError(f"no clip is left of {len(rows)} sources: {why}")
+        return selected
+
+    def _check_job(self) -> None:
+        """Note what the folder is for, or compare."""
+        path = self.folder.path / _JOB
+        own = {"settings": asdict(self.settings), "sources": list(self.sources)}
+        job = json.loads(json.dumps({**own, "version": __version__}))
+        if not path.exists():
+            write_json(path, job)
+            return
+        found = json.loads(path.read_text())
+        if other := [name for name in job if found.get(name) != job[name]]:
+            raise ConfigError(
+                f"{self.folder.path} was begun with other {', '.join(other)}: name another folder"
+            )
+
+    def _make_shards(self, clips: Sequence[Found]) -> None:
+        """Those shards that are not there, a wave of them at a time."""
+        size, folder = self.settings.shard_clips, self.folder
+        shards = -(-len(clips) // size)
+        missing = [number for number in range(shards) if not folder.table(number).exists()]
+        operators = clip_operators(self.settings)
+        left = sum(min(len(clips), (n + 1) * size) - n * size for n in missing)
+        self.tell("making", clips=left, shards=len(missing))
+        while missing:
+            # The first shard shows what networks take of a GPU; then they are placed by it.
+            is_first = any(x.resources.device_memory for x in operators) and len(missing) == shards
+            wave = 1 if is_first else max(1, _WAVE // size)
+            items = [
+                ClipItem(number, clip=clips[number].clip, measures=clips[number].measures)
+                for shard in missing[:wave]
+                for number in range(shard * size, min(len(clips), (shard + 1) * size))
+            ]
+            self.engine.run(items, operators, WriteShard(folder, size), size)
+            missing = missing[wave:]
+            self.tell("made", shards=shards - len(missing), of=shards)
 
 
-def _why(rows: Sequence[dict[str, Any]], reasons: dict[str, str]) -> str:
-    errors = [f"{row['address']} {row['error']}" for row in rows if row["error"]]
-    return next(iter([*reasons.values(), *errors]), "none is long enough")
+_PERCENTILES = 5, 50, 95
 
 
-_HOUR = 3600.0
+def _manifest(folder: Folder, selected: Selection, settings: Settings) -> Row:
+    """The same for the same sources and settings, however often making it was stopped."""
+    rows, clips, reasons = selected
+    shards = -(-len(clips) // settings.shard_clips)
+    tables = [json.loads(folder.table(number).read_text()) for number in range(shards)]
+    poison = {row["address"]: row["error"] for row in rows if row["error"]}
+    poison |= {key: why for table in tables for key, why in table["poison"].items()}
+    return {
+        "format": 1,
+        "version": __version__,
+        "kind": settings.kind,
+        "settings": asdict(settings),
+        "surveyed": len(rows),
+        "sources": [
+            {name: row[name] for name in ("address", "sha256", "bytes")}
+            for row in rows
+            if not row["error"]
+        ],
+        "shards": [
+            {
+                "file": folder.tar(number).name,
+                "sha256": table["sha256"],
+                "bytes": table["bytes"],
+                "clips": table["clips"],
+                "samples": len(table["samples"]),
+            }
+            for number, table in enumerate(tables)
+        ],
+        "samples": sum(len(table["samples"]) for table in tables),
+        "clips": sum(table["clips"] for table in tables),
+        "set_aside": dict(Counter(_kind(why) for why in reasons.values())),
+        "reasons": dict(reasons),
+        "poison": poison,
+        "statistics": _statistics(clips),
+    }
 
 
-@dataclass(frozen=True)
-class Stage:
-    """An operator, and what it takes of processors."""
-
-    name: str
-    cpu_seconds: float
-    """For each clip that is taken: the survey looks at more."""
-    core_hours: float
-    """For all clips."""
+def _kind(why: str) -> str:
+    return "copy" if why.startswith("shows the same") else why.split()[0]
 
 
-@dataclass(frozen=True)
-class Forecast:
-    """Of a job; bytes are of shards, decimal."""
-
-    stages: tuple[Stage, ...]
-    core_hours: float
-    hours: float
-    """If all cores are as busy as one was."""
-    samples: int
-    bytes: int
-    shards: int
-    bytes_a_second: float
-    """That all nodes together write."""
-    node_memory: int
-    """Bytes that the workers of a node take."""
+def _statistics(clips: Sequence[Found]) -> dict[str, dict[str, float]]:
+    """Percentiles of the measures of the clips that were taken."""
+    return {
+        name: {
+            f"p{share}": round(float(np.percentile([x.measures[name] for x in clips], share)), 4)
+            for share in _PERCENTILES
+        }
+        for name in clips[0].measures
+    }
 
 
-def forecast(path: Path, clips: int, nodes: int, cores: int) -> Forecast:
+_HOUR, _MEGABYTE, _GIGABYTE = 3600.0, 1e6, 1e9
+
+
+def forecast(path: Path, clips: int, nodes: int, cores: int) -> tuple[list[Row], Row]:
     """Extend what `path`, a folder of finished shards, took to `clips` on `nodes` of `cores`.
 
-    Raises InputError where `path` holds no finished shards.
+    Returns for each operator its seconds of processors for a clip that is taken (the survey looks
+    at more) and core hours, and for the whole: core hours, hours if all cores are as busy as one
+    was, samples, shards, bytes, memory of a node's workers. Raises InputError where `path` holds no
+    finished shards.
     """
     folder = Folder(path)
     try:
@@ -258,17 +272,29 @@ def forecast(path: Path, clips: int, nodes: int, cores: int) -> Forecast:
     if not few or not costs:
         raise InputError(f"{path} has no clips to plan by")
     each = {name: row["cpu"] / few for name, row in costs.items()}
-    stages = tuple(Stage(name, cpu, cpu * clips / _HOUR) for name, cpu in each.items())
-    core_hours = sum(stage.core_hours for stage in stages)
-    hours = core_hours / (nodes * cores)
-    worker = WORKER_BYTES + int(max(row["resident"] for row in costs.values()))
-    return Forecast(
-        stages=stages,
-        core_hours=core_hours,
-        hours=hours,
-        samples=round(made["samples"] / few * clips),
-        bytes=round(size / few * clips),
-        shards=-(-clips // shard_clips),
-        bytes_a_second=size / few * clips / (hours * _HOUR),
-        node_memory=cores * worker,
+    core_hours = sum(each.values()) * clips / _HOUR
+    hours, shards, whole = (
+        core_hours / (nodes * cores),
+        -(-clips // shard_clips),
+        size / few * clips,
     )
+    worker = WORKER_BYTES + int(max(row["resident"] for row in costs.values()))
+    stages: list[Row] = [
+        {
+            "name": name,
+            "cpu_seconds_a_clip": round(cpu, 3),
+            "core_hours": round(cpu * clips / _HOUR, 1),
+        }
+        for name, cpu in each.items()
+    ]
+    return stages, {
+        "clips": clips,
+        "core_hours": round(core_hours, 1),
+        "hours": round(hours, 2),
+        "samples": round(made["samples"] / few * clips),
+        "shards": shards,
+        "gb": round(whole / _GIGABYTE, 3),
+        "mb_a_shard": round(whole / shards / _MEGABYTE, 1),
+        "written_mb_a_second": round(whole / (hours * _HOUR) / _MEGABYTE, 1),
+        "node_memory_gb": round(cores * worker / _GIGABYTE, 1),
+    }

@@ -10,26 +10,21 @@ import pickle
 import sys
 import tarfile
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc import __version__
 from gsvc.codec.bitstream.errors import GsvcError, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.output import atomic_output
 from gsvc.codec.planning.process import peak_memory
 from gsvc.codec.weights.model_files import sha256_of
-from gsvc.decoders.training.samples import (
-    Sample,
-    add_file,
-)
-from gsvc.decoders.training.sources import Clip, Found, Settings
+from gsvc.decoders.training.samples import Sample, add_file
+from gsvc.decoders.training.sources import Clip, Found
 
 Members = dict[str, bytes]
 """Files of a sample, by what stands after its key."""
@@ -294,66 +289,6 @@ def read_members(tar: Path, files: Mapping[str, Sequence[int]]) -> Members:
     if any(len(members[name]) != size for name, (_, size) in files.items()):
         raise InputError(f"{tar} is cut short: prepare it again")
     return members
-
-
-_PERCENTILES = 5, 50, 95
-
-
-def manifest(
-    folder: Folder,
-    rows: Sequence[Mapping[str, Any]],
-    reasons: Mapping[str, str],
-    clips: Sequence[Found],
-    settings: Settings,
-) -> dict[str, Any]:
-    """The same for the same sources and settings, however often making it was stopped."""
-    shards = -(-len(clips) // settings.shard_clips)
-    tables = [json.loads(folder.table(number).read_text()) for number in range(shards)]
-    poison = {row["address"]: row["error"] for row in rows if row["error"]}
-    poison |= {key: why for table in tables for key, why in table["poison"].items()}
-    return {
-        "format": 1,
-        "version": __version__,
-        "kind": settings.kind,
-        "settings": asdict(settings),
-        "surveyed": len(rows),
-        "sources": [
-            {name: row[name] for name in ("address", "sha256", "bytes")}
-            for row in rows
-            if not row["error"]
-        ],
-        "shards": [
-            {
-                "file": folder.tar(number).name,
-                "sha256": table["sha256"],
-                "bytes": table["bytes"],
-                "clips": table["clips"],
-                "samples": len(table["samples"]),
-            }
-            for number, table in enumerate(tables)
-        ],
-        "samples": sum(len(table["samples"]) for table in tables),
-        "clips": sum(table["clips"] for table in tables),
-        "set_aside": dict(Counter(_kind(why) for why in reasons.values())),
-        "reasons": dict(reasons),
-        "poison": poison,
-        "statistics": _statistics(clips),
-    }
-
-
-def _kind(why: str) -> str:
-    return "copy" if why.startswith("shows the same") else why.split()[0]
-
-
-def _statistics(clips: Sequence[Found]) -> dict[str, dict[str, float]]:
-    """Percentiles of the measures of the clips that were taken."""
-    return {
-        name: {
-            f"p{share}": round(float(np.percentile([x.measures[name] for x in clips], share)), 4)
-            for share in _PERCENTILES
-        }
-        for name in clips[0].measures
-    }
 
 
 def cpu_seconds(folder: Folder) -> float:

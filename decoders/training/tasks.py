@@ -14,8 +14,9 @@ from gsvc.decoders.keyframes.priors.prior_networks import RRDBNet, SRVGGNetCompa
 from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
 from gsvc.decoders.training.draws import Cuts, Dice, drawn_cuts, moved, whole_cuts
 from gsvc.decoders.training.losses import Seen, charbonnier
+from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.recipe import Recipe, Stage
-from gsvc.decoders.training.samples import CONFIDENCE_UNIT, GAIN_UNIT, Pack
+from gsvc.decoders.training.samples import CONFIDENCE_UNIT, GAIN_UNIT
 from gsvc.decoders.training.tensors import on_device, read_average
 
 Batch = dict[str, Tensor]
