@@ -1,9 +1,11 @@
-"""`gsvc data`: video made ready for training. Each action is a module."""
+"""`gsvc data`: video made ready for training, and what that takes."""
 
 from argparse import ArgumentParser, Namespace
-from importlib import import_module
+from pathlib import Path
 
-from gsvc.codec.command.main import add_modules
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.command.arguments import add_json, tell_event
+from gsvc.codec.command.main import Verb, add_modules, find_verb
 from gsvc.codec.weights.extras import need
 
 DESCRIPTION = """Make video ready for training, on one machine or many. Needs gsvc[data]."""
@@ -12,17 +14,47 @@ ACTIONS = {
     "plan": "what preparing many clips takes, from what a few took",
     "prepare": "shards of samples out of any amount of video",
 }
-"""Action → its line in `gsvc data --help`. The module `data_NAME` beside this one has the rest."""
-_MODULES = f"{__package__}.data_"
+"""Action → its line in `gsvc data --help`."""
+_PLACES = {"plan": "data:PLAN", "prepare": "data_prepare"}
+_MODULES = f"{__package__}."
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc data`."""
-    add_modules(parser, "action", ACTIONS, _MODULES)
+    add_modules(parser, "action", ACTIONS, _MODULES, _PLACES)
 
 
 def run(options: Namespace) -> int:
     """Carry out the action."""
     need("data", "gsvc data")
-    code: int = import_module(_MODULES + options.action).run(options)
-    return code
+    return find_verb(_MODULES + _PLACES[options.action]).run(options)
+
+
+_PLAN = """Extend what gsvc data prepare measured while it made OUT to any number of clips and
+machines: core hours of each stage, hours, samples, bytes, shards, memory."""
+
+
+def _add_plan(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("out", metavar="OUT", help="the folder of a few clips that were prepared")
+    add("--clips", type=int, default=1_000_000, metavar="N", help="to prepare (%(default)s)")
+    add("--nodes", type=int, default=8, metavar="N", help="machines (%(default)s)")
+    add("--cores", type=int, default=32, metavar="N", help="of each (%(default)s)")
+    add_json(parser)
+
+
+def _plan(options: Namespace) -> int:
+    """Tell the stages, then the whole."""
+    from gsvc.decoders.training.prepare import forecast
+
+    for name in ("clips", "nodes", "cores"):
+        if getattr(options, name) < 1:
+            raise ConfigError(f"--{name} is {getattr(options, name)}: take 1 or more")
+    stages, whole = forecast(Path(options.out), options.clips, options.nodes, options.cores)
+    for stage in stages:
+        tell_event(options, "stage", **stage)
+    tell_event(options, "plan", **whole)
+    return 0
+
+
+PLAN = Verb(_PLAN, _add_plan, _plan)

@@ -1,9 +1,10 @@
-"""`gsvc train`: weights of refiners, from video to what ships. Each action is a module."""
+"""`gsvc train`: weights of refiners, from video to what ships."""
 
 from argparse import ArgumentParser, Namespace
-from importlib import import_module
+from pathlib import Path
 
-from gsvc.codec.command.main import add_modules
+from gsvc.codec.bitstream.errors import OutputError
+from gsvc.codec.command.main import Verb, add_modules, find_verb
 from gsvc.codec.weights.extras import need
 
 DESCRIPTION = """Train refiners: a pack of footage, a run, its weights. Needs gsvc[eval]."""
@@ -16,17 +17,68 @@ ACTIONS = {
     "adopt": "check and score the weights of a run, and ship what is better",
     "export": "write the trainer as one file",
 }
-"""Action → its line in `gsvc train --help`. The module `train_NAME` has the rest."""
-_MODULES = f"{__package__}.train_"
+"""Action → its line in `gsvc train --help`."""
+_PLACES = {
+    **{name: f"train_{name}" for name in ACTIONS},
+    "run": "train:RUN",
+    "export": "train:EXPORT",
+}
+_MODULES = f"{__package__}."
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc train`."""
-    add_modules(parser, "action", ACTIONS, _MODULES)
+    add_modules(parser, "action", ACTIONS, _MODULES, _PLACES)
 
 
 def run(options: Namespace) -> int:
     """Carry out the action."""
     need("eval", "gsvc train")
-    code: int = import_module(_MODULES + options.action).run(options)
-    return code
+    return find_verb(_MODULES + _PLACES[options.action]).run(options)
+
+
+_RUN = """Train a network on a pack of gsvc train pack, as a recipe says. RUN gets averaged weights,
+tables of losses and scores and a sheet of pictures; gsvc train adopt makes them what gsvc decode
+--backend takes. gsvc train export writes the same as one file for other machines."""
+
+
+def _add_run(parser: ArgumentParser) -> None:
+    from gsvc.decoders.training.recipe import add_train_arguments
+
+    add_train_arguments(parser)
+
+
+def _run(options: Namespace) -> int:
+    """Train; under torchrun, together with the other processes."""
+    from gsvc.decoders.training.main import train
+    from gsvc.decoders.training.processes import ended
+
+    return ended(train(options))
+
+
+RUN = Verb(_RUN, _add_run, _run)
+_TARGET = "train_standalone.pyz"
+_MAIN = "gsvc.decoders.training.main"
+_RECIPES = "gsvc/decoders/training/recipes"
+_EXPORT = f"""Write the trainer and its recipes as one file, for a machine that has Python, torch,
+numpy and Pillow: python3 {_TARGET} PACK RUN --recipe nano --minutes 9"""
+
+
+def _add_export(parser: ArgumentParser) -> None:
+    parser.add_argument("target", nargs="?", default=_TARGET, metavar="FILE", help=f"({_TARGET})")
+
+
+def _export(options: Namespace) -> int:
+    from gsvc.decoders.training.app import write_app
+    from gsvc.decoders.training.recipe import recipe_texts
+
+    recipes = {f"{_RECIPES}/{name}.toml": text for name, text in recipe_texts().items()}
+    try:
+        write_app(Path(options.target), _MAIN, recipes)
+    except OSError as error:
+        raise OutputError(f"{options.target} cannot be written ({error})") from error
+    print(options.target)
+    return 0
+
+
+EXPORT = Verb(_EXPORT, _add_export, _export)

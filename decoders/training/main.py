@@ -4,7 +4,7 @@ import json
 import signal
 import sys
 import time
-from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
@@ -19,31 +19,11 @@ from gsvc.decoders.training.folder import Checkpoints, Scorer
 from gsvc.decoders.training.loop import Minutes, Run, make_learner
 from gsvc.decoders.training.packs import Pack, read_pack
 from gsvc.decoders.training.processes import ended, join, leave, processes, rank
-from gsvc.decoders.training.recipe import Recipe, add_recipe, read_recipe
+from gsvc.decoders.training.recipe import Recipe, add_train_arguments, read_recipe
 from gsvc.decoders.training.tensors import AVERAGE, read_tensors
 
 _FAILED, _USAGE, _STOPPED = 1, 2, 128
 _CPU_SHARE = 16
-
-
-def add_train_arguments(parser: ArgumentParser) -> None:
-    """The arguments of a run on a pack."""
-    add = parser.add_argument
-    add("pack", metavar="PACK", help="of gsvc train pack")
-    add("run", metavar="RUN", help="the folder of the run, which goes on if it holds one")
-    add_recipe(parser)
-    add("--minutes", type=float, default=9.0, metavar="M", help="of this call (%(default)g)")
-    add("--resume-from", metavar="DIR", help="go on from the run in another folder")
-    add("--weights", metavar="FILE", help="begin from these weights, .safetensors")
-    add("--teacher", metavar="FILE", help="average.safetensors of the run that teaches")
-    add("--batch", type=int, metavar="N", help="samples of a step (default: the recipe's)")
-    few = "of the pack at least, its first ones, to start sooner; 0 for all (%(default)s)"
-    add("--samples", type=int, default=0, metavar="N", help=few)
-    add("--device", metavar="NAME", help="as torch names it (default: cuda, where there is one)")
-    quick = "through torch.compile (default: on a GPU)"
-    add("--compiled", action=BooleanOptionalAction, default=None, help=quick)
-    add("--seed", type=int, default=0, metavar="N", help="of all that is drawn (%(default)s)")
-    add("--json", action="store_true", help="print events as JSON, one a line")
 
 
 def main(arguments: Sequence[str]) -> int:
