@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gsvc.decoders.training.shards import ClipItem, Item, Network, Resources
+from gsvc.decoders.training.pipeline import ClipItem, Item, Network, Resources
 
 HANGS, EXITS = 1, 2
 """Numbers of items."""

@@ -18,7 +18,7 @@ from gsvc.codec.command.data_prepare import WorkLine
 from gsvc.decoders.training import guard
 from gsvc.decoders.training.engine import Cards, InTurn, Model, OnRay, Watched, model_of, residences
 from gsvc.decoders.training.guard import mps_environment
-from gsvc.decoders.training.shards import ClipItem, Item, Operator, Resources
+from gsvc.decoders.training.pipeline import ClipItem, Item, Operator, Resources
 from needs import need_package
 from odd_operators import EXITS, HANGS, Fragile, Mortal, Noting
 

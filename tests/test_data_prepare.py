@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 from gsvc.codec.command.main import main
+from gsvc.decoders.training.pipeline import Folder, read_members
 from gsvc.decoders.training.samples import LOSSLESS, sample_files, sample_of_files
-from gsvc.decoders.training.shards import Folder, read_members
 from gsvc.decoders.training.sources import NO_TIME, Clip, read_clip, scenes
 from needs import need_models, need_package
 from panning import write_clip

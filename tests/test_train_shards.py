@@ -17,8 +17,8 @@ import torch._inductor.config
 from gsvc.codec.command.main import main
 from gsvc.decoders.training.feeds import Order
 from gsvc.decoders.training.layouts import Devices, Needs, Splitting, chosen, layout_of, layouts
+from gsvc.decoders.training.pipeline import Crop, Folder, write_json, write_tar
 from gsvc.decoders.training.samples import LOSSLESS, Sample, sample_files
-from gsvc.decoders.training.shards import Crop, Folder, write_json, write_tar
 from gsvc.decoders.training.tensors import AVERAGE, read_average
 from needs import need_package
 

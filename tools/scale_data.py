@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gsvc.decoders.training.engine import Writes
-from gsvc.decoders.training.shards import Item, Operator, carried_out
+from gsvc.decoders.training.pipeline import Item, Operator, carried_out
 
 NODES = 2
 KILLS = 2
@@ -140,8 +140,8 @@ def in_pool(source: Path, out: Path, more: Sequence[str]) -> Took:
     """The same by the pool."""
     from gsvc.codec.command.data_prepare import _settings
     from gsvc.codec.command.main import command_parser
+    from gsvc.decoders.training.pipeline import Folder
     from gsvc.decoders.training.prepare import Preparation
-    from gsvc.decoders.training.shards import Folder
     from gsvc.decoders.training.sources import find_sources
 
     options = command_parser().parse_args(["data", "prepare", str(source), str(out), *more])

@@ -23,7 +23,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 import gsvc.decoders.training.feeds
 import gsvc.decoders.training.loop  # noqa: F401 - before the first fork
 from gsvc.codec.command.main import main
-from gsvc.decoders.training import processes as workers
+from gsvc.decoders.training import parallel as workers
 
 _TICK = 0.02
 

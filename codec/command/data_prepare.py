@@ -163,8 +163,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Prepare, and report."""
+    from gsvc.decoders.training.pipeline import Folder, cpu_seconds, report
     from gsvc.decoders.training.prepare import Preparation
-    from gsvc.decoders.training.shards import Folder, cpu_seconds, report
     from gsvc.decoders.training.sources import find_sources
 
     settings, out = _settings(options), Path(options.out)
@@ -212,7 +212,7 @@ def _settings(options: Namespace) -> "Settings":
 def _engine(options: Namespace) -> Iterator[tuple["Engine", float]]:
     """The engine, and the cores that it has."""
     from gsvc.decoders.training.engine import InTurn, OnRay, cards_of
-    from gsvc.decoders.training.shards import Folder, costs_so_far
+    from gsvc.decoders.training.pipeline import Folder, costs_so_far
     from gsvc.eval.bench.workers import ray_cluster
 
     patience = options.time_limit / _USUAL_LIMIT

@@ -51,7 +51,7 @@ def _add_run(parser: ArgumentParser) -> None:
 def _run(options: Namespace) -> int:
     """Train; under torchrun, together with the other processes."""
     from gsvc.decoders.training.main import train
-    from gsvc.decoders.training.processes import ended
+    from gsvc.decoders.training.parallel import ended
 
     return ended(train(options))
 

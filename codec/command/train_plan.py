@@ -113,7 +113,7 @@ def _trial(options: Namespace) -> "Trial":
     import torch
 
     from gsvc.decoders.training.layouts import Trial
-    from gsvc.decoders.training.processes import join
+    from gsvc.decoders.training.parallel import join
     from gsvc.decoders.training.recipe import read_recipe
 
     recipe = read_recipe(options.recipe)
@@ -126,7 +126,7 @@ def _trial(options: Namespace) -> "Trial":
 
 def _batch(options: Namespace, trial: "Trial") -> int:
     """Samples of a step."""
-    from gsvc.decoders.training.processes import processes
+    from gsvc.decoders.training.parallel import processes
 
     batch = trial.recipe.batch if options.batch is None else options.batch
     if batch < 1 or (options.check and batch % processes()):
@@ -137,7 +137,7 @@ def _batch(options: Namespace, trial: "Trial") -> int:
 def _check(options: Namespace, trial: "Trial", batch: int) -> int:
     """Foretell, then measure the resident memory that the same steps take."""
     from gsvc.decoders.training.layouts import compare
-    from gsvc.decoders.training.processes import ended, leave, processes, rank
+    from gsvc.decoders.training.parallel import ended, leave, processes, rank
 
     is_first = rank() == 0
     try:

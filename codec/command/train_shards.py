@@ -64,7 +64,7 @@ def run(options: Namespace) -> int:
     """Train; the first process tells."""
     import torch
 
-    from gsvc.decoders.training.processes import ended, join, leave
+    from gsvc.decoders.training.parallel import ended, join, leave
 
     need("data", "gsvc train shards")
     _check(options)
@@ -100,14 +100,14 @@ def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "Run":
     """This process's part of the run, gone on with."""
     import torch
 
-    from gsvc.decoders.training import loop, processes
+    from gsvc.decoders.training import loop, parallel
     from gsvc.decoders.training.crops import KINDS
     from gsvc.decoders.training.draws import Dice
     from gsvc.decoders.training.frozen import frozen_networks
     from gsvc.decoders.training.packs import Pack
 
     recipe, on_gpu, kind = options.recipe, device.type == "cuda", feed.about["kind"]
-    part, parts = processes.data_part(options.layout, options.tensor)
+    part, parts = parallel.data_part(options.layout, options.tensor)
     if options.batch % parts:
         raise ConfigError(
             f"--batch is {options.batch}: it is dealt out to {parts}, take a multiple"
@@ -127,7 +127,7 @@ def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "Run":
     told = {name: feed.about[name] for name in ("kind", "samples", "settings")}
 
     def tell(event: str, **values: object) -> None:
-        if processes.rank() == 0:
+        if parallel.rank() == 0:
             tell_event(options, event, **values)
 
     run = loop.Run(
@@ -145,7 +145,7 @@ def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "Run":
     run.go_on(run.folder)
     steps = range(learner.step, options.stop)
     learner.packs = feed.packs(steps, learner.dice, run.place)
-    spread = {"processes": processes.processes(), "layout": options.layout}
+    spread = {"processes": parallel.processes(), "layout": options.layout}
     tell("begun", epoch_samples=feed.epoch, from_step=learner.step, **spread)
     return run
 
@@ -154,7 +154,7 @@ def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "Run":
 def _feed(options: Namespace) -> "Iterator[Feed]":
     """What was asked for."""
     from gsvc.decoders.training import feeds
-    from gsvc.decoders.training.processes import rank
+    from gsvc.decoders.training.parallel import rank
     from gsvc.decoders.training.producers import Producers
 
     shards, out, batch = Path(options.shards).resolve(), Path(options.run), options.batch

@@ -22,23 +22,16 @@ from torch.utils.data import DataLoader, Dataset
 
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.media.output import atomic_output, explain_failure
+from gsvc.decoders.training import pipeline
 from gsvc.decoders.training.draws import Dice
 from gsvc.decoders.training.engine import limits_of
 from gsvc.decoders.training.guard import ENDED, carry_row
 from gsvc.decoders.training.operators import training_operators
 from gsvc.decoders.training.packs import Pack
+from gsvc.decoders.training.parallel import processes, rank
 from gsvc.decoders.training.prepare import begun_job, selection
-from gsvc.decoders.training.processes import processes, rank
 from gsvc.decoders.training.producers import Producers
 from gsvc.decoders.training.samples import Sample, SampleError, sample_of_files
-from gsvc.decoders.training.shards import (
-    MANIFEST,
-    ClipItem,
-    Folder,
-    in_row,
-    of_row,
-    read_members,
-)
 from gsvc.decoders.training.sources import Clip, Settings
 
 WINDOW = 16
@@ -77,10 +70,10 @@ class MakeSamples:
     def __call__(self, job: Job) -> Finished:
         """Decode the clip, encode it, cut samples, and show them to the networks asked for."""
         operators = training_operators(self.settings)
-        item = ClipItem(0, clip=job.clip, lambdas=(job.lmbda,))
-        row = carry_row(in_row(item), pickle.dumps(operators), limits_of(operators, 1.0))
-        done = of_row(row)
-        assert isinstance(done, ClipItem)
+        item = pipeline.ClipItem(0, clip=job.clip, lambdas=(job.lmbda,))
+        row = carry_row(pipeline.in_row(item), pickle.dumps(operators), limits_of(operators, 1.0))
+        done = pipeline.of_row(row)
+        assert isinstance(done, pipeline.ClipItem)
         if done.error:
             return Finished([], [], done.error)
         return Finished([x.key for x in done.crops], [x.sample for x in done.crops], "")
@@ -91,7 +84,7 @@ class Jobs:
 
     def __init__(self, path: Path) -> None:
         """Raises InputError where `gsvc data prepare` has not surveyed all sources of `path`."""
-        folder = Folder(path)
+        folder = pipeline.Folder(path)
         sources, self.settings = begun_job(folder)
         selected = selection(sources, self.settings, folder)
         self.sources, self._clips = selected.sources, [each.clip for each in selected.clips]
@@ -205,9 +198,9 @@ class ShardSamples(Dataset[Sample]):
 
     def __init__(self, path: Path) -> None:
         """Raises InputError where `path` holds no finished shards."""
-        self.folder = Folder(path)
+        self.folder = pipeline.Folder(path)
         try:
-            self.manifest: dict[str, Any] = json.loads((path / MANIFEST).read_text())
+            self.manifest: dict[str, Any] = json.loads((path / pipeline.MANIFEST).read_text())
             self.counts = [int(shard["samples"]) for shard in self.manifest["shards"]]
         except (OSError, ValueError, KeyError) as error:
             raise InputError(
@@ -222,7 +215,9 @@ class ShardSamples(Dataset[Sample]):
         shard, row = place
         tar = self.folder.tar(shard)
         try:
-            return sample_of_files(read_members(tar, self._rows(shard)[row]["files"]), str(tar))
+            return sample_of_files(
+                pipeline.read_members(tar, self._rows(shard)[row]["files"]), str(tar)
+            )
         except SampleError as error:
             raise InputError(str(error)) from error
 

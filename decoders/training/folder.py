@@ -26,7 +26,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.training.learner import Learner
 from gsvc.decoders.training.losses import AlexDistance, luma_of
-from gsvc.decoders.training.processes import processes, rank, whole
+from gsvc.decoders.training.parallel import processes, rank, whole
 from gsvc.decoders.training.tasks import Batch, Task
 from gsvc.decoders.training.tensors import on_device
 

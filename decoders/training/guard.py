@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from gsvc.codec.bitstream.errors import GsvcError
 
 if TYPE_CHECKING:
-    from gsvc.decoders.training.shards import Operator
+    from gsvc.decoders.training.pipeline import Operator
 
 ENDED = "ended its process"
 """Of the reason why an item is set aside that did so to a helper."""
@@ -202,7 +202,7 @@ def help_guard(descriptor: int, parent: int) -> None:
 
 
 def _answer(line: Connection, operators: bytes, data: bytes, error: str) -> None:
-    from gsvc.decoders.training.shards import carried_out, in_row, of_row
+    from gsvc.decoders.training.pipeline import carried_out, in_row, of_row
 
     item = of_row({"item": data})
     item.error = item.error or error

@@ -24,19 +24,13 @@ from torch.utils._pytree import tree_leaves
 
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.keyframes.compact.network import SIZES
+from gsvc.decoders.training import parallel
 from gsvc.decoders.training.crops import KINDS
 from gsvc.decoders.training.draws import Dice
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.learner import Learner
 from gsvc.decoders.training.loop import flops_of, make_learner
 from gsvc.decoders.training.packs import Pack
-from gsvc.decoders.training.processes import (
-    blocks_of,
-    data_part,
-    group_of,
-    pairs_of,
-    processes,
-)
 from gsvc.decoders.training.recipe import Recipe, Stage
 from gsvc.encoders.coding.svt_av1 import malloc_trim
 from gsvc.eval.compute import return_freed_memory
@@ -96,7 +90,7 @@ class Trial:
     def learner(self, *, recomputes: bool = False, layout: str = "one", tensor: int = 1) -> Learner:
         """One with new weights, spread over processes as `parallel.spread` does."""
         pack = Pack.without_samples(self.kind, self.frozen)
-        dice = Dice(self.device, 0, *data_part(layout, tensor))
+        dice = Dice(self.device, 0, *parallel.data_part(layout, tensor))
         learner = make_learner(
             pack, self.recipe, dice, layout=layout, tensor=tensor, recomputes=recomputes
         )
@@ -148,7 +142,7 @@ def largest_block(networks: nn.ModuleDict) -> int:
     """Bytes of the parameters that FSDP2 gathers at a time, at most."""
     sizes = []
     for network in networks.values():
-        blocks = [bytes_of(block.parameters()) for block in blocks_of(network)]
+        blocks = [bytes_of(block.parameters()) for block in parallel.blocks_of(network)]
         sizes += [*blocks, bytes_of(network.parameters()) - sum(blocks)]
     return max(sizes)
 
@@ -221,7 +215,7 @@ def splitting_of(trial: Trial) -> Splitting:
     """Of a step with one sample."""
     learner, counts = trial.learner(), _Counts()
     networks = learner.task.networks.values()
-    blocks = [block for network in networks for block in pairs_of(network).values()]
+    blocks = [block for network in networks for block in parallel.pairs_of(network).values()]
     with ExitStack() as stack:
         for block in blocks:
             for handle in counts.watch(block):
@@ -505,7 +499,7 @@ def compare(trial: Trial, batch: int, name: str) -> dict[str, float]:
 
     Raises ConfigError for a layout that there is not.
     """
-    count = processes()
+    count = parallel.processes()
     wanted = "one" if count == 1 and name == "replicas" else name
     anything = Devices(count, 1 << 60, 1e9, 1e12)
     found = {each.name: each for each in layouts(needs_of(trial, wanted), batch * count, anything)}
@@ -513,7 +507,7 @@ def compare(trial: Trial, batch: int, name: str) -> dict[str, float]:
         raise ConfigError(f"--check {name}: with {count} processes take {', '.join(found)}")
     foretold = found[wanted].memory
     layout, tensor, again = layout_of(wanted)
-    group = group_of(layout, tensor)
+    group = parallel.group_of(layout, tensor)
     return_freed_memory()  # else what a step freed counts, too
 
     def steps(count: int, samples: int) -> None:

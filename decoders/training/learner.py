@@ -17,16 +17,10 @@ from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
+from gsvc.decoders.training import parallel
 from gsvc.decoders.training.draws import Dice
 from gsvc.decoders.training.losses import Losses, Seen
 from gsvc.decoders.training.packs import Pack
-from gsvc.decoders.training.processes import (
-    alike,
-    clip_gradients,
-    mean_gradients,
-    own_part,
-    same_weights,
-)
 from gsvc.decoders.training.recipe import Recipe, Stage
 from gsvc.decoders.training.tasks import Task
 from gsvc.decoders.training.tensors import on_device
@@ -97,7 +91,7 @@ class Adversary:
         loss = critic_loss(true.float(), restored.float())
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        mean_gradients(self.critic.parameters())
+        parallel.mean_gradients(self.critic.parameters())
         if torch.isfinite(loss):
             self.optimizer.step()
             self.steps += 1
@@ -129,7 +123,7 @@ class Learner:
         self.average = [each.detach().clone() for each in self._parameters]
         is_quick = dice.device.type == "cuda"
         self._low = is_quick if low is None else low
-        groups = [{"params": kind} for kind in alike(self._parameters)]
+        groups = [{"params": kind} for kind in parallel.alike(self._parameters)]
         self.optimizer = torch.optim.AdamW(
             groups, recipe.rate, _BETAS, weight_decay=recipe.decay, fused=is_quick
         )
@@ -138,7 +132,7 @@ class Learner:
 
     def share(self) -> None:
         """Begin with the first process's weights in all processes."""
-        same_weights(self._parameters)
+        parallel.same_weights(self._parameters)
 
     def begin_stage(self, stage: Stage) -> None:
         """Let those networks learn that learn in this stage.
@@ -159,8 +153,8 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=True)
         seen, terms = self.gradients(stage, count)
         learning = [each for each in self._parameters if each.grad is not None]
-        mean_gradients(learning)
-        norm = clip_gradients(learning, self._recipe.largest_gradient)
+        parallel.mean_gradients(learning)
+        norm = parallel.clip_gradients(learning, self._recipe.largest_gradient)
         if bool(torch.isfinite(norm)):
             self._bad = 0
             self.optimizer.step()
@@ -246,8 +240,8 @@ class Learner:
         steps = self.steps_since_start
         share = 1 - min(self._recipe.average, steps / (_FIRST_AVERAGES + steps))
         with torch.no_grad():
-            own = list(map(own_part, self._parameters))
-            torch._foreach_lerp_(list(map(own_part, self.average)), own, share)
+            own = list(map(parallel.own_part, self._parameters))
+            torch._foreach_lerp_(list(map(parallel.own_part, self.average)), own, share)
 
     def _skip(self, terms: Mapping[str, Tensor]) -> None:
         self._bad += 1

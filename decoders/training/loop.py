@@ -16,21 +16,12 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
+from gsvc.decoders.training import parallel
 from gsvc.decoders.training.draws import Dice
 from gsvc.decoders.training.folder import Checkpoints, Scorer
 from gsvc.decoders.training.learner import Learner
 from gsvc.decoders.training.losses import Losses
 from gsvc.decoders.training.packs import Pack
-from gsvc.decoders.training.processes import (
-    compiled,
-    mean_of_all,
-    of_the_first,
-    processes,
-    rank,
-    recompute,
-    spread,
-    whole,
-)
 from gsvc.decoders.training.recipe import Recipe, Stage
 from gsvc.decoders.training.tasks import task_of
 from gsvc.decoders.training.tensors import AVERAGE, RUN, read_average, write_tensors
@@ -129,7 +120,7 @@ class Minutes:
             now = time.monotonic()
             is_over = self.stopped or (now >= self._last and learner.step > first)
             own = now, float(is_over), float(now >= self._next)
-            now, over, due = of_the_first(own, learner.device)
+            now, over, due = parallel.of_the_first(own, learner.device)
             if over:
                 return
             self.seconds, self.must_save = before + now - self._start, bool(due)
@@ -184,8 +175,8 @@ def make_learner(
     """
     task = task_of(pack, recipe, dice.device, teacher)
     if recomputes:
-        recompute(task.networks)
-    spread(task.networks, layout, tensor, dice.device)
+        parallel.recompute(task.networks)
+    parallel.spread(task.networks, layout, tensor, dice.device)
     return Learner(task, Losses(pack.networks, dice.device), recipe, dice, low=low)
 
 
@@ -245,7 +236,7 @@ class Run:
         learner, task = self.learner, self.learner.task
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.compiled:
-            task.quick |= compiled(dict(task.networks.items()), learner.device, self.tell)
+            task.quick |= parallel.compiled(dict(task.networks.items()), learner.device, self.tell)
         if learner.step == 0:
             (self.folder / "scores.csv").unlink(missing_ok=True)
         self._log = _Log(self.folder / "log.csv", self.recipe, learner.step == 0)
@@ -286,7 +277,7 @@ class Run:
                 f"no memory for {self.batch} samples: take a smaller --batch"
             ) from error
         self._log.add(terms)
-        if rank() or not self._log.is_due(self.log_every):
+        if parallel.rank() or not self._log.is_due(self.log_every):
             return
         samples = self.batch * self.learner.dice.parts
         row = self._log.write(self.learner.step, self.clock.seconds, samples, rate)
@@ -298,13 +289,15 @@ class Run:
     def _save(self) -> None:
         begun, learner = time.monotonic(), self.learner
         place = {"feed": self._way, "place": self.feed.place() if self.feed is not None else None}
-        if not rank():
+        if not parallel.rank():
             self._score()
         scored = time.monotonic()
         more = {"seconds": self.clock.seconds, "begun": sorted(learner.begun)}
         self._checkpoints.save(learner, {**self.about, **place, **more})
-        average = {name: whole(value).half().cpu() for name, value in learner.weights().items()}
-        if not rank():
+        average = {
+            name: parallel.whole(value).half().cpu() for name, value in learner.weights().items()
+        }
+        if not parallel.rank():
             metadata = {RUN: json.dumps(self._facts())}
             write_tensors(self.folder / AVERAGE, average, metadata, _MOST_BYTES)
         self._saved = learner.step
@@ -333,7 +326,7 @@ class Run:
             "recipe": asdict(self.recipe),
             "networks": {name: settings[name] for name in self.learner.learned()},
             "pack": dict(self.pack),
-            "device": f"{processes()} x {device}" if processes() > 1 else device,
+            "device": f"{parallel.processes()} x {device}" if parallel.processes() > 1 else device,
             "step": self.learner.step,
             "seconds": round(self.clock.seconds, 1),
             "scores": self._scores,
@@ -351,12 +344,14 @@ class _Log:
         self._sums: dict[str, Tensor] = {}
         self._steps, self._told = 0, -math.inf
         self._written = time.monotonic()
-        if is_new and not rank():
+        if is_new and not parallel.rank():
             _write(path, "w", ["step", "seconds", "samples/s", "rate", *self._terms])
 
     def add(self, terms: Mapping[str, Tensor]) -> None:
         """Of one step; nothing waits for the device."""
-        values = mean_of_all(torch.stack([term.detach().float() for term in terms.values()]))
+        values = parallel.mean_of_all(
+            torch.stack([term.detach().float() for term in terms.values()])
+        )
         for name, term in zip(terms, values.unbind(), strict=True):
             self._sums[name] = self._sums[name] + term if name in self._sums else term
         self._steps += 1

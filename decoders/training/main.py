@@ -18,7 +18,7 @@ from gsvc.decoders.training.draws import Dice
 from gsvc.decoders.training.folder import Checkpoints, Scorer
 from gsvc.decoders.training.loop import Minutes, Run, make_learner
 from gsvc.decoders.training.packs import Pack, read_pack
-from gsvc.decoders.training.processes import ended, join, leave, processes, rank
+from gsvc.decoders.training.parallel import ended, join, leave, processes, rank
 from gsvc.decoders.training.recipe import Recipe, add_train_arguments, read_recipe
 from gsvc.decoders.training.tensors import AVERAGE, read_tensors
 

@@ -13,17 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gsvc.decoders.keyframes.priors.prior_drawings import drawings, load_prior
+from gsvc.decoders.training import pipeline
 from gsvc.decoders.training.draws import colours_of
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.losses import EfficientFeatures
-from gsvc.decoders.training.shards import (
-    ClipItem,
-    Network,
-    OnCard,
-    Operator,
-    Resources,
-    array_bytes,
-)
 from gsvc.decoders.training.sources import Settings
 
 _PRIOR = "animevideov3"
@@ -39,14 +32,14 @@ class _Declared:
 
 
 @dataclass
-class Drawings(Network, _Declared):
+class Drawings(pipeline.Network, _Declared):
     """What the small prior draws of decoded pictures."""
 
     name = "drawings"
-    resources = Resources(device_memory=1_000_000_000)
+    resources = pipeline.Resources(device_memory=1_000_000_000)
 
     @torch.no_grad()
-    def __call__(self, item: ClipItem) -> None:
+    def __call__(self, item: pipeline.ClipItem) -> None:
         """Adds the stack `drawn`: of each decoded picture the drawings at both sizes it is shown.
 
         Raises MissingDependencyError without the prior's weights.
@@ -62,14 +55,14 @@ class Drawings(Network, _Declared):
 
 
 @dataclass
-class Features(Network, _Declared):
+class Features(pipeline.Network, _Declared):
     """What a frozen EfficientNet-Lite0 sees in the source."""
 
     name = "features"
-    resources = Resources(device_memory=1_000_000_000)
+    resources = pipeline.Resources(device_memory=1_000_000_000)
 
     @torch.no_grad()
-    def __call__(self, item: ClipItem) -> None:
+    def __call__(self, item: pipeline.ClipItem) -> None:
         """Adds `features.npy`: of each picture the means of the four maps, float16 (n, 192).
 
         Raises MissingDependencyError without its weights.
@@ -78,13 +71,15 @@ class Features(Network, _Declared):
         for crop in item.crops:
             maps = [network(each.to(device)) for each in _parts(crop.sample.stacks["truth"])]
             means = [torch.cat([x.float().mean((2, 3)) for x in each], 1) for each in maps]
-            crop.members["features.npy"] = array_bytes(torch.cat(means).half().cpu().numpy())
+            crop.members["features.npy"] = pipeline.array_bytes(
+                torch.cat(means).half().cpu().numpy()
+            )
 
 
-def network_operator(name: str, settings: Settings) -> Operator:
+def network_operator(name: str, settings: Settings) -> pipeline.Operator:
     """The operator of a name: `drawings` or `features`."""
     kinds: dict[str, Any] = {"drawings": Drawings, "features": Features}
-    operator: Operator = kinds[name](settings)
+    operator: pipeline.Operator = kinds[name](settings)
     return operator
 
 
@@ -94,7 +89,7 @@ def _parts(stack: NDArray[np.uint8]) -> tuple[Tensor, ...]:
 
 
 @cache
-def _ready(place: OnCard) -> torch.device:
+def _ready(place: pipeline.OnCard) -> torch.device:
     """The device, of which no more than its share is taken."""
     torch.set_num_threads(1)
     device = torch.device(place.device if torch.cuda.is_available() else "cpu")
@@ -104,10 +99,10 @@ def _ready(place: OnCard) -> torch.device:
 
 
 @cache
-def _prior(place: OnCard) -> Any:
+def _prior(place: pipeline.OnCard) -> Any:
     return load_prior(_PRIOR, _ready(place).type)
 
 
 @cache
-def _features(place: OnCard) -> Any:
+def _features(place: pipeline.OnCard) -> Any:
     return EfficientFeatures(frozen_networks(["features"])["features"]).to(_ready(place))

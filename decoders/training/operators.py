@@ -17,28 +17,10 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.detection.people import PoseEstimator
 from gsvc.decoders.interpolation.optical_flow import dense_flow, gray
+from gsvc.decoders.training import pipeline, sources
 from gsvc.decoders.training.coded_runs import StreamCoding, coded_stream
 from gsvc.decoders.training.crops import KINDS, Place
 from gsvc.decoders.training.samples import LOSSLESS, Sample, picture_bytes, sample_files
-from gsvc.decoders.training.shards import (
-    ClipItem,
-    Crop,
-    Operator,
-    Resources,
-    SourceItem,
-    array_bytes,
-)
-from gsvc.decoders.training.sources import (
-    Clip,
-    Found,
-    Settings,
-    clip_hash,
-    frame_rate,
-    measures,
-    read_clip,
-    scenes,
-    sha256_at,
-)
 from gsvc.encoders.scaffold.face_landmarks import FaceMesh
 from gsvc.encoders.scaffold.segmentation_extractor import PersonSegmenter
 
@@ -66,7 +48,7 @@ class Looks:
         if name == "flow":
             flows = [self._cut(name, number, place) for number in numbers]
             small = [each[::FLOW_STRIDE, ::FLOW_STRIDE] for each in flows]
-            return {"flow.npy": array_bytes(np.stack(small).astype(np.float16))}, {}
+            return {"flow.npy": pipeline.array_bytes(np.stack(small).astype(np.float16))}, {}
         corner = np.array(place[::-1], np.float32)
         points = [self._look(name, number) for number in numbers]
         moved = [np.concatenate([p[..., :2] - corner, p[..., 2:]], -1) for p in points]
@@ -139,19 +121,21 @@ NETWORKS = "drawings", "features"
 class Survey:
     """Looks through a source: its hash, its clips, their measures."""
 
-    settings: Settings
+    settings: sources.Settings
     name = "survey"
-    resources = Resources(memory=500_000_000, seconds=3600.0)
+    resources = pipeline.Resources(memory=500_000_000, seconds=3600.0)
 
-    def __call__(self, item: SourceItem) -> None:
+    def __call__(self, item: pipeline.SourceItem) -> None:
         """Raises InputError for a source that is damaged anywhere: none of it is taken."""
         cv2.setNumThreads(1)
         settings = self.settings
-        item.sha256, item.bytes = sha256_at(item.address)
-        rate = frame_rate(item.address)
-        for number, pts, frames in scenes(item.address, settings.lines, settings.frames):
-            clip = Clip(item.address, item.sha256, number, pts, rate)
-            item.found.append(Found(clip, measures(frames), clip_hash(frames)))
+        item.sha256, item.bytes = sources.sha256_at(item.address)
+        rate = sources.frame_rate(item.address)
+        for number, pts, frames in sources.scenes(item.address, settings.lines, settings.frames):
+            clip = sources.Clip(item.address, item.sha256, number, pts, rate)
+            item.found.append(
+                sources.Found(clip, sources.measures(frames), sources.clip_hash(frames))
+            )
         every = max(1, math.ceil(len(item.found) / settings.most_clips))
         item.found = item.found[::every]
 
@@ -160,25 +144,25 @@ class Survey:
 class Read:
     """Reads a clip's frames."""
 
-    settings: Settings
+    settings: sources.Settings
     name = "read"
-    resources = Resources()
+    resources = pipeline.Resources()
 
-    def __call__(self, item: ClipItem) -> None:
+    def __call__(self, item: pipeline.ClipItem) -> None:
         """Raises InputError where they are not what the survey saw."""
         assert item.clip is not None
-        item.frames = read_clip(item.clip, self.settings.lines, self.settings.frames)
+        item.frames = sources.read_clip(item.clip, self.settings.lines, self.settings.frames)
 
 
 @dataclass
 class Degrade:
     """Encodes the clip as streams are, with each lambda, and cuts samples."""
 
-    settings: Settings
+    settings: sources.Settings
     name = "degrade"
-    resources = Resources()
+    resources = pipeline.Resources()
 
-    def __call__(self, item: ClipItem) -> None:
+    def __call__(self, item: pipeline.ClipItem) -> None:
         """The crops of every lambda, or of the item's, drawn by the clip's key."""
         cv2.setNumThreads(1)
         assert item.clip is not None
@@ -192,19 +176,19 @@ class Degrade:
             for row, sample in enumerate(kind.samples(run, kind.side, rng)):
                 key = f"{item.clip.key}-{f'{lmbda:g}'.replace('.', 'p')}-{row}"
                 facts = {"lambda": lmbda, **sample.numbers}
-                item.crops.append(Crop(key, replace(sample, numbers=facts)))
+                item.crops.append(pipeline.Crop(key, replace(sample, numbers=facts)))
 
 
 @dataclass
 class Extract:
     """Looks for people or motion in the source where samples were cut."""
 
-    settings: Settings
+    settings: sources.Settings
     name: str
     """Of `extraction.EXTRACTED`."""
-    resources = Resources()
+    resources = pipeline.Resources()
 
-    def __call__(self, item: ClipItem) -> None:
+    def __call__(self, item: pipeline.ClipItem) -> None:
         """Adds masks and flow to the crops' files, poses and faces to their facts.
 
         Raises MissingModelError where a model is not on the node.
@@ -223,9 +207,9 @@ class Release:
     """Lets go of the frames: what comes after needs crops only, and may run elsewhere."""
 
     name = "_release"
-    resources = Resources()
+    resources = pipeline.Resources()
 
-    def __call__(self, item: ClipItem) -> None:
+    def __call__(self, item: pipeline.ClipItem) -> None:
         """Frames are most of an item's bytes."""
         item.frames = []
 
@@ -234,11 +218,11 @@ class Release:
 class File:
     """Turns samples into the bytes of their files; pictures go no further."""
 
-    settings: Settings
+    settings: sources.Settings
     name = "file"
-    resources = Resources()
+    resources = pipeline.Resources()
 
-    def __call__(self, item: ClipItem) -> None:
+    def __call__(self, item: pipeline.ClipItem) -> None:
         """Replaces samples by files."""
         assert item.clip is not None
         origin = {
@@ -253,19 +237,19 @@ class File:
             crop.sample = Sample({})
 
 
-def clip_operators(settings: Settings) -> list[Operator]:
+def clip_operators(settings: sources.Settings) -> list[pipeline.Operator]:
     """What clips pass, in order."""
     looks = [Extract(settings, name) for name in EXTRACTED if name in settings.extract]
     networks = network_operators(settings)
     return [Read(settings), Degrade(settings), *looks, Release(), *networks, File(settings)]
 
 
-def training_operators(settings: Settings) -> list[Operator]:
+def training_operators(settings: sources.Settings) -> list[pipeline.Operator]:
     """What clips pass whose samples are trained on at once, not filed."""
     return [Read(settings), Degrade(settings), Release(), *network_operators(settings)]
 
 
-def network_operators(settings: Settings) -> list[Operator]:
+def network_operators(settings: sources.Settings) -> list[pipeline.Operator]:
     """Those with a network that `settings` ask for."""
     asked = [name for name in NETWORKS if name in settings.extract]
     if not asked:

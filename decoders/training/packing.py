@@ -33,14 +33,7 @@ from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.media.output import explain_failure
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.decoders.training.coded_runs import (
-    CodedRun,
-    coded_sequence,
-    coded_stream,
-    random_hierarchy,
-    random_keys,
-    random_stream,
-)
+from gsvc.decoders.training import coded_runs
 from gsvc.decoders.training.crops import KINDS
 from gsvc.decoders.training.footage import Footage, Scene
 from gsvc.decoders.training.packs import network_bytes, write_pack
@@ -145,22 +138,22 @@ class PartMaker:
 
 def _coded(
     coding: str, footage: Footage, rng: Generator, least_spacing: int
-) -> tuple[Scene, CodedRun] | None:
+) -> tuple[Scene, coded_runs.CodedRun] | None:
     """A run of random footage under a random coding of that kind."""
     for _ in range(_DRAWS):
         if coding == "streams":
-            stream = random_stream(rng)
+            stream = coded_runs.random_stream(rng)
             scene = footage.scene(stream.frames, rng)
             if scene is not None:
                 frames = [scene.frame(number) for number in range(stream.frames)]
-                return scene, coded_stream(frames, stream)
+                return scene, coded_runs.coded_stream(frames, stream)
         else:
-            sequence = (random_hierarchy if coding == "hierarchies" else random_keys)(
-                rng, least_spacing
-            )
+            sequence = (
+                coded_runs.random_hierarchy if coding == "hierarchies" else coded_runs.random_keys
+            )(rng, least_spacing)
             scene = footage.scene(sequence.frames, rng)
             if scene is not None:
-                return scene, coded_sequence(scene.frame, sequence)
+                return scene, coded_runs.coded_sequence(scene.frame, sequence)
     return None
 
 

@@ -17,19 +17,9 @@ from numpy.random import default_rng
 from gsvc import __version__
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.media.output import explain_failure
+from gsvc.decoders.training import pipeline
 from gsvc.decoders.training.engine import WORKER_BYTES, Engine
 from gsvc.decoders.training.operators import Survey, clip_operators
-from gsvc.decoders.training.shards import (
-    MANIFEST,
-    ClipItem,
-    Folder,
-    Item,
-    SourceItem,
-    WriteShard,
-    costs_of,
-    costs_so_far,
-    write_json,
-)
 from gsvc.decoders.training.sources import Clip, Found, Settings, chosen
 
 Row = dict[str, Any]
@@ -41,11 +31,11 @@ GROUP = 8
 class WriteSurvey:
     """Writes what was found in a group of sources."""
 
-    folder: Folder
+    folder: pipeline.Folder
 
-    def __call__(self, items: Sequence[Item]) -> None:
+    def __call__(self, items: Sequence[pipeline.Item]) -> None:
         """`items`: those of one group, in order."""
-        sources = [item for item in items if isinstance(item, SourceItem)]
+        sources = [item for item in items if isinstance(item, pipeline.SourceItem)]
         number = sources[0].number // GROUP
         rows = [
             {
@@ -57,8 +47,8 @@ class WriteSurvey:
             }
             for item in sources
         ]
-        write_json(self.folder.costs("survey", number), costs_of(items))
-        write_json(self.folder.surveyed(number), rows)
+        pipeline.write_json(self.folder.costs("survey", number), pipeline.costs_of(items))
+        pipeline.write_json(self.folder.surveyed(number), rows)
 
 
 class Selection(NamedTuple):
@@ -72,7 +62,7 @@ class Selection(NamedTuple):
     """Why others are not taken, by the key of each."""
 
 
-def selection(sources: Sequence[str], settings: Settings, folder: Folder) -> Selection:
+def selection(sources: Sequence[str], settings: Settings, folder: pipeline.Folder) -> Selection:
     """Choose among what was surveyed. Raises InputError for a damaged file."""
     rows: list[Row] = []
 
@@ -98,7 +88,7 @@ _WAVE = 4096
 """Clips that are given to the engine at once, about."""
 
 
-def begun_job(folder: Folder) -> tuple[list[str], Settings]:
+def begun_job(folder: pipeline.Folder) -> tuple[list[str], Settings]:
     """Sources and settings of a folder. Raises InputError where nothing was prepared in it."""
     try:
         job = json.loads((folder.path / _JOB).read_text())
@@ -114,7 +104,7 @@ class Preparation:
     """A job: what sources show becomes the shards of a folder."""
 
     sources: Sequence[str]
-    folder: Folder
+    folder: pipeline.Folder
     settings: Settings
     engine: Engine
     tell: Callable[..., None]
@@ -127,7 +117,7 @@ class Preparation:
         order = default_rng(self.settings.seed).permutation(len(clips)).tolist()
         self._make_shards([clips[number] for number in order])
         made = _manifest(self.folder, selected, self.settings)
-        write_json(self.folder.path / MANIFEST, made)
+        pipeline.write_json(self.folder.path / pipeline.MANIFEST, made)
         return made
 
     def look_through(self) -> Selection:
@@ -140,7 +130,7 @@ class Preparation:
             self.folder.make()
         self._check_job()
         missing = [
-            SourceItem(number, address=address)
+            pipeline.SourceItem(number, address=address)
             for number, address in enumerate(self.sources)
             if not self.folder.surveyed(number // GROUP).exists()
         ]
@@ -162,7 +152,7 @@ class Preparation:
         own = {"settings": asdict(self.settings), "sources": list(self.sources)}
         job = json.loads(json.dumps({**own, "version": __version__}))
         if not path.exists():
-            write_json(path, job)
+            pipeline.write_json(path, job)
             return
         found = json.loads(path.read_text())
         if other := [name for name in job if found.get(name) != job[name]]:
@@ -183,11 +173,11 @@ class Preparation:
             is_first = any(x.resources.device_memory for x in operators) and len(missing) == shards
             wave = 1 if is_first else max(1, _WAVE // size)
             items = [
-                ClipItem(number, clip=clips[number].clip, measures=clips[number].measures)
+                pipeline.ClipItem(number, clip=clips[number].clip, measures=clips[number].measures)
                 for shard in missing[:wave]
                 for number in range(shard * size, min(len(clips), (shard + 1) * size))
             ]
-            self.engine.run(items, operators, WriteShard(folder, size), size)
+            self.engine.run(items, operators, pipeline.WriteShard(folder, size), size)
             missing = missing[wave:]
             self.tell("made", shards=shards - len(missing), of=shards)
 
@@ -195,7 +185,7 @@ class Preparation:
 _PERCENTILES = 5, 50, 95
 
 
-def _manifest(folder: Folder, selected: Selection, settings: Settings) -> Row:
+def _manifest(folder: pipeline.Folder, selected: Selection, settings: Settings) -> Row:
     """The same for the same sources and settings, however often making it was stopped."""
     rows, clips, reasons = selected
     shards = -(-len(clips) // settings.shard_clips)
@@ -258,9 +248,9 @@ def forecast(path: Path, clips: int, nodes: int, cores: int) -> tuple[list[Row],
     was, samples, shards, bytes, memory of a node's workers. Raises InputError where `path` holds no
     finished shards.
     """
-    folder = Folder(path)
+    folder = pipeline.Folder(path)
     try:
-        made = json.loads((path / MANIFEST).read_text())
+        made = json.loads((path / pipeline.MANIFEST).read_text())
         few = int(made["clips"])
         size = sum(int(shard["bytes"]) for shard in made["shards"])
         shard_clips = int(made["settings"]["shard_clips"])
@@ -268,7 +258,7 @@ def forecast(path: Path, clips: int, nodes: int, cores: int) -> tuple[list[Row],
         raise InputError(
             f"{path} holds no finished shards: gsvc data prepare makes some to plan by"
         ) from error
-    costs = costs_so_far(folder)
+    costs = pipeline.costs_so_far(folder)
     if not few or not costs:
         raise InputError(f"{path} has no clips to plan by")
     each = {name: row["cpu"] / few for name, row in costs.items()}
