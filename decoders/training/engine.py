@@ -16,8 +16,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from gsvc.decoders.training import pipeline
 from gsvc.decoders.training.guard import Resident, carry_row
+from gsvc.decoders.training.pipeline import (
+    Cost,
+    Costs,
+    Item,
+    Network,
+    OnCard,
+    Operator,
+    Resources,
+    in_row,
+    of_row,
+)
 
 
 @dataclass
@@ -29,9 +39,9 @@ class Note:
     names: tuple[str, ...]
     """Of these operators."""
     name = "_note"
-    resources = pipeline.Resources(memory=0)
+    resources = Resources(memory=0)
 
-    def __call__(self, item: pipeline.Item) -> None:
+    def __call__(self, item: Item) -> None:
         """A line of a file that no other process writes."""
         costs = {name: item.costs[name] for name in self.names if name in item.costs}
         path = self.folder / f"{socket.gethostname()}-{os.getpid()}.jsonl"
@@ -39,7 +49,7 @@ class Note:
             file.write(json.dumps(costs) + "\n")
 
 
-def noted(operators: Sequence[pipeline.Operator], folder: Path | None) -> list[pipeline.Operator]:
+def noted(operators: Sequence[Operator], folder: Path | None) -> list[Operator]:
     """Operators that run together, and after them the one that notes, if anybody watches."""
     if folder is None:
         return list(operators)
@@ -69,9 +79,9 @@ class Watched:
             self._read[path] = self._read.get(path, 0) + len(whole)
             for line in whole.splitlines():
                 for name, cost in json.loads(line).items():
-                    self._add(name, pipeline.Cost(*cost))
+                    self._add(name, Cost(*cost))
 
-    def _add(self, name: str, cost: pipeline.Cost) -> None:
+    def _add(self, name: str, cost: Cost) -> None:
         self.items[name] = self.items.get(name, 0) + 1
         self.wall[name] = self.wall.get(name, 0.0) + cost.wall
         self.cpu += cost.cpu
@@ -116,7 +126,7 @@ class Residence:
     """Of each process, the GPU that the plan has it on."""
 
 
-def model_of(operator: pipeline.Operator, costs: Mapping[str, Mapping[str, float]]) -> Model:
+def model_of(operator: Operator, costs: Mapping[str, Mapping[str, float]]) -> Model:
     """What is known of an operator: measured where it ran on a GPU before, else as declared."""
     row = costs.get(operator.name)
     if row is None or not row["device"]:
@@ -178,7 +188,7 @@ WORKER_BYTES = 250_000_000
 class Writes(Protocol):
     """Writes a finished group of items."""
 
-    def __call__(self, items: Sequence[pipeline.Item]) -> None:
+    def __call__(self, items: Sequence[Item]) -> None:
         """`items`: all of a group, in order."""
 
 
@@ -186,11 +196,7 @@ class Engine(Protocol):
     """Carries operators out over items."""
 
     def run(
-        self,
-        items: Iterable[pipeline.Item],
-        operators: Sequence[pipeline.Operator],
-        write: Writes,
-        group: int,
+        self, items: Iterable[Item], operators: Sequence[Operator], write: Writes, group: int
     ) -> None:
         """Give every `group` items that follow each other to `write` when they are done."""
 
@@ -205,18 +211,14 @@ class InTurn:
     """The folder where operators note what they take."""
 
     def run(
-        self,
-        items: Iterable[pipeline.Item],
-        operators: Sequence[pipeline.Operator],
-        write: Writes,
-        group: int,
+        self, items: Iterable[Item], operators: Sequence[Operator], write: Writes, group: int
     ) -> None:
         """As of `Engine`."""
         work, limits = noted(operators, self.live), limits_of(operators, self.patience)
         sent = pickle.dumps(work)
-        done: list[pipeline.Item] = []
+        done: list[Item] = []
         for item in items:
-            done.append(pipeline.of_row(carry_row(pipeline.in_row(item), sent, limits)))
+            done.append(of_row(carry_row(in_row(item), sent, limits)))
             if len(done) == group:
                 write(done)
                 done = []
@@ -232,7 +234,7 @@ class OnRay:
     """Its GPUs."""
     cores: float = 1.0
     """Of all nodes."""
-    costs: Callable[[], pipeline.Costs] = dict
+    costs: Callable[[], Costs] = dict
     """What operators took so far."""
     patience: float = 1.0
     """Times the time that operators may take."""
@@ -240,18 +242,14 @@ class OnRay:
     """The folder where operators note what they take; all nodes see it."""
 
     def run(
-        self,
-        items: Iterable[pipeline.Item],
-        operators: Sequence[pipeline.Operator],
-        write: Writes,
-        group: int,
+        self, items: Iterable[Item], operators: Sequence[Operator], write: Writes, group: int
     ) -> None:
         """As of `Engine`; groups are written where their last operator ran."""
         import ray.data
 
         context = _quiet(ray.data.DataContext.get_current())
         context.execution_options.preserve_order = True  # batches below are groups
-        rows = [pipeline.in_row(item) for item in items]
+        rows = [in_row(item) for item in items]
         data = ray.data.from_items(rows, override_num_blocks=len(rows))
         costs = self.costs()
         places = self.residences(operators, costs)
@@ -271,9 +269,7 @@ class OnRay:
         for _ in data.iter_batches(batch_size=None):
             pass
 
-    def residences(
-        self, operators: Sequence[pipeline.Operator], costs: pipeline.Costs
-    ) -> dict[str, Residence]:
+    def residences(self, operators: Sequence[Operator], costs: Costs) -> dict[str, Residence]:
         """Which operators live on GPUs, for as many items a second as CPUs give."""
         able = [each for each in operators if each.resources.device_memory]
         known = [costs[each.name] for each in operators if each.name in costs and each not in able]
@@ -282,33 +278,31 @@ class OnRay:
         return residences(models, self.cards, self.cores / seconds if seconds else 0.0)
 
     def _on_card(
-        self, data: Any, operator: pipeline.Operator, place: Residence, limits: Mapping[str, float]
+        self, data: Any, operator: Operator, place: Residence, limits: Mapping[str, float]
     ) -> Any:
         """The stage of an operator that lives on GPUs, one actor for each of its processes."""
         import ray.data
 
-        assert self.cards is not None and isinstance(operator, pipeline.Network)
+        assert self.cards is not None and isinstance(operator, Network)
         fraction, limit = budget(place, self.cards)
-        moved = replace(operator, place=pipeline.OnCard("cuda", fraction))
+        moved = replace(operator, place=OnCard("cuda", fraction))
         actors = ray.data.ActorPoolStrategy(min_size=1, max_size=len(place.cards))
         more = {"num_gpus": place.share, "num_cpus": _FEEDS, "memory": operator.resources.memory}
         arguments = pickle.dumps(noted([moved], self.live)), dict(limits), limit
         return data.map(Resident, fn_constructor_args=arguments, compute=actors, **more)
 
 
-def limits_of(operators: Sequence[pipeline.Operator], patience: float) -> dict[str, float]:
+def limits_of(operators: Sequence[Operator], patience: float) -> dict[str, float]:
     """Seconds that each may take for an item."""
     return {each.name: patience * each.resources.seconds for each in operators}
 
 
-def stages(
-    operators: Sequence[pipeline.Operator], apart: Mapping[str, object]
-) -> Iterator[list[pipeline.Operator]]:
+def stages(operators: Sequence[Operator], apart: Mapping[str, object]) -> Iterator[list[Operator]]:
     """Operators that run in one task, without a copy between them: all neighbours on the CPU.
 
     Those in `apart` are stages of their own.
     """
-    together: list[pipeline.Operator] = []
+    together: list[Operator] = []
     for operator in operators:
         if operator.name not in apart:
             together.append(operator)
@@ -321,7 +315,7 @@ def stages(
         yield together
 
 
-def _memory(operator: pipeline.Operator, costs: pipeline.Costs) -> int:
+def _memory(operator: Operator, costs: Costs) -> int:
     measured = costs.get(operator.name, {}).get("resident", 0.0)
     return WORKER_BYTES + (int(_MARGIN * measured) or operator.resources.memory)
 
@@ -335,7 +329,7 @@ def _quiet(context: Any) -> Any:
 
 
 def _written(batch: dict[str, Any], write: Writes) -> dict[str, list[int]]:
-    items = [pipeline.of_row({"item": each}) for each in batch["item"]]
+    items = [of_row({"item": each}) for each in batch["item"]]
     write(items)
     return {"items": [len(items)]}
 
