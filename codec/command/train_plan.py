@@ -2,6 +2,7 @@
 
 import re
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from gsvc.codec.command.arguments import add_json, tell_event
 
 if TYPE_CHECKING:
     from gsvc.decoders.training.layouts import Devices, Layout, Trial
+    from gsvc.decoders.training.recipe import Recipe
 
 DESCRIPTION = """Say what a step of training takes, in each layout of processes: memory, what a
 device lacks, what is exchanged; and choose one. --check runs it and measures."""
@@ -39,23 +41,25 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Measure small batches, extend, choose; exits with 1 where nothing fits."""
-    _check_options(options)  # before torch is imported, which takes seconds
-    from gsvc.decoders.training.layouts import Devices, chosen, layouts, most_samples, needs_of
+    recipe = _recipe(options)  # before torch is imported, which takes seconds
+    import torch
 
-    trial = _trial(options)
-    batch = _batch(options, trial)
+    from gsvc.decoders.training import layouts, parallel
+
+    if options.check:
+        parallel.join("cpu")
+    trial = layouts.Trial(recipe, torch.device("cpu"))
+    batch = recipe.batch if options.batch is None else options.batch
+    if batch < 1 or (options.check and batch % parallel.processes()):
+        raise ConfigError(f"--batch is {batch}: take a multiple of {parallel.processes()}")
     if options.check:
         return _check(options, trial, batch)
-    needs = needs_of(trial)
-    devices = Devices(
-        options.devices,
-        int(options.memory * _GB),
-        options.bandwidth * _GB,
-        options.tflops * _TERA,
-    )
+    needs = layouts.needs_of(trial)
+    sizes = options.memory * _GB, options.bandwidth * _GB, options.tflops * _TERA
+    devices = layouts.Devices(options.devices, int(sizes[0]), *sizes[1:])
     parts = ("parameters", "gradients", "optimizer", "average", "fixed", "sample")
     tell_event(options, "takes", unit="MB", **{n: _mb(getattr(needs, n)) for n in parts})
-    found = layouts(needs, batch, devices)
+    found = layouts.layouts(needs, batch, devices)
     for each in found:
         tell_event(
             options,
@@ -67,19 +71,15 @@ def run(options: Namespace) -> int:
             recomputed_gflop=round(each.recomputed / 1e9, 1),
             step_ms=round(1e3 * each.seconds, 2),
         )
-    best = chosen(found, devices)
+    best = layouts.chosen(found, devices)
     if best is None:
-        raise GsvcError(_why_none(most_samples(needs, devices), devices.count))
+        most = layouts.most_samples(needs, devices)
+        few = f"take --batch {most} or less, a multiple of {devices.count}, or more memory"
+        one = "not even a sample fits: take devices with more memory"
+        raise GsvcError(f"nothing fits: {few}" if most else one)
     why = _why(best, found, devices, batch)
     tell_event(options, "chosen", layout=best.name, with_options=best.options, why=why)
     return 0
-
-
-def _why_none(most: int, count: int) -> str:
-    """Why no layout fits `count` devices; `most`: samples that would."""
-    if not most:
-        return "not even a sample fits: take devices with more memory"
-    return f"nothing fits: take --batch {most} or less, a multiple of {count}, or more memory"
 
 
 def _why(best: "Layout", found: "list[Layout]", devices: "Devices", batch: int) -> str:
@@ -92,61 +92,36 @@ def _why(best: "Layout", found: "list[Layout]", devices: "Devices", batch: int) 
     return f"{least.name} would be quicker but lacks {_mb(least.missing(devices))} MB"
 
 
-def _check_options(options: Namespace) -> None:
-    """Refuse what makes no sense."""
+def _recipe(options: Namespace) -> "Recipe":
+    """What was asked for. Refuses what makes no sense."""
     from gsvc.decoders.training.recipe import read_recipe
 
     for name in ("devices", "memory", "bandwidth", "tflops"):
         if not 0 < getattr(options, name) < inf:
             raise ConfigError(f"--{name}: take a number above 0")
-    read_recipe(options.recipe)
+    recipe = read_recipe(options.recipe)
     if options.check is not None and not _LAYOUTS.fullmatch(options.check):
         raise ConfigError(
             f"--check {options.check}: take one; replicas; fsdp; fsdp, tensor N; tensor; with "
             "', recomputing' behind it perhaps"
         )
-
-
-def _trial(options: Namespace) -> "Trial":
-    import dataclasses
-
-    import torch
-
-    from gsvc.decoders.training.layouts import Trial
-    from gsvc.decoders.training.parallel import join
-    from gsvc.decoders.training.recipe import read_recipe
-
-    recipe = read_recipe(options.recipe)
     if options.size:
-        recipe = dataclasses.replace(recipe, network={**recipe.network, "size": options.size})
-    if options.check:
-        join("cpu")
-    return Trial(recipe, torch.device("cpu"))
-
-
-def _batch(options: Namespace, trial: "Trial") -> int:
-    """Samples of a step."""
-    from gsvc.decoders.training.parallel import processes
-
-    batch = trial.recipe.batch if options.batch is None else options.batch
-    if batch < 1 or (options.check and batch % processes()):
-        raise ConfigError(f"--batch is {batch}: take a multiple of {processes()}")
-    return int(batch)
+        return replace(recipe, network={**recipe.network, "size": options.size})
+    return recipe
 
 
 def _check(options: Namespace, trial: "Trial", batch: int) -> int:
     """Foretell, then measure the resident memory that the same steps take."""
-    from gsvc.decoders.training.layouts import compare
-    from gsvc.decoders.training.parallel import ended, leave, processes, rank
+    from gsvc.decoders.training import layouts, parallel
 
-    is_first = rank() == 0
+    is_first = parallel.rank() == 0
     try:
-        told = compare(trial, batch // processes(), options.check)
+        told = layouts.compare(trial, batch // parallel.processes(), options.check)
     finally:
-        leave()
+        parallel.leave()
     if is_first:
         tell_event(options, "checked", layout=options.check, batch=batch, **told)
-    return ended(0)
+    return parallel.ended(0)
 
 
 def _mb(count: float) -> float:

@@ -319,27 +319,6 @@ class Stream:
             skipped = 0
 
 
-class _Batches:
-    """The places of each step for one process; a sampler of DataLoader."""
-
-    def __init__(self, batches: Iterator[list[Place]]) -> None:
-        self._batches = batches
-
-    def __iter__(self) -> Iterator[list[Place]]:
-        return self._batches
-
-
-def streamed_packs(
-    samples: ShardSamples, order: Order, steps: range, dice: Dice, workers: int
-) -> Iterator[Pack]:
-    """The packs of these steps for this process, read ahead by so many worker processes."""
-    places = order.batches(steps.start, steps.stop, dice.part, dice.parts)
-    loader: Any = DataLoader(
-        samples, batch_sampler=_Batches(places), collate_fn=Pack.of, num_workers=workers
-    )
-    return iter(loader)
-
-
 SHARDS, SOURCES = "shards", "sources"
 LEDGER = "samples.tsv"
 """In the folder of a run."""
@@ -365,10 +344,11 @@ class ShardFeed:
 
     def packs(self, steps: range, dice: Dice, place: Any) -> Iterator[Pack]:
         """See `Feed`; the place follows from the step."""
-        if self._producers is None:
-            return streamed_packs(self._samples, self._order, steps, dice, self._workers)
         places = self._order.batches(steps.start, steps.stop, dice.part, dice.parts)
-        return self._producers.made(places)
+        if self._producers is not None:
+            return self._producers.made(places)
+        ahead: dict[str, Any] = {"batch_sampler": places, "num_workers": self._workers}
+        return iter(DataLoader(self._samples, collate_fn=Pack.of, **ahead))
 
     def place(self) -> Any:
         """See `Feed`."""

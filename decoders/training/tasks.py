@@ -313,11 +313,7 @@ class Restore:
         steps = int(dice.one_of(stage.steps))
         done = dice.whole(1, steps) if steps > 1 else 0
         sigmas = noise_levels(steps)
-
-        def denoise(state: Tensor, sigma: Tensor) -> Tensor:
-            made: Tensor = self.quick["refiner"](state, sigma, given, batch["scalars"])
-            return made.float()
-
+        denoise = _denoiser(self.quick["refiner"], given, batch["scalars"])
         state = picture + noise
         if done:
             with torch.no_grad():
@@ -418,12 +414,17 @@ def spread_over(numbers: Tensor, count: int) -> Tensor:
 
 def restored(refiner: Any, given: Tensor, scalars: Tensor, steps: int) -> Tensor:
     """What the sampler shows after `steps`, without noise in the state."""
+    return walk(_denoiser(refiner, given, scalars), given[:, :3], noise_levels(steps), 0.0)
+
+
+def _denoiser(refiner: Any, given: Tensor, scalars: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    """A refiner as the sampler asks it: of a state and its sigma."""
 
     def denoise(state: Tensor, sigma: Tensor) -> Tensor:
         made: Tensor = refiner(state, sigma, given, scalars)
         return made.float()
 
-    return walk(denoise, given[:, :3], noise_levels(steps), 0.0)
+    return denoise
 
 
 class Teach(Restore):
