@@ -112,9 +112,10 @@ def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "Run":
         raise ConfigError(
             f"--batch is {options.batch}: it is dealt out to {parts}, take a multiple"
         )
-    torch.manual_seed(options.seed)
+    pack = Pack.without_samples(kind, frozen_networks(KINDS[kind].networks))
+    torch.manual_seed(options.seed)  # loading the frozen networks draws numbers, too
     learner = loop.make_learner(
-        Pack.without_samples(kind, frozen_networks(KINDS[kind].networks)),
+        pack,
         recipe,
         Dice(device, options.seed, part, parts),
         Path(options.teacher) if options.teacher else None,
