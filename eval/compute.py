@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.planning.energy import POWERCAP, EnergyMeter
+from gsvc.codec.planning.process import POWERCAP, EnergyMeter
 from gsvc.encoders.coding.svt_av1 import malloc_trim
 
 _STATM = Path("/proc/self/statm")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import InputError, MissingDependencyError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.datasets.clips.sets import find_clips
 from gsvc.eval.baselines.base import Codec, Compute, Decoded, Encoded, Settings
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fuzz_bytes import any_bytes, bend
 from gsvc.codec.bitstream.errors import ConfigError, InputError
-from gsvc.codec.command.analyse_together import parse_homographies
+from gsvc.codec.command.analyse import parse_homographies
 from gsvc.decoders.detection.findings import FrameAnalysis, TrackedObject
 from gsvc.decoders.detection.rules import (
     RuleWatcher,

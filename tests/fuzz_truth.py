@@ -8,12 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fuzz_bytes import bend
-from gsvc.datasets.annotated.coco import read_coco
-from gsvc.datasets.annotated.mot import read_mot
-from gsvc.datasets.annotated.vatic import read_vatic
-from gsvc.datasets.annotated.visdrone import read_visdrone
-from gsvc.datasets.annotated.wildtrack import read_wildtrack
-from gsvc.datasets.clips.file_manifest import faults, read_manifest
+from gsvc.datasets.annotated.annotation_formats import (
+    read_coco,
+    read_mot,
+    read_vatic,
+    read_visdrone,
+    read_wildtrack,
+)
+from gsvc.datasets.clips.published_sets import faults, read_manifest
 
 _MOT = b"1,7,11,21,30,40,1,1,0.5\n2,8,1,1,5,5,0,7,1\n"
 _INFO = b"[Sequence]\nname=a\nimDir=img1\nframeRate=30\nseqLength=2\nimExt=.png\n"

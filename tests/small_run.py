@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gsvc.datasets.clips.clip import frames_sha256
+from gsvc.datasets.clips.clip_reader import frames_sha256
 from gsvc.datasets.clips.sets import find_clips
 from gsvc.eval.baselines import find_codec
 from gsvc.eval.bench.store import BenchFolder, CellRecord, DecodeRecord, MetricScores

@@ -11,8 +11,15 @@ import pytest
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
-from gsvc.datasets.annotated.coco import read_coco
-from gsvc.datasets.annotated.mot import mot_text, read_mot, sequence_info
+from gsvc.datasets.annotated.annotation_formats import (
+    mot_text,
+    read_coco,
+    read_mot,
+    read_vatic,
+    read_visdrone,
+    read_wildtrack,
+    sequence_info,
+)
 from gsvc.datasets.annotated.synthetic import (
     SceneSettings,
     SyntheticScene,
@@ -21,9 +28,6 @@ from gsvc.datasets.annotated.synthetic import (
     write_synthetic,
 )
 from gsvc.datasets.annotated.truth import arrays, joined, make_boxes, overlaps
-from gsvc.datasets.annotated.vatic import read_vatic
-from gsvc.datasets.annotated.visdrone import read_visdrone
-from gsvc.datasets.annotated.wildtrack import read_wildtrack
 from gsvc.eval.bench.analysis.analysis_run import find_sources
 from video_clips import Clip, scene
 

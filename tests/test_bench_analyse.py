@@ -13,7 +13,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.command.main import main
 from gsvc.datasets.annotated.synthetic import SceneSettings, make_scene, write_synthetic
 from gsvc.datasets.annotated.truth import Boxes, joined, make_boxes
-from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.decoders.detection.rules import parse_file
 from gsvc.eval.baselines import find_codec
 from gsvc.eval.bench.analysis.accuracy import GROUND, Pose, TimedEvent

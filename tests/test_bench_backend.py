@@ -9,7 +9,7 @@ import pytest
 
 import gsvc
 from gsvc.codec.command import main
-from gsvc.codec.command.bench_backend import METRICS
+from gsvc.codec.command.bench_costs import METRICS
 from gsvc.eval.bench.store import load_run
 from needs import need_package
 
@@ -30,7 +30,7 @@ def test_the_kit_makes_a_folder_to_send_back(
     need_package("pycvvdp")
     tiny("wan-v2v")
     monkeypatch.setattr("gsvc.eval.bench.speed._SIZES", ((32, 32), (40, 70)))
-    monkeypatch.setattr("gsvc.codec.command.bench_backend.METRICS", QUICK)
+    monkeypatch.setattr("gsvc.codec.command.bench_costs.METRICS", QUICK)
     clip, out = tmp_path / "it.mp4", tmp_path / "out"
     write_video(clip, moving_pictures(9))
     command = ["bench", "backend", "wan-v2v", "--out", str(out), "--clip", str(clip)]

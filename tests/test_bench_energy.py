@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gsvc.codec.planning.energy import RADIOS
+from gsvc.codec.planning.process import RADIOS
 from gsvc.eval.compute import StepCost
-from gsvc.eval.summary.stream_tables import costs_table
 from gsvc.eval.summary.summarise import summarise
-from gsvc.eval.summary.write import summary_csv
+from gsvc.eval.summary.write import costs_table, summary_csv
 from test_summary import RUN, cell
 
 

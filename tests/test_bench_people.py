@@ -8,7 +8,7 @@ import pytest
 from gsvc.codec.command.main import main
 from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
 from gsvc.eval.report import sheets as people_strips
-from gsvc.eval.report.differences import StripPlace
+from gsvc.eval.report.sheets import StripPlace
 from gsvc.eval.summary.rate_tables import METRICS, people_table
 from gsvc.eval.summary.summarise import summarise
 from small_run import record, write_run

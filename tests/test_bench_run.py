@@ -14,10 +14,8 @@ import pytest
 import gsvc
 from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
 from gsvc.datasets.clips.sets import find_clips
-from gsvc.eval.bench.cells import CellJob
-from gsvc.eval.bench.named import RunSettings, codec_spec
-from gsvc.eval.bench.run import RunPlan, carry_out, make_plan
-from gsvc.eval.bench.show import RunProgress, TextReporter
+from gsvc.eval.bench.cells import CellJob, RunSettings, codec_spec
+from gsvc.eval.bench.run import RunPlan, RunProgress, TextReporter, carry_out, make_plan
 from gsvc.eval.bench.store import BenchFolder, CellRecord, load_run
 from gsvc.eval.bench.workers import CellStep, Pool, Workers, local_pool
 from gsvc.eval.report.exhibits import source_of
@@ -388,7 +386,7 @@ def test_the_estimate_takes_each_kind_of_step_at_its_own_pace(
     jobs = plan(asked, tmp_path, pool, Listener()).jobs
     blocks, failing = jobs[:2], next(job for job in jobs if job.cell.codec_name == "failing")
     now = 0.0
-    monkeypatch.setattr("gsvc.eval.bench.show.monotonic", lambda: now)
+    monkeypatch.setattr("gsvc.eval.bench.run.monotonic", lambda: now)
     pace = RunProgress(7, [*blocks, failing])
     assert (pace.resumed, pace.left()) == (4, None)
 

@@ -18,19 +18,16 @@ from gsvc.codec.bitstream.errors import (
     MissingModelError,
 )
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.datasets.clips.clip import TestClip
-from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.datasets.clips.packaged import packaged_clip
 from gsvc.decoders.interpolation.rife import loaded_rife
 from gsvc.eval.baselines import DEFAULT_CODECS, codecs, find_codec
 from gsvc.eval.baselines.base import Codec, Settings, Value
-from gsvc.eval.baselines.conventional import ConventionalCodec
+from gsvc.eval.baselines.conventional import X264, X265, ConventionalCodec
 from gsvc.eval.baselines.svtav1 import SvtAv1
 from gsvc.eval.baselines.vvenc import VVenC
-from gsvc.eval.baselines.x264 import X264
-from gsvc.eval.baselines.x265 import X265
-from gsvc.eval.bench.named import CONDITIONS, codec_spec, under
-from gsvc.eval.metrics.psnr import psnr_y
+from gsvc.eval.bench.cells import CONDITIONS, codec_spec, under
+from gsvc.eval.metrics.fidelity import psnr_y
 from needs import need, need_clip, need_package
 
 CONVENTIONAL = ("x264", "x265", "svtav1", "vp9", "vvenc")

@@ -12,7 +12,7 @@ from gsvc.codec.bitstream.errors import (
     MissingDependencyError,
     MissingModelError,
 )
-from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.baselines import find_codec
 from needs import need_package
 

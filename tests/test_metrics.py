@@ -6,9 +6,9 @@ import pytest
 from demo import measure
 from gsvc.codec.bitstream.errors import InputError, MissingDependencyError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.eval.metrics import shift_tolerant
-from gsvc.eval.metrics.psnr import psnr_y
-from gsvc.eval.metrics.shift_tolerant import NETS, Net, st_lpips, st_lpips_each
+from gsvc.eval.metrics import perceptual as shift_tolerant
+from gsvc.eval.metrics.fidelity import psnr_y
+from gsvc.eval.metrics.perceptual import NETS, Net, st_lpips, st_lpips_each
 
 
 def picture(height: int = 48, width: int = 64, shift: int = 0) -> Picture:

@@ -10,8 +10,7 @@ import pytest
 
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.datasets.clips.clip import TestClip
-from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.eval.baselines import find_codec
 from gsvc.eval.metrics import find_metric
 from gsvc.eval.metrics.cvvdp import DISPLAY, differences_over_time

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.datasets.clips.clip import TestClip
-from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.eval.bench.work import score
 from gsvc.eval.metrics import find_metric
 from gsvc.eval.metrics.motion import diverging

@@ -16,12 +16,12 @@ from gsvc.codec.bitstream.errors import (
     MissingModelError,
 )
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.metrics import find_metric, metrics
 from gsvc.eval.metrics.base import Golden
+from gsvc.eval.metrics.fidelity import MsSsim
 from gsvc.eval.metrics.frechet import Fvd, frechet_distance
-from gsvc.eval.metrics.lpips import FILES, Lpips, network as lpips_network
-from gsvc.eval.metrics.ms_ssim import MsSsim
+from gsvc.eval.metrics.perceptual import FILES, Lpips, lpips_network
 from needs import need, need_package
 
 FREE = [

@@ -4,8 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.datasets.clips.clip import TestClip
-from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.decoders.detection.people import DetectedPose
 from gsvc.encoders.scaffold.face_landmarks import OUTER_EYE_CORNERS, FaceMesh
 from gsvc.eval.bench.work import score

@@ -13,7 +13,7 @@ import gsvc
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.bitstream.stream_info import read_info
 from gsvc.codec.command.main import main
-from gsvc.datasets.clips.clip import ClipFormat
+from gsvc.datasets.clips.clip_reader import ClipFormat
 from gsvc.decoders.interpolation.rife import load_rife
 from gsvc.eval.baselines.gsvc import Gsvc
 from gsvc.eval.compute import count_flops

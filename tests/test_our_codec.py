@@ -11,12 +11,19 @@ import numpy as np
 import pytest
 
 from gsvc.codec.bitstream.stream_info import read_info
-from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.baselines import code_hash as hashes
 from gsvc.eval.baselines.base import Settings
 from gsvc.eval.baselines.code_hash import own_hash, used_modules
-from gsvc.eval.baselines.floors import HoldFloor, MotionFloor
-from gsvc.eval.baselines.gsvc import ALL_TOOLS, NO_TOOLS, Gsvc, GsvcLayers, key_frames
+from gsvc.eval.baselines.gsvc import (
+    ALL_TOOLS,
+    NO_TOOLS,
+    Gsvc,
+    GsvcLayers,
+    HoldFloor,
+    MotionFloor,
+    key_frames,
+)
 from gsvc.eval.compute import count_flops
 from needs import need, need_models
 

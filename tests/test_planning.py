@@ -10,8 +10,8 @@ import pytest
 from gsvc import __version__
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.main import main
-from gsvc.codec.planning.energy import EnergyMeter, GpuCounters
 from gsvc.codec.planning.machine_profile import Profile, ResourceUsage, load_profile, profile_path
+from gsvc.codec.planning.process import EnergyMeter, GpuCounters
 from gsvc.codec.weights.extras import machine
 
 USAGE = ResourceUsage(1.0, 1e-7, 1e-7, 0.0, 2e8, 100.0)

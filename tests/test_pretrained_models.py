@@ -44,7 +44,7 @@ def test_caches_within_windows(tiny: Callable[[str], Any]) -> None:
 def test_the_benchmark_measures_it(
     tiny: Callable[[str], Any], moving_pictures: Pictures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gsvc.datasets.clips.clip import TestClip
+    from gsvc.datasets.clips.clip_reader import TestClip
     from gsvc.eval.baselines import find_codec
     from gsvc.eval.bench import speed as window_speed
 

@@ -100,7 +100,7 @@ def test_a_viewer_sees_more_with_a_prior_than_without() -> None:
     """Carphone is an evaluation clip: nothing is chosen here, it is only looked at."""
     need_package("stlpips_pytorch")
     from gsvc.datasets.clips.clip_reader import load_clip
-    from gsvc.eval.metrics.shift_tolerant import st_lpips
+    from gsvc.eval.metrics.perceptual import st_lpips
 
     (truth,), _ = load_clip(need_clip("carphone"), frames=1)
     key = coded(truth)

@@ -91,7 +91,7 @@ def test_trained_weights_bring_key_pictures_nearer_to_the_source(
 ) -> None:
     need_package("stlpips_pytorch")
     from gsvc.datasets.clips.clip_reader import load_clip
-    from gsvc.eval.metrics.shift_tolerant import st_lpips
+    from gsvc.eval.metrics.perceptual import st_lpips
 
     (truth,), _ = load_clip(need_clip("carphone"), frames=1)
     given = coded(truth)

@@ -13,15 +13,14 @@ import pytest
 
 from browsing import chromium, new_page, troubles_of
 from gsvc.codec.bitstream.errors import InputError
-from gsvc.datasets.clips.clip import TestClip
-from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.datasets.clips.sets import find_clips
 from gsvc.eval.baselines import find_codec
 from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.report import compare_runs, write_plots, write_report, write_sheets
-from gsvc.eval.report.differences import differences, speaking_place, worst_second
+from gsvc.eval.report.exhibits import label, legend, panels
 from gsvc.eval.report.plots import tunes
-from gsvc.eval.report.style import label, legend, panels
+from gsvc.eval.report.sheets import differences, speaking_place, worst_second
 from gsvc.eval.summary import write_summary
 from gsvc.eval.summary.curves import point_rows
 from needs import need, need_clip

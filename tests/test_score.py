@@ -15,7 +15,7 @@ from commands import run_gsvc
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.eval.bench.score import read_pair
-from gsvc.eval.metrics.psnr import psnr_y
+from gsvc.eval.metrics.fidelity import psnr_y
 
 Pictures = Callable[..., list[gsvc.Picture]]
 

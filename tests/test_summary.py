@@ -9,6 +9,7 @@ from math import log
 import pytest
 
 from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
+from gsvc.eval.summary.bd_comparisons import PUBLISHED, Dial, exchange, frontier, targets
 from gsvc.eval.summary.bd_rate import (
     NO_BITS,
     NO_OVERLAP,
@@ -20,7 +21,6 @@ from gsvc.eval.summary.bd_rate import (
     pooled_rate,
     rate_at,
 )
-from gsvc.eval.summary.compute_frontier import PUBLISHED, Dial, exchange, frontier, targets
 from gsvc.eval.summary.curves import codecs_of, curves, reference_seconds
 from gsvc.eval.summary.summarise import ablation_rows, reasons_without_rate, seed_spreads, summarise
 from gsvc.eval.summary.write import summary_csv, tables

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gsvc.codec.bitstream.frames import Color, Picture
-from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.encoders.coding import svt_av1 as pictures
 from gsvc.encoders.coding.svt_av1 import encode_pictures
 from gsvc.eval.baselines.svtav1 import SvtAv1

@@ -19,8 +19,8 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import VideoFormat
 from gsvc.codec.command.encode import as_line
 from gsvc.codec.media.video_reader import open_video
-from gsvc.codec.planning.encode_forecast import forecast, spans_of, ssim, take_samples
-from gsvc.eval.bench.named import make_metric
+from gsvc.codec.planning.video_trial import forecast, spans_of, ssim, take_samples
+from gsvc.eval.bench.cells import make_metric
 from gsvc.eval.bench.score import read_pair
 from needs import need_package
 

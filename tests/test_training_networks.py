@@ -24,7 +24,7 @@ def pair() -> tuple[Tensor, Tensor]:
 def test_alexnet_distance_is_the_metrics(pair: tuple[Tensor, Tensor]) -> None:
     from gsvc.decoders.training.frozen import frozen_networks
     from gsvc.decoders.training.losses import AlexDistance
-    from gsvc.eval.metrics.shift_tolerant import load_network
+    from gsvc.eval.metrics.perceptual import load_network
 
     state = frozen_networks(["alex"])["alex"]
     expected = float(load_network("alex")(*pair))

@@ -83,7 +83,7 @@ def test_a_profile_replaces_nothing_else_and_fails_before_it_measures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     profile = Profile({"cpu": "x", "cores": 1}, gsvc.__version__, {}, {})
-    monkeypatch.setattr("gsvc.codec.command.profile.load_profile", lambda: profile)
+    monkeypatch.setattr("gsvc.codec.planning.machine_profile.load_profile", lambda: profile)
     other = tmp_path / "notes.txt"
     other.write_text("mine")
     for target in (other, tmp_path / "none" / "p.json"):

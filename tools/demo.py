@@ -21,19 +21,17 @@ from gsvc.codec.bitstream.stream_info import StreamInfo
 from gsvc.codec.media.output import explain_failure
 from gsvc.codec.weights.extras import need
 from gsvc.codec.weights.model_files import pull
-from gsvc.datasets.clips.clip import TestClip
-from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.datasets.clips.packaged import packaged_clip
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.eval.baselines.base import Decoded, Encoded, Settings, Value
-from gsvc.eval.baselines.conventional import ConventionalCodec
+from gsvc.eval.baselines.conventional import X265, ConventionalCodec
 from gsvc.eval.baselines.gsvc import Gsvc, key_frames
 from gsvc.eval.baselines.svtav1 import SvtAv1
-from gsvc.eval.baselines.x265 import X265
 from gsvc.eval.layout import markdown, write_bytes
-from gsvc.eval.metrics.psnr import psnr_y
-from gsvc.eval.metrics.shift_tolerant import NETS, st_lpips_each
-from gsvc.eval.report.media import captioned, image_file, write_video
+from gsvc.eval.metrics.fidelity import psnr_y
+from gsvc.eval.metrics.perceptual import NETS, st_lpips_each
+from gsvc.eval.report.sheets import captioned, image_file, write_video
 
 
 @dataclass(frozen=True)

@@ -19,16 +19,14 @@ from PIL import Image
 from demo import CodedClip, nearest_rate
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.model_files import pull
-from gsvc.datasets.clips.clip import TestClip
-from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.datasets.clips.packaged import packaged_clip
-from gsvc.eval.baselines.conventional import ConventionalCodec
+from gsvc.eval.baselines.conventional import X265, ConventionalCodec
 from gsvc.eval.baselines.gsvc import Gsvc
 from gsvc.eval.baselines.svtav1 import SvtAv1
-from gsvc.eval.baselines.x265 import X265
 from gsvc.eval.layout import write_bytes
 from gsvc.eval.metrics import find_metric
-from gsvc.eval.report.media import captioned
+from gsvc.eval.report.sheets import captioned
 
 TARGET = Path(__file__).parents[1] / "eval/results/front.webp"
 CLIPS = "vtest", "city", "carphone"

@@ -20,17 +20,15 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers.faces import FACES, MAX_FACES, Face, face_unit
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place
 from gsvc.codec.bitstream.stream_info import read_info
-from gsvc.datasets.clips.clip import TestClip
-from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.decoders.interpolation.rendering import held_picture
 from gsvc.decoders.interpolation.scaffold_motion import LANDMARKS, states_of
 from gsvc.encoders.scaffold.face_landmarks import FaceMesh
 from gsvc.eval.baselines.gsvc import Gsvc, key_frames
 from gsvc.eval.layout import markdown
 from gsvc.eval.metrics.cvvdp import Cvvdp
-from gsvc.eval.metrics.faces import InsideFace, main_faces
-from gsvc.eval.metrics.psnr import PsnrY
-from gsvc.eval.metrics.semantic import FaceError
+from gsvc.eval.metrics.fidelity import PsnrY
+from gsvc.eval.metrics.semantic import FaceError, InsideFace, main_faces
 
 _HEADER = ("clip, bpp", "NME: coded pictures", "between", "moved", "PSNR, face", "moved",
            "CVVDP, face", "moved")  # fmt: skip

@@ -26,7 +26,7 @@ from gsvc.codec.network.stats import IP_UDP_BYTES
 from gsvc.codec.planning.video_trial import likeness
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.eval.layout import markdown
-from gsvc.eval.metrics.psnr import psnr_y
+from gsvc.eval.metrics.fidelity import psnr_y
 from network_traces import SLOT, Trace
 
 _DEADLINE = 1.5

@@ -30,8 +30,8 @@ from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.datasets.clips.packaged import packaged_clip
 from gsvc.eval.layout import markdown
-from gsvc.eval.metrics.shift_tolerant import st_lpips
-from gsvc.eval.report.media import write_video
+from gsvc.eval.metrics.perceptual import st_lpips
+from gsvc.eval.report.sheets import write_video
 from lossy_relay import Loss, LossyRelay
 
 _STRIDE = 101

@@ -21,7 +21,7 @@ from gsvc.codec.planning.machine_profile import WAYS, Profile, load_profile
 from gsvc.codec.planning.prediction import PlanSettings, Predictor, Truth, note
 from gsvc.codec.planning.process import timed
 from gsvc.codec.planning.video_trial import try_video
-from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.datasets.clips.sets import find_clips
 from gsvc.encoders.tuning import PRESETS
 from gsvc.eval.layout import markdown

@@ -29,7 +29,7 @@ from gsvc.codec.planning.machine_profile import WAYS, Way
 from gsvc.codec.planning.prediction import seen_at
 from gsvc.codec.planning.process import Timed, timed
 from gsvc.codec.planning.video_trial import Judge, VideoTrial, try_video
-from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.datasets.clips.sets import find_clips
 from gsvc.encoders.tuning import DEFAULT_PRESET, PRESETS
 from gsvc.eval.baselines.gsvc import decoded

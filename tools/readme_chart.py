@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from gsvc.codec.bitstream.errors import GsvcError, InputError
-from gsvc.eval.late_loading import CodecFacts
+from gsvc.eval.baselines.base import CodecFacts
 from gsvc.eval.layout import write_bytes, write_text
+from gsvc.eval.report.exhibits import CurveStyle, image
 from gsvc.eval.report.plots import rate_distortion
-from gsvc.eval.report.style import CurveStyle, image
 from gsvc.eval.summary.curves import OURS, PRIMARY, Curve, CurvePoint, MetricInfo
 from gsvc.eval.summary.summarise import SCHEMA
 

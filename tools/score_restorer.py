@@ -26,8 +26,7 @@ from beside.making import HELD_OUT
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.frames import Picture, VideoFormat
 from gsvc.codec.weights.model_files import sha256_of
-from gsvc.datasets.clips.clip import TestClip
-from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.compact.pipeline import pictures_of, tensor_of
 from gsvc.decoders.keyframes.compact.restorer import (

@@ -24,7 +24,7 @@ import numpy as np
 from PIL import Image, features
 
 import gsvc
-from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.layout import markdown
 from gsvc.eval.metrics import find_metric
 

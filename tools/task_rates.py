@@ -18,7 +18,7 @@ from gsvc.codec.bitstream.container import StreamReader, StreamWriter
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS
 from gsvc.codec.bitstream.frames import Picture, VideoFormat
 from gsvc.datasets.annotated.truth import Boxes, joined, make_boxes
-from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.decoders.detection.findings import Box
 from gsvc.decoders.detection.sent_objects import SentObjects
 from gsvc.encoders.scaffold.object_coder import SourceFollowing

@@ -15,9 +15,8 @@ import numpy as np
 
 import gsvc
 from gsvc.codec.bitstream.header import HEADER_BYTES
-from gsvc.datasets.clips.clip import TestClip
-from gsvc.eval.metrics.ms_ssim import MsSsim
-from gsvc.eval.metrics.psnr import PsnrY
+from gsvc.datasets.clips.clip_reader import TestClip
+from gsvc.eval.metrics.fidelity import MsSsim, PsnrY
 
 _SIZE, _RATE, _FRAMES, _CUTS = (384, 288), 25, 600, 10
 

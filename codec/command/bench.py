@@ -1,46 +1,64 @@
-"""`gsvc bench`: codecs measured and compared. An action imports what it needs of `gsvc.eval`."""
+"""`gsvc bench`: codecs measured and compared."""
 
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gsvc.codec.api.reports import JsonLines
-from gsvc.codec.bitstream.errors import ConfigError, GsvcError
-from gsvc.codec.command.arguments import add_json, integers
-from gsvc.codec.command.main import CommandParser
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.command.arguments import add_json, add_overwrite, integers
+from gsvc.codec.command.main import CommandParser, Verb, find_verb
+from gsvc.codec.media.output import atomic_output
 from gsvc.codec.weights.extras import need
-
-if TYPE_CHECKING:
-    from gsvc.eval.baselines.base import Option
-    from gsvc.eval.bench.named import CodecSpec, RunSettings
-    from gsvc.eval.bench.show import Reporter
-    from gsvc.eval.bench.store import BenchFolder
-    from gsvc.eval.bench.workers import Workers
+from gsvc.datasets.clips import published_sets
+from gsvc.eval.baselines import DEFAULT_CODECS
+from gsvc.eval.baselines.base import Option
+from gsvc.eval.bench.cells import (
+    CONDITIONS,
+    CodecSpec,
+    RunSettings,
+    codec_spec,
+    listed_clips,
+    listed_codecs,
+    listed_metrics,
+    under,
+)
+from gsvc.eval.bench.run import JsonReporter, Reporter, TextReporter, make_plan, make_run
+from gsvc.eval.bench.store import BenchFolder
+from gsvc.eval.bench.workers import Workers, local_pool, ray_workers
+from gsvc.eval.layout import markdown
+from gsvc.eval.metrics import DEFAULT_METRICS
+from gsvc.eval.summary import write_summary
+from gsvc.eval.summary.rate_tables import headline_gaps, protocol, warnings
+from gsvc.eval.summary.summarise import reasons_without_rate, slowest
+from gsvc.eval.summary.write import tables
 
 DESCRIPTION = "Measure gsvc and other codecs on clips: rate, compute, quality. Needs gsvc[eval]."
 
-_RUN = """Code, decode and score clips with several codecs at several rates. What RUN has already is
-kept: the same command resumes, another clip, codec, metric or way to decode adds to it."""
-_MODULES = {
-    "analyse": "gsvc.codec.command.bench_analyse",
-    "backend": "gsvc.codec.command.bench_backend",
-    "cache": "gsvc.codec.command.bench_cache",
-    "files": "gsvc.codec.command.bench_files",
-    "flops": "gsvc.codec.command.bench_flops",
-    "list": "gsvc.codec.command.bench_list",
-    "people": "gsvc.codec.command.bench_people",
-    "plan": "gsvc.codec.command.bench_plan",
-    "table": "gsvc.codec.command.bench_table",
-    "speed": "gsvc.codec.command.bench_speed",
-    "surface": "gsvc.codec.command.bench_surface",
-    "study": "gsvc.codec.command.bench_study",
+_PACKAGE = f"{__package__}."
+_ACTIONS = {
+    "run": ("make a run", "bench:RUN"),
+    "table": ("print a run's tables", "bench_results:TABLE"),
+    "plot": ("draw a run's plots", "bench_results:PLOT"),
+    "report": ("write a run's HTML page", "bench_results:REPORT"),
+    "sheets": ("draw a run's clips beside AV1 at the same rate", "bench_results:SHEETS"),
+    "compare": ("two runs", "bench_results:COMPARE"),
+    "study": ("let people choose, and score their votes", "bench_results:STUDY"),
+    "list": ("what codecs, metrics and clips there are", "bench:LIST"),
+    "files": ("check a copy of a set against its manifest", "bench:FILES"),
+    "analyse": ("accuracy of detections and tracks over rate", "bench_recognition:ANALYSE"),
+    "people": ("what is left of faces that speak", "bench_recognition:PEOPLE"),
+    "backend": ("measure a pretrained model where its weights are", "bench_costs:BACKEND"),
+    "cache": ("what a latent cache saves", "bench_costs:CACHE"),
+    "flops": ("what back ends compute, without weights", "bench_costs:FLOPS"),
+    "speed": ("how fast refiners and motion are", "bench_costs:SPEED"),
+    "plan": ("is the planner right?", "bench_planning:PLAN"),
+    "surface": ("what bits, computation and memory buy of each other", "bench_planning:SURFACE"),
 }
-"""Actions that are modules of their own."""
+"""Action → its line of help, and where its `Verb` is."""
 _OWN_NEEDS = "analyse", "files", "flops", "speed"
 """Actions that need another extra than the rest, and say so themselves, or none."""
 _CLIPS = "packaged"
@@ -55,41 +73,22 @@ def add_arguments(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(
         dest="action", required=True, metavar="ACTION", parser_class=CommandParser
     )
-    _add_run(actions.add_parser("run", help="make a run", description=_RUN))
-    for name, text in (
-        ("plot", "draw a run's plots"),
-        ("report", "write a run's HTML page"),
-        ("sheets", "draw a run's clips beside AV1 at the same rate"),
-    ):
-        action = actions.add_parser(name, help=text, description=text)
-        action.add_argument("run", metavar="RUN", help="the folder of the run")
-        if name == "sheets":
-            action.add_argument("--faces", action="store_true", help="also mouths that speak")
-        add_json(action)
-    for name, text in (
-        ("analyse", "accuracy of detections and tracks over rate"),
-        ("backend", "measure a pretrained model where its weights are"),
-        ("cache", "what a latent cache saves"),
-        ("files", "check a copy of a set against its manifest"),
-        ("flops", "what back ends compute, without weights"),
-        ("list", "what codecs, metrics and clips there are"),
-        ("people", "what is left of faces that speak"),
-        ("plan", "is the planner right?"),
-        ("table", "print a run's tables"),
-        ("speed", "how fast refiners and motion are"),
-        ("surface", "what bits, computation and memory buy of each other"),
-        ("study", "let people choose, and score their votes"),
-    ):
-        actions.add_parser(name, help=text, module=_MODULES[name])
-    compare = actions.add_parser("compare", help="two runs", description="How two runs differ.")
-    compare.add_argument("run_a", metavar="RUN_A")
-    compare.add_argument("run_b", metavar="RUN_B")
-    add_json(compare)
+    for name, (text, place) in _ACTIONS.items():
+        actions.add_parser(name, help=text, module=_PACKAGE + place)
+
+
+def run(options: Namespace) -> int:
+    """Carry out an action."""
+    if options.action not in _OWN_NEEDS:
+        need("eval", "gsvc bench")
+    return find_verb(_PACKAGE + _ACTIONS[options.action][1]).run(options)
+
+
+_RUN = """Code, decode and score clips with several codecs at several rates. What RUN has already is
+kept: the same command resumes, another clip, codec, metric or way to decode adds to it."""
 
 
 def _add_run(parser: ArgumentParser) -> None:
-    from gsvc.eval.bench.named import CONDITIONS, RunSettings
-
     add = parser.add_argument
     frames, stride, (size,) = RunSettings.frames, RunSettings.stride, RunSettings.sizes
     clips = f"a set, SET/CLIP, a video or a folder ({_CLIPS})"
@@ -121,31 +120,15 @@ def _add_run(parser: ArgumentParser) -> None:
     add_json(parser, "progress and result as ")
 
 
-def run(options: Namespace) -> int:
-    """Make a run, show one, or carry out an action of `_MODULES`."""
-    if options.action not in _OWN_NEEDS:
-        need("eval", "gsvc bench")
-    if options.action in _MODULES:
-        code: int = import_module(_MODULES[options.action]).run(options)
-        return code
-    return {"run": _run, "compare": _compare}.get(options.action, _show)(options)
-
-
 def _run(options: Namespace) -> int:
     """Run what is not done yet, or list it."""
-    from gsvc.eval.bench.show import JsonReporter, Reporter, TextReporter
-    from gsvc.eval.bench.store import BenchFolder
-
     settings, folder = _settings(options), BenchFolder(Path(options.out))
     reporter: Reporter = JsonReporter(JsonLines(sys.stdout)) if options.json else TextReporter()
     action = _list_cells if options.dry_run else _carry_out
     return action(options, settings, folder, reporter)
 
 
-def _settings(options: Namespace) -> "RunSettings":
-    from gsvc.eval.bench.named import CONDITIONS, RunSettings, under
-    from gsvc.eval.metrics import DEFAULT_METRICS
-
+def _settings(options: Namespace) -> RunSettings:
     codecs, frames, longest = list(_codecs(options)), RunSettings.frames, None
     if options.condition is not None:
         condition = CONDITIONS[options.condition]
@@ -167,11 +150,8 @@ def _settings(options: Namespace) -> "RunSettings":
     )
 
 
-def _codecs(options: Namespace) -> "Iterator[CodecSpec]":
+def _codecs(options: Namespace) -> Iterator[CodecSpec]:
     """The codecs asked for; --levels, --steps and --seeds are options of gsvc."""
-    from gsvc.eval.baselines import DEFAULT_CODECS
-    from gsvc.eval.bench.named import codec_spec
-
     extra: dict[str, Option] = {
         option: tuple(values)
         for option, name in (("level", "levels"), ("steps", "steps"), ("seed", "seeds"))
@@ -190,9 +170,7 @@ def _codecs(options: Namespace) -> "Iterator[CodecSpec]":
 
 
 @contextmanager
-def _workers(options: Namespace) -> "Iterator[Workers]":
-    from gsvc.eval.bench.workers import local_pool, ray_workers
-
+def _workers(options: Namespace) -> Iterator[Workers]:
     if options.jobs < 0:
         raise ConfigError(f"jobs {options.jobs}: 0 for one a core, or a number of workers")
     if options.ray is not None:
@@ -204,22 +182,15 @@ def _workers(options: Namespace) -> "Iterator[Workers]":
 
 
 def _carry_out(
-    options: Namespace, settings: "RunSettings", folder: "BenchFolder", reporter: "Reporter"
+    options: Namespace, settings: RunSettings, folder: BenchFolder, reporter: "Reporter"
 ) -> int:
     """Run what is left, then write the summary and show the main tables.
 
     Returns 1 when a cell failed or a clip could not be read, else 0. A missing package is a gap in
     the tables.
     """
-    from gsvc.eval.bench.run import carry_out, make_plan
-
     try:
-        with folder.locked(), _workers(options) as workers:
-            folder.make()
-            plan = make_plan(settings, folder, workers, reporter)
-            if not plan.cells:
-                raise GsvcError("nothing can be run: see the gaps above")
-            errors = carry_out(plan, folder, workers, reporter)
+        plan, errors = make_run(settings, folder, _workers(options), reporter)
     except KeyboardInterrupt:
         reporter.note("interrupted", f"{folder.path} keeps what is done: the same command resumes")
         return _INTERRUPTED
@@ -231,10 +202,8 @@ def _carry_out(
 
 
 def _list_cells(
-    options: Namespace, settings: "RunSettings", folder: "BenchFolder", reporter: "Reporter"
+    options: Namespace, settings: RunSettings, folder: BenchFolder, reporter: "Reporter"
 ) -> int:
-    from gsvc.eval.bench.run import make_plan
-
     with _workers(options) as workers:
         plan = make_plan(settings, folder, workers, reporter)
     left = {job.cell.key: job for job in plan.jobs}
@@ -258,12 +227,6 @@ def _list_cells(
 
 
 def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> None:
-    from gsvc.eval.layout import markdown
-    from gsvc.eval.summary import write_summary
-    from gsvc.eval.summary.rate_tables import headline_gaps, protocol, warnings
-    from gsvc.eval.summary.summarise import reasons_without_rate, slowest
-    from gsvc.eval.summary.write import tables
-
     summary = write_summary(folder)
     parts = [protocol(summary)]
     for table in tables(summary):
@@ -273,36 +236,81 @@ def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> 
     parts += [f"Slowest: {', '.join(slowest(summary.durations))}"] if summary.durations else []
     parts += [*headline_gaps(summary), *warnings(summary)]
     parts.append(f"All tables: {folder / 'summary.md'}")
-    lead = asdict(summary.headline)
-    _tell(options, "\n\n".join(parts), run=str(folder), cells=cells, failed=errors, headline=lead)
-
-
-def _show(options: Namespace) -> int:
-    """Draw a run's plots, page or sheets."""
-    from gsvc.eval.report import write_plots, write_report, write_sheets
-    from gsvc.eval.summary import write_summary
-
-    folder = Path(options.run)
-    made = {"plot": "plots", "report": "report.html", "sheets": "sheets"}[options.action]
-    if options.action == "sheets":
-        write_sheets(folder, faces=options.faces)
-    else:
-        write_summary(folder)
-        (write_plots if options.action == "plot" else write_report)(folder)
-    return _tell(options, str(folder / made), path=str(folder / made))
-
-
-def _compare(options: Namespace) -> int:
-    from gsvc.eval.report import compare_runs
-
-    text = compare_runs(Path(options.run_a), Path(options.run_b))
-    return _tell(options, text, text=text)
-
-
-def _tell(options: Namespace, line: str, **values: object) -> int:
-    """The result as a line, or as JSON `values`."""
     if options.json:
-        JsonLines(sys.stdout).put("done", **values)
+        done = {"run": str(folder), "cells": cells, "failed": errors}
+        JsonLines(sys.stdout).put("done", **done, headline=asdict(summary.headline))
     else:
-        print(line)
+        print("\n\n".join(parts))
+
+
+RUN = Verb(_RUN, _add_run, _run)
+
+
+_LIST = """What --codec (with its options and their usual values: NAME:KEY=VALUE+VALUE,...),
+--metric and --clips take. Your own classes are taken too, as module:Class."""
+_KINDS = ("codecs", "metrics", "clips")
+_WIDEST = 60
+"""Columns that a cell is padded to; the few longer ones push the rest of their line aside."""
+
+
+def _add_list(parser: ArgumentParser) -> None:
+    parser.add_argument("kind", choices=_KINDS, metavar="|".join(_KINDS))
+    add_json(parser)
+
+
+def _list(options: Namespace) -> int:
+    """List one kind."""
+    listed = {"codecs": listed_codecs, "metrics": listed_metrics, "clips": listed_clips}
+    header, rows = listed[options.kind]()
+    if options.json:
+        lines = JsonLines(sys.stdout)
+        for row in rows:
+            lines.put(header[0], **dict(zip(("name", *header[1:]), row, strict=True)))
+        return 0
+    widths = [min(_WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)][:-1]
+    for row in rows:
+        print("  ".join([*map(str.ljust, row, widths), row[-1]]))
     return 0
+
+
+_FILES = """Check the files of a folder against a manifest (CSV: path,bytes,sha256), or write
+one of them. A file that is missing or differs is told in a line."""
+
+
+def _add_files(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("folder", metavar="FOLDER", help="where the set is")
+    task = parser.add_mutually_exclusive_group(required=True)
+    task.add_argument("--check", metavar="MANIFEST", help="compare with this manifest")
+    task.add_argument("--write", metavar="MANIFEST", help="write a manifest of all files")
+    add_overwrite(parser)
+
+
+def _files(options: Namespace) -> int:
+    """Write or check; returns 1 where a file is missing or differs."""
+    return _write(options) if options.write else _check(options)
+
+
+def _write(options: Namespace) -> int:
+    with atomic_output(options.write, options.overwrite) as path:
+        entries = list(published_sets.folder_entries(options.folder, but=options.write))
+        Path(path).write_text(published_sets.manifest_text(entries), encoding="utf-8", newline="")
+    print(f"{options.write}: {len(entries)} files, {sum(one.bytes for one in entries)} bytes")
+    return 0
+
+
+def _check(options: Namespace) -> int:
+    entries = published_sets.read_manifest(options.check)
+    present = published_sets.folder_files(options.folder, but=options.check)
+    wrong = 0
+    for line in published_sets.faults(options.folder, entries):
+        wrong += 1
+        print(line, file=sys.stderr)
+    other = len(set(present) - {one.path for one in entries})
+    told = f"{len(entries) - wrong} of {len(entries)} files as in {options.check}"
+    print(told + (f"; {other} more in the folder" if other else ""))
+    return int(wrong > 0)
+
+
+LIST = Verb(_LIST, _add_list, _list)
+FILES = Verb(_FILES, _add_files, _files)

@@ -140,7 +140,7 @@ def _gpu() -> Check:
 
 
 def _energy() -> Check:
-    from gsvc.codec.planning.energy import EnergyMeter
+    from gsvc.codec.planning.process import EnergyMeter
 
     try:
         return Check("energy counters", True, EnergyMeter().sources, needed=False)

@@ -23,7 +23,7 @@ from gsvc.decoders.detection.findings import AUTO, OWN, Detector
 from gsvc.encoders.tuning import TASKS
 
 if TYPE_CHECKING:
-    from gsvc.codec.planning.encode_forecast import EncodedSample
+    from gsvc.codec.planning.video_trial import EncodedSample
     from gsvc.eval.bench.score import Measured, VideoPair
     from gsvc.eval.metrics.base import Metric
 

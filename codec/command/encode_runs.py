@@ -30,7 +30,7 @@ from gsvc.codec.command import encode, main
 from gsvc.codec.command.arguments import say, shown_size, without_warnings
 from gsvc.codec.media.output import explain_failure
 from gsvc.codec.media.places import STANDARD_INPUT, create_stream, refuse_same, shown
-from gsvc.codec.planning import encode_forecast
+from gsvc.codec.planning import video_trial
 from gsvc.codec.weights.model_files import cache_dir
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 def dry_run(options: Namespace, sources: Sequence[str]) -> int:
     """Foretell each source, and their sum; 1 when one of several cannot be read."""
-    made: list[encode_forecast.EncodeForecast] = []
+    made: list[video_trial.EncodeForecast] = []
     for source in sources:
         try:
             with without_warnings(options.quiet):
@@ -79,7 +79,7 @@ def job_from(options: Namespace, source: str) -> EncodeJob:
 
 def foretold(
     options: Namespace, source: str
-) -> "tuple[encode_forecast.EncodeForecast, list[Measured]]":
+) -> "tuple[video_trial.EncodeForecast, list[Measured]]":
     """The forecast of a source, and the metrics of --score over its samples."""
     metrics, job = encode.metrics_of(options), job_from(options, source)
     size = options.target_size
@@ -90,20 +90,20 @@ def foretold(
         job = replace(job, settings=replace(job.settings, bitrate=rate))
     else:
         job = suited(job, job.settings.bitrate)
-    spans = encode_forecast.spans_of(job, whole=size is None)
+    spans = video_trial.spans_of(job, whole=size is None)
     ssims, samples = [], []
-    for number, sample in enumerate(encode_forecast.take_samples(job, spans), 1):
+    for number, sample in enumerate(video_trial.take_samples(job, spans), 1):
         say(options, f"{source}: sample {number} of {len(spans.starts)}")
-        ssims.append(encode_forecast.ssim(sample))
+        ssims.append(video_trial.ssim(sample))
         samples.append(sample)
     scores = encode.score_samples(options, samples, metrics) if metrics else []
     say(options, "")
     if spans.length == spans.frames:
         _keep(job, samples[0].report, samples[0].data)
-    return encode_forecast.forecast(spans, samples, ssims), scores
+    return video_trial.forecast(spans, samples, ssims), scores
 
 
-def _show(options: Namespace, source: str, made: encode_forecast.EncodeForecast) -> None:
+def _show(options: Namespace, source: str, made: video_trial.EncodeForecast) -> None:
     if options.json:
         told = {**asdict(made), "total_bitrate": made.total_bitrate}
         JsonLines(sys.stdout).put("forecast", source=source, **told)

@@ -213,6 +213,7 @@ _PLACES = {
     "models": "doctor:MODELS",
     "mux": "info:MUX",
     "play": "decode:PLAY",
+    "profile": "plan:PROFILE",
     "serve": "recv:SERVE",
     "sign": "info:SIGN",
 }

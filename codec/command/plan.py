@@ -1,31 +1,27 @@
-"""`gsvc plan`: the settings that reach the best quality within budgets.
+"""`gsvc plan`: the settings that reach the best quality within budgets; `gsvc profile`.
 
 With --vram also the pretrained model to take on a GPU, by counts alone, beside the plan.
 """
 
 import shlex
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.command.arguments import add_json, add_size, frame_rate, json_lines
+from gsvc.codec.command.arguments import add_json, add_quiet, add_size, frame_rate, json_lines
+from gsvc.codec.command.main import Verb
 from gsvc.codec.command.planned import TCP, Carried, carried, trial_judge
-from gsvc.codec.planning.budgets import (
-    CLASSES,
-    JUDGES,
-    Budgets,
-    VideoClass,
-    parse_budgets,
-    read_budgets,
-)
-from gsvc.codec.planning.vram import WINDOW, HeldModel, held_within, preferred, smaller_sizes
-
-if TYPE_CHECKING:
-    from gsvc.codec.planning.plan_search import BudgetPlanner
+from gsvc.codec.media.output import atomic_output, refuse_foreign
+from gsvc.codec.planning import budgets as asked, machine_profile, plan_search
+from gsvc.codec.planning.budgets import JUDGES, Budgets, HeldModel, VideoClass
+from gsvc.codec.planning.plan_search import BudgetPlanner, LinkLoad
+from gsvc.codec.planning.process import RADIOS
+from gsvc.codec.planning.video_trial import clips_of
 
 _KINDS = {
     "whole": "whole",
@@ -61,7 +57,7 @@ class PretrainedChoice:
         assert budgets.vram is not None
         self._vram, self._flops, self._rate = budgets.vram, budgets.decoder_flops, rate
         self._size = size
-        self.models = held_within(self._vram, *size)
+        self.models = asked.held_within(self._vram, *size)
         """All, at the video's own size."""
         self.chosen = self._chosen()
         """None where nothing fits, whatever the size."""
@@ -80,7 +76,7 @@ class PretrainedChoice:
 
     def as_lines(self, source: str) -> list[str]:
         """For people."""
-        fitting = preferred(self.models)
+        fitting = asked.preferred(self.models)
         lines = ["", f"--vram {self._text} holds, besides, at {_dimensions(self._size)}:"]
         for one in fitting:
             how = _KINDS[one.kind or ""]
@@ -106,7 +102,7 @@ class PretrainedChoice:
         return [told, *self._commands(source, model)]
 
     def _refusal(self) -> str:
-        if preferred(self.models):
+        if asked.preferred(self.models):
             return "--decoder-flops is too little for any of them: the plan above needs none"
         least = min(self.models, key=lambda model: model.memory)
         return (
@@ -115,8 +111,8 @@ class PretrainedChoice:
         )
 
     def _chosen(self) -> Chosen | None:
-        for size in (self._size, *smaller_sizes(*self._size)):
-            for model in preferred(held_within(self._vram, *size)):
+        for size in (self._size, *asked.smaller_sizes(*self._size)):
+            for model in asked.preferred(asked.held_within(self._vram, *size)):
                 flops = flops_of(model, size, self._rate)
                 if self._flops is None or flops <= self._flops:
                     return Chosen(model, flops, size)
@@ -141,7 +137,7 @@ def flops_of(model: HeldModel, size: Sequence[int], rate: float) -> float:
     from gsvc.eval.compute import count_flops
 
     form, (width, height) = architecture(model.name), size
-    work = ArchitectureWork(form, height, width, WINDOW if form.time else 1)
+    work = ArchitectureWork(form, height, width, asked.WINDOW if form.time else 1)
     total = count_flops(work.once).count + model.steps * count_flops(work.step).count
     return total * rate / max(1, work.frames - 1)
 
@@ -169,8 +165,6 @@ _BUDGETS = {
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc plan`."""
-    from gsvc.codec.planning.energy import RADIOS
-
     add = parser.add_argument
     add("source", metavar="IN", nargs="?", help="the video; none with --class")
     add_class(parser)
@@ -193,19 +187,16 @@ def run(options: Namespace) -> int:
     """Plan, and show the plan."""
     budgets, kind = budgets_of(options), kind_of(options)
     planner = planner_of(options, kind or options.source, budgets)
-    from gsvc.codec.planning.plan_search import as_json, as_lines
 
     plan = planner.plan(budgets, options.judge or JUDGES[0])
     source = options.source or f"{options.kind}.mp4"
     models = _pretrained(budgets, planner)
     if options.json:
         held = models.as_json(source) if models else {}
-        json_lines(options).put("plan", **as_json(source, plan), **held)
+        json_lines(options).put("plan", **plan_search.as_json(source, plan), **held)
         return 0
-    lines = as_lines(source, plan)
+    lines = plan_search.as_lines(source, plan)
     if kind is not None:
-        from gsvc.codec.planning.video_trial import clips_of
-
         lines.insert(0, f"{kind.name}: by {clips_of(kind)} clips; a trial of a video is nearer")
     if models:
         lines += models.as_lines(source)
@@ -213,18 +204,17 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _pretrained(budgets: Budgets, planner: "BudgetPlanner") -> "PretrainedChoice | None":
+def _pretrained(budgets: Budgets, planner: BudgetPlanner) -> PretrainedChoice | None:
     """Of --vram, at the planned video's size."""
-
     return PretrainedChoice(budgets, planner.size, planner.rate) if budgets.vram else None
 
 
 def add_class(parser: ArgumentParser) -> None:
     """--class and what is known of such a video."""
-    usual = VideoClass(CLASSES[0])
+    usual = VideoClass(asked.CLASSES[0])
     add = parser.add_argument
     told = "no video yet, but what is usual for its kind"
-    add("--class", dest="kind", choices=CLASSES, help=told)
+    add("--class", dest="kind", choices=asked.CLASSES, help=told)
     add_size(parser, f"; of a --class ({usual.width}x{usual.height})")
     own = f"at most N frames a second; of a --class ({usual.rate:g})"
     add("--fps", type=frame_rate, metavar="N", help=own)
@@ -254,31 +244,27 @@ def kind_of(options: Namespace) -> VideoClass | None:
 def budgets_of(options: Namespace) -> Budgets:
     """Those of the command line, or of its file. Raises ConfigError."""
     texts = {name: getattr(options, name) for name in (n.replace("-", "_") for n in _BUDGETS)}
-    given = parse_budgets(texts)
+    given = asked.parse_budgets(texts)
     if options.budgets is not None:
         if given.given:
             raise ConfigError("--budgets FILE and budgets beside it: write all in one place")
-        given = read_budgets(options.budgets)
+        given = asked.read_budgets(options.budgets)
     if options.judge and given.quality and options.judge != given.quality[0]:
         raise ConfigError(f"--judge {options.judge} beside --quality {given.quality[0]}: take one")
     return given
 
 
-def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -> "BudgetPlanner":
+def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -> BudgetPlanner:
     """The planner of a video, which is tried, or of a class; profiles are asked for first."""
-    from gsvc.codec.planning.energy import RADIOS
-    from gsvc.codec.planning.machine_profile import load_profile
-    from gsvc.codec.planning.plan_search import LinkLoad, planner_for
-
     if options.watts is not None and not 0 < options.watts < float("inf"):
         raise ConfigError(f"--watts {options.watts:g}: a power is above 0")
     given = options.receiver
     found = carried(source, budgets, options) if isinstance(source, str) else Carried(LinkLoad(TCP))
     with trial_judge(options.measure and isinstance(source, str)) as judge:
-        return planner_for(
+        return plan_search.planner_for(
             source,
             budgets,
-            receiver=load_profile(Path(given), foreign=True) if given else None,
+            receiver=machine_profile.load_profile(Path(given), foreign=True) if given else None,
             watts=options.watts,
             joules_per_bit=RADIOS[options.radio].joules_per_bit if options.radio else 0.0,
             judge=judge,
@@ -286,3 +272,65 @@ def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -
             size=found.size,
             fps=found.fps,
         )
+
+
+_PROFILE = """Measure what encoding and decoding take on this machine, for gsvc plan: a minute or
+two, on a machine that does nothing else. It is kept in the cache for this processor and this
+version of gsvc."""
+
+_HEADER = (
+    f"{'':<26}{'start s':>7}{'ns a pixel: frame':>19}{'drawn':>8}{'key':>8}{'MB':>7}"
+    f"{'bytes a pixel':>15}"
+)
+
+
+def _add_profile(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--show", action="store_true", help="what was measured before, instead of measuring")
+    add("-o", dest="output", metavar="FILE", help="a copy, for who sends to this machine")
+    add_quiet(parser)
+    add_json(parser)
+
+
+def _profile(options: Namespace) -> int:
+    """Measure, keep and show."""
+    with ExitStack() as opened:
+        copy: Path | None = None
+        if options.output is not None:  # a target that is none is told of before a minute's work
+            refuse_foreign(options.output, machine_profile.BEGINNING)
+            copy = opened.enter_context(atomic_output(options.output, overwrite=True))
+        profile = machine_profile.load_profile() if options.show else _measured(options)
+        if copy is not None:
+            profile.save(copy)
+    if options.json:
+        path = str(machine_profile.profile_path())
+        json_lines(options).put("profile", path=path, **asdict(profile))
+    elif not options.quiet:
+        print("\n".join(_lines(profile)))
+    return 0
+
+
+def _measured(options: Namespace) -> machine_profile.Profile:
+    silent = options.quiet or options.json
+    profile = machine_profile.measure(lambda line: None if silent else print(line, file=sys.stderr))
+    profile.save(machine_profile.profile_path())
+    return profile
+
+
+def _lines(profile: machine_profile.Profile) -> list[str]:
+    told = profile.machine
+    where = machine_profile.profile_path()
+    lines = [f"{told['cpu']}, {told['cores']} cores, gsvc {profile.gsvc}: {where}", _HEADER]
+    lines += [_line(f"encode, {name}", usage) for name, usage in profile.encode.items()]
+    return lines + [_line(f"decode, {name}", usage) for name, usage in profile.decode.items()]
+
+
+def _line(name: str, usage: machine_profile.ResourceUsage) -> str:
+    times = 1e9 * usage.frame, 1e9 * usage.drawn, 1e9 * usage.key
+    return (
+        f"{name:<26}{usage.start:>7.2f}{times[0]:>19.1f}{times[1]:>8.1f}{times[2]:>9.0f}"
+        f"{usage.memory / 1e6:>7.0f}{usage.memory_per_pixel:>15.1f}"
+    )
+
+
+PROFILE = Verb(_PROFILE, _add_profile, _profile)

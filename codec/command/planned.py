@@ -196,7 +196,7 @@ def encoded(
 
 
 def _starting(preset: str) -> float:
-    from gsvc.codec.planning.measuring import known_profile
+    from gsvc.codec.planning.machine_profile import known_profile
 
     return known_profile().encode[preset].start
 
@@ -206,7 +206,7 @@ def budgeted_decoding(options: Namespace) -> tuple[DecoderSettings, Foretold]:
     from gsvc.codec.api.inspection import info
     from gsvc.codec.command.arguments import limits_of
     from gsvc.codec.planning.budgets import time_of
-    from gsvc.codec.planning.measuring import known_profile
+    from gsvc.codec.planning.machine_profile import known_profile
     from gsvc.codec.planning.plan_search import own_numbers
     from gsvc.codec.planning.realtime import spendings, within
 
@@ -230,7 +230,7 @@ def deadline_decoding(options: Namespace) -> "tuple[DecoderSettings, DeadlinePac
     from gsvc.codec.api.inspection import info
     from gsvc.codec.command.arguments import limits_of
     from gsvc.codec.planning.budgets import time_of
-    from gsvc.codec.planning.measuring import known_profile
+    from gsvc.codec.planning.machine_profile import known_profile
     from gsvc.codec.planning.plan_search import own_numbers
     from gsvc.codec.planning.process import process_seconds
     from gsvc.codec.planning.realtime import decoding_by_deadline

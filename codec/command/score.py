@@ -3,19 +3,19 @@
 import logging
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
 from gsvc.codec.command.arguments import add_json, add_overwrite, add_quiet, say, without_warnings
 from gsvc.codec.command.main import complain
 from gsvc.codec.weights.extras import need
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gsvc.eval.bench.score import Measured, VideoPair
+from gsvc.eval.bench import score
+from gsvc.eval.bench.score import Measured, VideoPair
+from gsvc.eval.layout import csv_text, markdown, write_bytes
+from gsvc.eval.metrics import DEFAULT_METRICS
+from gsvc.eval.report.exhibits import image
 
 DESCRIPTION = """Measure video B against video A with the benchmark's metrics. Both begin together,
 and frames that are shown at the same time are compared. Needs gsvc[eval]."""
@@ -46,16 +46,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Measure, then show; fails when a metric that was named has no value."""
     need("eval", "gsvc score")
-    from gsvc.eval.bench.score import check_stride, indices_of, measure, named_metrics, read_pair
-    from gsvc.eval.metrics import DEFAULT_METRICS
-
     _check_plot(options)
-    check_stride(options.stride)
-    metrics = named_metrics(options.metric or DEFAULT_METRICS)
+    score.check_stride(options.stride)
+    metrics = score.named_metrics(options.metric or DEFAULT_METRICS)
     with without_warnings(options.quiet):
-        pair = read_pair(options.source, options.test, frames=options.frames, scale=options.scale)
-        indices = indices_of(pair, options.stride)
-        found = measure(pair, metrics, indices, lambda line: say(options, line))
+        pair = score.read_pair(
+            options.source, options.test, frames=options.frames, scale=options.scale
+        )
+        indices = score.indices_of(pair, options.stride)
+        found = score.measure(pair, metrics, indices, lambda line: say(options, line))
     say(options, "")
     _show(options, found, pair, indices)
     if options.plot:
@@ -73,28 +72,21 @@ def _check_plot(options: Namespace) -> None:
 
 
 def _plot(
-    options: Namespace, found: "Sequence[Measured]", pair: "VideoPair", indices: "Sequence[int]"
+    options: Namespace, found: Sequence[Measured], pair: VideoPair, indices: Sequence[int]
 ) -> None:
-    from gsvc.eval.bench.score import plotted
-    from gsvc.eval.layout import write_bytes
-    from gsvc.eval.report.style import image
-
     target = Path(options.plot)
     title = f"{Path(options.test).name} against {Path(options.source).name}"
     kind = target.suffix.lower().removeprefix(".")
-    write_bytes(target, image(plotted(found, pair, indices, title), kind))
+    write_bytes(target, image(score.plotted(found, pair, indices, title), kind))
 
 
 def _show(
-    options: Namespace, found: "Sequence[Measured]", pair: "VideoPair", indices: "Sequence[int]"
+    options: Namespace, found: Sequence[Measured], pair: VideoPair, indices: Sequence[int]
 ) -> None:
-    from gsvc.eval.bench.score import frame_rows, mean_rows
-    from gsvc.eval.layout import csv_text, markdown
-
     if options.json:
         _put(options, found, pair, indices)
         return
-    rows = frame_rows(found, pair, indices) if options.per_frame else mean_rows(found)
+    rows = score.frame_rows(found, pair, indices) if options.per_frame else score.mean_rows(found)
     if options.csv:
         print(csv_text(rows), end="")
     else:
@@ -102,19 +94,17 @@ def _show(
 
 
 def _put(
-    options: Namespace, found: "Sequence[Measured]", pair: "VideoPair", indices: "Sequence[int]"
+    options: Namespace, found: Sequence[Measured], pair: VideoPair, indices: Sequence[int]
 ) -> None:
-    from gsvc.eval.bench.score import each_frame
-
     lines = JsonLines(sys.stdout)
     for row, index in enumerate(indices if options.per_frame else ()):
-        values = {m.name: m.scores.values[row] for m in each_frame(found)}
+        values = {m.name: m.scores.values[row] for m in score.each_frame(found)}
         lines.put("frame", frame=index, time=pair.times[index], scores=values)
     put_scores(lines, found)
     lines.put("done", frames=len(pair.test), measured=len(indices), alone=pair.alone)
 
 
-def put_scores(lines: JsonLines, found: "Sequence[Measured]") -> None:
+def put_scores(lines: JsonLines, found: Sequence[Measured]) -> None:
     """A JSON object for each metric."""
     for m in found:
         lines.put(
@@ -128,7 +118,7 @@ def put_scores(lines: JsonLines, found: "Sequence[Measured]") -> None:
         )
 
 
-def _code(options: Namespace, found: "Sequence[Measured]", pair: "VideoPair") -> int:
+def _code(options: Namespace, found: Sequence[Measured], pair: VideoPair) -> int:
     """Say what is missing; 1 when a metric that was named has no value, or none has."""
     missing = [m for m in found if m.scores.mean is None]
     has_failed = bool(missing) and (bool(options.metric) or len(missing) == len(found))

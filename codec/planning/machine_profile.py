@@ -1,18 +1,38 @@
-"""A machine's profile: what encoding and each way to decode take here, measured once and cached."""
+"""A machine's profile: what encoding and each way to decode take here, measured once and cached.
+
+To measure it, a drawn video is encoded and decoded in every way, each in a process of its own.
+"""
 
 import hashlib
 import json
-from collections.abc import Mapping
+import logging
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
+from time import perf_counter
 from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
 
 from gsvc import __version__
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.bitstream.errors import ConfigError, MissingModelError
+from gsvc.codec.api.encode_file import encode
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.api.inspection import info
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError, MissingModelError
+from gsvc.codec.bitstream.frames import Frame, VideoFormat
 from gsvc.codec.media.output import atomic_output
-from gsvc.codec.weights.extras import machine
-from gsvc.codec.weights.model_files import cache_dir
+from gsvc.codec.media.video_writer import open_writer
+from gsvc.codec.planning.process import Timed, timed
+from gsvc.codec.weights.extras import EXTRAS, machine
+from gsvc.codec.weights.model_files import RIFE, cache_dir, is_present
+from gsvc.encoders.tuning import PRESETS
 
 
 @dataclass(frozen=True)
@@ -170,3 +190,201 @@ def parsed_profile(told: Any) -> Profile:
             raise ValueError
     _hardware(told["machine"])
     return Profile(told["machine"], told["gsvc"], encode, decode)
+
+
+Progress = Callable[[str], None]
+"""Called with one short line before each step."""
+
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Film:
+    """A drawn video."""
+
+    size: tuple[int, int]
+    """Width and height."""
+    frames: int
+    """Their number."""
+    level: int
+    """It is coded at: decides how many pictures are coded."""
+
+
+_TINY, _MANY, _FEW, _LARGE = _FILMS = (
+    _Film((64, 64), 3, 1),
+    _Film((352, 288), 33, 3),
+    _Film((352, 288), 33, 0),
+    _Film((704, 576), 9, 0),
+)
+_RATE = Fraction(25)
+_TIMES = 3
+"""A film is coded so often, and the least time taken: other work on a machine only adds to it."""
+
+
+def measure(progress: Progress, *, cpu: bool = False) -> Profile:
+    """Measure this machine: a minute or two. `cpu`: as of `timed`.
+
+    A way that lacks a package or weights is left out. Raises GsvcError where plain coding fails.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        videos = [_draw(folder, film) for film in _FILMS]
+        streams = [_coded(folder, film, video) for film, video in zip(_FILMS, videos, strict=True)]
+        progress("encoding")
+        encode = {preset: _encoding(preset, folder, videos, cpu=cpu) for preset in PRESETS}
+        decode: dict[str, ResourceUsage] = {}
+        for way in WAYS.values():
+            progress(f"decoding, {way.name}")
+            try:
+                decode[way.name] = _decoding(way, folder, streams, decode, cpu=cpu)
+            except GsvcError as error:
+                if way == Way():
+                    raise
+                progress(f"left out {way.name}: {error}")
+    return Profile(machine(), __version__, encode, decode)
+
+
+def known_profile() -> Profile:
+    """This machine's profile; where it was not measured, gsvc's own, scaled by one encoding here.
+
+    A warning tells of that. Raises ConfigError as of `load_profile`.
+    """
+    try:
+        return load_profile()
+    except MissingModelError:
+        return _scaled_profile()
+
+
+@cache
+def _scaled_profile() -> Profile:
+    shipped = parsed_profile(json.loads(files(__package__).joinpath("profile.json").read_text()))
+    with tempfile.TemporaryDirectory() as name:
+        for film in (_TINY, _FEW):  # the first one loads what the second one needs
+            video, began = _draw(Path(name), film), perf_counter()
+            _coded(Path(name), film, video)
+    taken = (perf_counter() - began) / (_pixels(_FEW) * _FEW.frames)
+    times = taken / shipped.encode["fast"].frame
+    _log.warning(
+        "no profile of this machine: a built-in one is taken, its times multiplied by %.2g as one "
+        "encoding here has it; gsvc profile measures all, in some minutes",
+        times,
+    )
+    decode = {name: usage.scaled(times) for name, usage in shipped.decode.items() if _runs(name)}
+    encode = {name: usage.scaled(times) for name, usage in shipped.encode.items()}
+    return Profile(machine(), __version__, encode, decode)
+
+
+def _runs(name: str) -> bool:
+    """Whether this way to decode has here what it needs."""
+    way = WAYS[name]
+    has_networks = way == Way() or not EXTRAS["refine"].missing
+    return has_networks and (way.motion != RIFE.name or is_present(RIFE))
+
+
+def _draw(folder: Path, film: _Film) -> str:
+    """A texture that moves, as y4m; gives its path."""
+    (width, height), path = film.size, folder / f"{film.size[0]}-{film.level}.y4m"
+    noise = np.random.default_rng(0).normal(0, 1, (height, width, 3)).astype(np.float32)
+    soft = cv2.GaussianBlur(noise, (0, 0), 4, borderType=cv2.BORDER_REFLECT)
+    still = np.clip(128 + 60 * soft / soft.std() + 6 * noise, 0, 255).astype(np.uint8)
+    form = VideoFormat(width, height, 1 / _RATE, _RATE)
+    with open_writer(path, form) as writer:
+        for index in range(film.frames):
+            writer.write(Frame(np.roll(still, (index, 3 * index), (0, 1)), index))
+    return str(path)
+
+
+def _coded(folder: Path, film: _Film, video: str) -> str:
+    path = folder / f"{film.size[0]}-{film.level}.gsv"
+    # Without look-ahead the level alone decides how far pictures lie apart.
+    settings = EncoderSettings(level=film.level, preset="fast", low_delay=True)
+    encode(video, path, settings=settings)
+    return str(path)
+
+
+def _encoding(preset: str, folder: Path, videos: Sequence[str], *, cpu: bool) -> ResourceUsage:
+    ran = timed({"preset": preset}, folder, [videos[0], *_TIMES * [videos[2]]], cpu=cpu)
+    (first, *again), (small, large, *_) = _each(ran, "seconds"), _each(ran, "memory")
+    pixels = _pixels(_FEW) * _FEW.frames
+    return ResourceUsage(
+        start=ran.start + first,
+        frame=min(again) / pixels,
+        drawn=0.0,
+        key=0.0,
+        memory=small,
+        memory_per_pixel=max(0.0, large - small) / pixels,
+        watts=_watts(ran),
+    )
+
+
+def _decoding(
+    way: Way, folder: Path, streams: Sequence[str], known: Mapping[str, ResourceUsage], *, cpu: bool
+) -> ResourceUsage:
+    films = [0, 2, 3] if way.backend else [0, 1, 2, 3]  # many coded pictures take a refiner long
+    coded = [streams[index] for index in films]
+    again = [] if way.backend else (_TIMES - 1) * coded[1:]  # a refiner takes long as it is
+    ran = timed(asdict(way.settings), folder, [*coded, *again], cpu=cpu)
+    seconds, memory = _each(ran, "seconds"), _each(ran, "memory")[: len(films)]
+    later = len(films) - 1
+    seconds = [seconds[0], *(min(seconds[1 + index :: later]) for index in range(later))]
+    sides = [_pixels(_FILMS[index]) for index in films]
+    work = np.array([_work(streams[index]) for index in films[1:]], float)
+    work *= np.array(sides[1:])[:, None]
+    frame, drawn, key = _times(way, work, np.array(seconds[1:]), known)
+    slope = max(0.0, (memory[-1] - memory[-2]) / (sides[-1] - sides[-2]))
+    return ResourceUsage(
+        start=ran.start + seconds[0],
+        frame=frame,
+        drawn=drawn,
+        key=key,
+        memory=memory[-2] - slope * sides[-2],
+        memory_per_pixel=slope,
+        watts=_watts(ran),
+    )
+
+
+def _times(
+    way: Way,
+    work: NDArray[np.float64],
+    seconds: NDArray[np.float64],
+    known: Mapping[str, ResourceUsage],
+) -> tuple[float, float, float]:
+    """Seconds per pixel of frames, drawn frames and coded pictures: the columns of `work`.
+
+    A way shares its frames with the plain way, its motion with the way without a refiner, and its
+    refiner with the way without learned motion.
+    """
+    if way == Way():
+        frame, drawn = np.maximum(0, np.linalg.lstsq(work[:, :2], seconds)[0])
+        return float(frame), float(drawn), 0.0
+    frame = known[Way().name].frame
+    left = seconds - frame * work[:, 0]
+    if not way.backend:
+        return frame, max(0.0, float(left.sum() / work[:, 1].sum())), 0.0
+    drawn = known[way.motion].drawn if way.motion in known else 0.0
+    alone = replace(way, motion=Way().motion).name
+    if alone in known:
+        return frame, drawn, known[alone].key  # beside learned motion it would be lost in the noise
+    return frame, drawn, max(0.0, float((left - drawn * work[:, 1]).sum() / work[:, 2].sum()))
+
+
+def _work(stream: str) -> tuple[int, int, int]:
+    """Frames, those drawn between coded pictures, and coded pictures."""
+    found = info(stream)
+    keys = sum(len(packet.key_frames) for packet in found.packets)
+    return found.frames, found.frames - keys, keys
+
+
+def _pixels(film: _Film) -> int:
+    return film.size[0] * film.size[1]
+
+
+def _each(ran: Timed, name: str) -> list[float]:
+    return [float(one[name]) for one in ran.files]
+
+
+def _watts(ran: Timed) -> float | None:
+    """Mean power, where counters tell."""
+    joules = [one["joules"] for one in ran.files]
+    return None if None in joules else sum(joules) / sum(_each(ran, "seconds"))

@@ -18,8 +18,7 @@ from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.media.video_reader import Size
 from gsvc.codec.planning.budgets import Budgets, Time, VideoClass, option
-from gsvc.codec.planning.machine_profile import WAYS, Profile, Way
-from gsvc.codec.planning.measuring import known_profile
+from gsvc.codec.planning.machine_profile import WAYS, Profile, Way, known_profile
 from gsvc.codec.planning.prediction import (
     LONG_LATENCY,
     PlanSettings,

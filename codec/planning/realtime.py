@@ -208,7 +208,6 @@ class DeadlinePace:
         return True
 
     def took(self, work: str, seconds: float) -> None:
-        """See `Pace`."""
         assert work == REFINING
         self.restored += 1
         self._spent += seconds

@@ -18,8 +18,7 @@ from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encode_file import encode
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.errors import ConfigError, InputError
-from gsvc.codec.planning.energy import EnergyMeter
-from gsvc.codec.planning.process import CPU, peak_memory
+from gsvc.codec.planning.process import CPU, EnergyMeter, peak_memory
 
 
 def run(

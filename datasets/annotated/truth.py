@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.datasets.clips.clip import TestClip
-from gsvc.datasets.clips.clip_reader import load_clip, protocol_size, resized, short_side
+from gsvc.datasets.clips.clip_reader import TestClip, load_clip, protocol_size, resized, short_side
 
 NO_ID = -1
 """Of a box that belongs to no track."""

@@ -1,15 +1,17 @@
-"""Reading a clip for the evaluation protocol: raw YUV, a folder of images, or any video.
+"""Test clips in memory, and reading them: raw YUV, a folder of images, or any video.
 
 A raw YUV file has no header: its format is read from its name. Pictures are resized to the sizes of
-the protocol.
+the evaluation protocol.
 """
 
 import glob
+import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 
 import av
@@ -21,6 +23,52 @@ from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Color, Picture
 from gsvc.codec.media.color import rgb_from_yuv
 from gsvc.codec.media.video_reader import open_video
+
+
+@dataclass(frozen=True)
+class ClipFormat:
+    """What a decoder is told beside the stream."""
+
+    width: int
+    """Pixels."""
+    height: int
+    """Pixels."""
+    frame_rate: Fraction
+    """Frames per second."""
+    frames: int
+    """Their number."""
+
+
+@dataclass(frozen=True)
+class TestClip:
+    """A named sequence of RGB uint8 pictures (H, W, 3) of one size, BT.709, full range."""
+
+    name: str
+    frames: Sequence[Picture] = field(repr=False)
+    frame_rate: Fraction
+
+    __test__ = False  # tells pytest that this is no test case
+
+    @property
+    def format(self) -> ClipFormat:
+        """The clip without its pixels."""
+        height, width = self.frames[0].shape[:2]
+        return ClipFormat(width, height, self.frame_rate, len(self.frames))
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the size and of all pixels."""
+        return frames_sha256(self.frames)
+
+
+def frames_sha256(frames: Sequence[Picture]) -> str:
+    """SHA-256 of the shapes and bytes of all pictures, as hexadecimal digits."""
+    digest = hashlib.sha256()
+    for frame in frames:
+        digest.update(repr(frame.shape).encode())
+        digest.update(frame.tobytes())
+    return digest.hexdigest()
+
 
 BIT_DEPTHS = (8, 10)
 CHROMA = {"420": (2, 2), "422": (2, 1), "444": (1, 1)}

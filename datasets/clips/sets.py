@@ -15,15 +15,8 @@ from pathlib import Path
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.model_files import PackagedFile
-from gsvc.datasets.clips.clip import TestClip
-from gsvc.datasets.clips.clip_reader import (
-    RAW_SUFFIXES,
-    image_suffix,
-    load_clip,
-    protocol_size,
-    resized,
-    short_side,
-)
+from gsvc.datasets.clips import clip_reader
+from gsvc.datasets.clips.clip_reader import short_side
 from gsvc.datasets.clips.packaged import CLIPS, packaged_clip
 from gsvc.datasets.clips.published_sets import MANIFESTS, PublishedSet, load_sequence
 from gsvc.datasets.clips.synthetic_clips import FRAME_RATE, FRAMES, HEIGHT, SCENES, WIDTH, DrawnClip
@@ -37,7 +30,7 @@ SETS = ("packaged", *MANIFESTS, "synthetic")
 USER_SET = "user"
 """Set of the clips that are a user's files."""
 
-_VIDEO_SUFFIXES = RAW_SUFFIXES | {
+_VIDEO_SUFFIXES = clip_reader.RAW_SUFFIXES | {
     *(".y4m", ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts", ".m2ts"),
     *(".mts", ".wmv", ".flv", ".ogv", ".3gp", ".ivf", ".obu", ".h264", ".264", ".h265", ".265"),
     ".hevc",
@@ -56,7 +49,7 @@ class ClipSource:
     read: Reader = field(repr=False, compare=False)
     """Equal sources come back from another process with a reader of their own."""
 
-    def load(self, size: str = "288", frames: int | None = 97) -> TestClip:
+    def load(self, size: str = "288", frames: int | None = 97) -> clip_reader.TestClip:
         """The first `frames` frames (None: all) at a size of the evaluation protocol.
 
         `size` is "288" or "480", the short side in pixels, or "native". Raises InputError when the
@@ -67,7 +60,7 @@ class ClipSource:
         pictures, frame_rate = self.read(frames, short_side(size))
         if not pictures:
             raise InputError(f"{self.name}: has no frame: check the file")
-        return TestClip(self.name, pictures, frame_rate)
+        return clip_reader.TestClip(self.name, pictures, frame_rate)
 
 
 def find_clips(names: Sequence[str], root: Path | None = None) -> list[ClipSource]:
@@ -132,7 +125,7 @@ def _user_paths(name: str) -> list[Path]:
     clips = [one for one in inside if _is_clip(one)]
     if clips:
         return clips
-    if image_suffix(path):
+    if clip_reader.image_suffix(path):
         return [path]
     raise InputError(f"{path}: no video and no images in this folder: choose another")
 
@@ -141,7 +134,9 @@ def _is_clip(path: Path) -> bool:
     if path.name.startswith("."):
         return False
     try:
-        return bool(image_suffix(path)) if path.is_dir() else path.suffix.lower() in _VIDEO_SUFFIXES
+        if path.is_dir():
+            return bool(clip_reader.image_suffix(path))
+        return path.suffix.lower() in _VIDEO_SUFFIXES
     except InputError:
         return True  # a folder that cannot be read: loading it tells why
 
@@ -149,7 +144,7 @@ def _is_clip(path: Path) -> bool:
 def _user(path: Path) -> ClipSource:
     stem = path.resolve().name if path.is_dir() else path.stem
     name = re.sub(r"[^\w.-]+", "-", stem).strip("-.")[:_LONGEST_NAME] or "clip"
-    return ClipSource(name, USER_SET, str(path), partial(load_clip, path))
+    return ClipSource(name, USER_SET, str(path), partial(clip_reader.load_clip, path))
 
 
 def _with_unique_names(sources: list[ClipSource]) -> list[ClipSource]:
@@ -169,12 +164,14 @@ def _with_unique_names(sources: list[ClipSource]) -> list[ClipSource]:
 def _read_packaged(
     name: str, frames: int | None, short_side: int | None
 ) -> tuple[list[Picture], Fraction]:
-    return load_clip(packaged_clip(name), frames, short_side)
+    return clip_reader.load_clip(packaged_clip(name), frames, short_side)
 
 
 def _read_scene(
     name: str, frames: int | None, short_side: int | None
 ) -> tuple[list[Picture], Fraction]:
     count = FRAMES if frames is None else min(frames, FRAMES)
-    size = protocol_size(WIDTH, HEIGHT, short_side)
-    return [resized(SCENES[name].frame(index), *size) for index in range(count)], FRAME_RATE
+    size = clip_reader.protocol_size(WIDTH, HEIGHT, short_side)
+    return [
+        clip_reader.resized(SCENES[name].frame(index), *size) for index in range(count)
+    ], FRAME_RATE

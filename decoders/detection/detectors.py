@@ -18,17 +18,8 @@ from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError, Mis
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.objects import COCO, MOVING, PERSON
 from gsvc.codec.weights.extras import find_class
+from gsvc.decoders.detection import findings
 from gsvc.decoders.detection.coco_detector import CocoDetector
-from gsvc.decoders.detection.findings import (
-    AUTO,
-    COCO_DETECTOR,
-    OWN,
-    PEOPLE_DETECTOR,
-    Box,
-    Detection,
-    Detector,
-    within,
-)
 from gsvc.decoders.detection.people import DetectedPose, PoseEstimator
 from gsvc.decoders.detection.sent_objects import REACH
 
@@ -48,15 +39,17 @@ class PeopleFinder:
     def __init__(self) -> None:
         self._estimate = PoseEstimator(_MOST)
 
-    def __call__(self, picture: Picture, moving: Sequence[Detection]) -> list[Detection]:
+    def __call__(
+        self, picture: Picture, moving: Sequence[findings.Detection]
+    ) -> list[findings.Detection]:
         """People in RGB uint8 (H, W, 3); `moving` says where to look closer."""
         found = [_person(pose, 0, 0, picture.shape[1::-1]) for pose in self._estimate(picture)]
         for place in moving:
-            if not any(within(one.box, place.box) > _LEAST_SHARED for one in found):
+            if not any(findings.within(one.box, place.box) > _LEAST_SHARED for one in found):
                 found += self._near(picture, place.box)
         return found
 
-    def _near(self, picture: Picture, box: Box) -> list[Detection]:
+    def _near(self, picture: Picture, box: findings.Box) -> list[findings.Detection]:
         """The people at a place."""
         side = max(box[2] - box[0], box[3] - box[1])
         if side < _LEAST_SIDE:
@@ -66,20 +59,20 @@ class PeopleFinder:
         right, bottom = np.ceil(centre + half).astype(int).tolist()
         crop = np.ascontiguousarray(picture[top:bottom, left:right])
         people = [_person(pose, left, top, picture.shape[1::-1]) for pose in self._estimate(crop)]
-        return [one for one in people if within(one.box, box) > _LEAST_SHARED]
+        return [one for one in people if findings.within(one.box, box) > _LEAST_SHARED]
 
 
-def _person(pose: DetectedPose, left: int, top: int, size: tuple[int, int]) -> Detection:
+def _person(pose: DetectedPose, left: int, top: int, size: tuple[int, int]) -> findings.Detection:
     """The person of a pose in a crop that begins at `left`, `top` of a picture of that size."""
     box = np.array(pose.box) + (left, top, left, top)
     reach = REACH * (box[2:] - box[:2])
     points = pose.points + (left, top)
     inside = ((points >= 0) & (points < size)).all(axis=1)
     score = float(pose.visibility[inside].mean()) if inside.any() else 0.0
-    return Detection(PERSON, np.concatenate([box[:2] - reach, box[2:] + reach]), score)
+    return findings.Detection(PERSON, np.concatenate([box[:2] - reach, box[2:] + reach]), score)
 
 
-Finder = Callable[[Picture, Sequence[Detection]], list[Detection]]
+Finder = Callable[[Picture, Sequence[findings.Detection]], list[findings.Detection]]
 """Finds things in a picture; told what moves there."""
 
 _log = logging.getLogger(__name__)
@@ -93,11 +86,11 @@ def own_finder(name: str) -> Finder | None:
     return _MAKERS[name]()
 
 
-def checked(detector: Detector, least_score: float) -> Finder:
+def checked(detector: findings.Detector, least_score: float) -> Finder:
     """A user's detector; raises ConfigError where it gives what is no list of detections."""
     name = type(detector).__name__
 
-    def find(picture: Picture, _moving: Sequence[Detection]) -> list[Detection]:
+    def find(picture: Picture, _moving: Sequence[findings.Detection]) -> list[findings.Detection]:
         found = detector(picture)
         for one in found:
             box = np.asarray(getattr(one, "box", None), np.float64)
@@ -107,7 +100,7 @@ def checked(detector: Detector, least_score: float) -> Finder:
                     "left, top, right, bottom"
                 )
         return [
-            Detection(str(o.kind), np.asarray(o.box, np.float64), float(o.score))
+            findings.Detection(str(o.kind), np.asarray(o.box, np.float64), float(o.score))
             for o in found
             if o.score >= least_score
         ]
@@ -137,9 +130,9 @@ def _what_is_there() -> Finder | None:
 
 
 _MAKERS: dict[str, Callable[[], Finder | None]] = {
-    AUTO: _what_is_there,
-    COCO_DETECTOR: _coco,
-    PEOPLE_DETECTOR: PeopleFinder,
+    findings.AUTO: _what_is_there,
+    findings.COCO_DETECTOR: _coco,
+    findings.PEOPLE_DETECTOR: PeopleFinder,
     MOVING: lambda: None,
 }
 
@@ -159,7 +152,7 @@ class TorchvisionDetector:
         """`names`: of its classes, by label."""
         self._model, self._names = model.eval(), names
 
-    def __call__(self, picture: Picture) -> list[Detection]:
+    def __call__(self, picture: Picture) -> list[findings.Detection]:
         """What is in RGB uint8 (H, W, 3)."""
         import torch
 
@@ -168,7 +161,8 @@ class TorchvisionDetector:
             found = self._model([values.float() / 255])[0]
         rows = zip(*(found[key].tolist() for key in ("labels", "boxes", "scores")), strict=True)
         return [
-            Detection(_name(self._names, label), np.array(box), score) for label, box, score in rows
+            findings.Detection(_name(self._names, label), np.array(box), score)
+            for label, box, score in rows
         ]
 
 
@@ -194,7 +188,7 @@ class OnnxDetector:
         self._path, self._names = path, names or told.names
         self._side = side or told.side
 
-    def __call__(self, picture: Picture) -> list[Detection]:
+    def __call__(self, picture: Picture) -> list[findings.Detection]:
         """What is in RGB uint8 (H, W, 3)."""
         height, width = picture.shape[:2]
         scale = self._side / max(height, width)
@@ -213,7 +207,9 @@ class OnnxDetector:
         if not self._names and output.shape[1] == 4 + len(COCO):
             self._names = COCO
         return [
-            Detection(_name(self._names, int(labels[n])), boxes[n] / scale, float(scores[n]))
+            findings.Detection(
+                _name(self._names, int(labels[n])), boxes[n] / scale, float(scores[n])
+            )
             for n in _best(boxes, scores, labels)
         ]
 
@@ -248,11 +244,13 @@ class UltralyticsDetector:
             ) from error
         self._model = YOLO(str(path))
 
-    def __call__(self, picture: Picture) -> list[Detection]:
+    def __call__(self, picture: Picture) -> list[findings.Detection]:
         """What is in RGB uint8 (H, W, 3)."""
         found = self._model(picture[..., ::-1], verbose=False)[0]
         rows = found.boxes.data.tolist()
-        return [Detection(found.names[int(row[5])], np.array(row[:4]), row[4]) for row in rows]
+        return [
+            findings.Detection(found.names[int(row[5])], np.array(row[:4]), row[4]) for row in rows
+        ]
 
 
 class _Told(NamedTuple):
@@ -278,14 +276,14 @@ def _metadata(path: str | Path) -> _Told:
         return _Told()  # another tool's file
 
 
-def from_file(path: str) -> Detector:
+def from_file(path: str) -> findings.Detector:
     """The detector in a file .onnx or .pt. Raises MissingModelError, MissingDependencyError."""
     if not Path(path).is_file():
         raise MissingModelError(f"{path}: no such file: check the name")
     return OnnxDetector(path) if path.endswith(".onnx") else UltralyticsDetector(path)
 
 
-def from_torchvision(name: str) -> Detector:
+def from_torchvision(name: str) -> findings.Detector:
     """A detection model of torchvision by name, with its own weights, which it may download.
 
     Raises MissingDependencyError without torchvision, ConfigError for an unknown name.
@@ -330,10 +328,10 @@ def find_finder(name: str, least_score: float) -> Finder | None:
     """
     if name == NONE:
         return None
-    return own_finder(name) if name in OWN else checked(named_detector(name), least_score)
+    return own_finder(name) if name in findings.OWN else checked(named_detector(name), least_score)
 
 
-def named_detector(name: str) -> Detector:
+def named_detector(name: str) -> findings.Detector:
     """A detector of others. Raises ConfigError for an unknown name, MissingModelError and
     MissingDependencyError for what it lacks."""
     if name.startswith(TORCHVISION):
@@ -343,14 +341,15 @@ def named_detector(name: str) -> Detector:
     if ":" in name:
         return _made(name)
     raise ConfigError(
-        f"detector {name}: choose {AUTO}, {OBJECTS}, {COCO_DETECTOR}, {PEOPLE_DETECTOR}, {MOVING}, "
-        f"{NONE}, {TORCHVISION}NAME, a file .onnx or .pt, or module:Class"
+        f"detector {name}: choose {findings.AUTO}, {OBJECTS}, {findings.COCO_DETECTOR}, "
+        f"{findings.PEOPLE_DETECTOR}, {MOVING}, {NONE}, {TORCHVISION}NAME, a file .onnx or .pt, "
+        "or module:Class"
     )
 
 
-def _made(name: str) -> Detector:
+def _made(name: str) -> findings.Detector:
     try:
-        detector: Detector = find_class(name)()
+        detector: findings.Detector = find_class(name)()
     except TypeError as error:
         raise ConfigError(f"{name}: {error}: write a class that is made without values") from error
     if not callable(detector):

@@ -18,14 +18,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.objects import MOVING
 from gsvc.decoders.detection.findings import Box, CameraStep, Detection
-from gsvc.decoders.interpolation.optical_flow import (
-    PRESET,
-    FloatImage,
-    Flow,
-    dis_flow,
-    gray,
-    pixel_grid,
-)
+from gsvc.decoders.interpolation import optical_flow
 
 SIDE = 256
 """Pixels, the longer side of the small pictures that motion sees."""
@@ -49,7 +42,7 @@ class SmallPicture:
         shrunk = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
         self.color: Picture = np.asarray(shrunk, np.uint8)
         """RGB, uint8 (h, w, 3)."""
-        self.luma = gray(self.color)
+        self.luma = optical_flow.gray(self.color)
         """uint8 (h, w)."""
 
 
@@ -58,8 +51,8 @@ class Movement:
 
     def __init__(self, before: SmallPicture, now: SmallPicture) -> None:
         self._now, self.scale = now, now.scale
-        self._there = dis_flow(before.luma, now.luma, PRESET)
-        self._back = dis_flow(now.luma, before.luma, PRESET)
+        self._there = optical_flow.dis_flow(before.luma, now.luma, optical_flow.PRESET)
+        self._back = optical_flow.dis_flow(now.luma, before.luma, optical_flow.PRESET)
 
     def forward(self, box: Box) -> Box:
         """Where a box of the picture before is in the present one."""
@@ -80,12 +73,12 @@ class Movement:
         return CameraStep(float(shift[0]), float(shift[1]), zoom, turn)
 
     @cached_property
-    def speed_before(self) -> FloatImage:
+    def speed_before(self) -> optical_flow.FloatImage:
         """Length of the motion beside the camera's, in pixels of the picture before, small."""
         return self._beside(self._there, self.camera_map)
 
     @cached_property
-    def speed_now(self) -> FloatImage:
+    def speed_now(self) -> optical_flow.FloatImage:
         """The same at the pixels of the present picture, small, float32 (h, w)."""
         inverse = cv2.invertAffineTransform(self.camera_map)
         return self._beside(self._back, np.asarray(inverse, np.float64))
@@ -94,21 +87,25 @@ class Movement:
     def camera_map(self) -> NDArray[np.float64]:
         """Affine map (2, 3) of small pixels, from the picture before to the present one."""
         height, width = self._now.luma.shape
-        at = pixel_grid(height, width)[_GRID // 2 :: _GRID, _GRID // 2 :: _GRID].reshape(-1, 2)
+        at = optical_flow.pixel_grid(height, width)[
+            _GRID // 2 :: _GRID, _GRID // 2 :: _GRID
+        ].reshape(-1, 2)
         to = at + self._there[_GRID // 2 :: _GRID, _GRID // 2 :: _GRID].reshape(-1, 2)
         if len(at) < 8:
             return _STILL
         matrix, _ = cv2.estimateAffinePartial2D(at, to, ransacReprojThreshold=_NEAR)
         return _STILL if matrix is None else np.asarray(matrix, np.float64)
 
-    def _beside(self, flow: Flow, camera: NDArray[np.float64]) -> FloatImage:
-        grid = pixel_grid(*flow.shape[:2])
+    def _beside(
+        self, flow: optical_flow.Flow, camera: NDArray[np.float64]
+    ) -> optical_flow.FloatImage:
+        grid = optical_flow.pixel_grid(*flow.shape[:2])
         matrix = camera.astype(np.float32)
         own = grid + flow - (grid @ matrix[:, :2].T + matrix[:, 2])
         return np.asarray(np.linalg.norm(own, axis=2), np.float32)
 
 
-def _carried(box: Box, flow: Flow, scale: float) -> Box:
+def _carried(box: Box, flow: optical_flow.Flow, scale: float) -> Box:
     """The box moved as the pixels in its middle move."""
     height, width = flow.shape[:2]
     left, top, right, bottom = box * scale
@@ -176,7 +173,7 @@ class Background:
             camera[:2, 2] *= small.scale / arrival.scale
         self._kept.append(_Kept(small.color, small.scale, camera))
 
-    def places(self, speed: FloatImage) -> tuple[list[Detection], float]:
+    def places(self, speed: optical_flow.FloatImage) -> tuple[list[Detection], float]:
         """What differs from the background in the next picture, and how much of the picture moves.
 
         `speed`: motion beside the camera's, in pixels of the pictures that motion sees, float32
@@ -205,7 +202,7 @@ class Background:
             return now
         return _median([*others, now] if len(others) > 1 else others)
 
-    def _differs(self, behind: Picture, speed: FloatImage) -> NDArray[np.bool_]:
+    def _differs(self, behind: Picture, speed: optical_flow.FloatImage) -> NDArray[np.bool_]:
         change = cv2.absdiff(behind, self._kept[self._at].color).max(axis=2)
         differs = _grown(cv2.GaussianBlur(change, (3, 3), 0))
         # Of two pictures nobody can say which one shows the background: what moves is an object.
@@ -249,14 +246,14 @@ def _grown(change: Picture) -> NDArray[np.bool_]:
     return np.asarray(change >= least[labels])
 
 
-def _edges(picture: Picture) -> FloatImage:
+def _edges(picture: Picture) -> optical_flow.FloatImage:
     """How steep luma is, float32 (h, w)."""
     luma = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
     across, down = (cv2.Sobel(luma, cv2.CV_32F, x, 1 - x) for x in (1, 0))
     return np.asarray(cv2.magnitude(across, down), np.float32)
 
 
-def _is_ghost(mask: NDArray[np.bool_], edges: FloatImage) -> bool:
+def _is_ghost(mask: NDArray[np.bool_], edges: optical_flow.FloatImage) -> bool:
     """Whether its outline is in the background and not in the picture.
 
     Then the background shows what has left, and the picture what was behind it.
@@ -268,7 +265,10 @@ def _is_ghost(mask: NDArray[np.bool_], edges: FloatImage) -> bool:
 
 
 def _places(
-    differs: NDArray[np.bool_], speed: FloatImage, scale: float, edges: FloatImage
+    differs: NDArray[np.bool_],
+    speed: optical_flow.FloatImage,
+    scale: float,
+    edges: optical_flow.FloatImage,
 ) -> list[Detection]:
     """`edges`: of the picture, less those of the background as much as a ghost has more."""
     kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, _JOINED)

@@ -11,34 +11,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gsvc.codec.bitstream import objects as coded_objects
 from gsvc.codec.bitstream.container import Packet, PacketType
 from gsvc.codec.bitstream.errors import BitstreamError, LimitError, Limits
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.pose import POSE, Person, pose_unit
-from gsvc.codec.bitstream.objects import (
-    ACTIVITY_STEPS,
-    CAMERA_SCALES,
-    MAX_SCORE,
-    PERSON,
-    Anchor,
-    AnchorMotion,
-    ObjectBox,
-    ObjectReader,
-    ObjectRun,
-    object_unit,
-)
 from gsvc.codec.bitstream.scaffold import Geometry, Sample, nominal_time
-from gsvc.decoders.detection.findings import (
-    CameraStep,
-    Detection,
-    FrameAnalysis,
-    KeyPoints,
-    TrackedObject,
-    area,
-    clipped,
-)
-from gsvc.decoders.detection.pieces import Draft, Queue, StreamPiece
-from gsvc.decoders.detection.tracker import Tracker, TrackStep
+from gsvc.decoders.detection import findings
+from gsvc.decoders.detection.tracker import Draft, Queue, StreamPiece, Tracker, TrackStep
 
 REACH = 0.08
 """Share of their extent that a body reaches beyond its key points."""
@@ -87,14 +67,16 @@ class SentPeople:
         self._queue.put(self._gap)
         self._gap = []
 
-    def _detection(self, person: Person) -> Detection | None:
+    def _detection(self, person: Person) -> findings.Detection | None:
         points = person.points[person.visible].astype(np.float64) * self._unit
         if len(points) < 2:
             return None
         low, high = points.min(axis=0), points.max(axis=0)
         reach = REACH * (high - low)
-        box = clipped(np.concatenate([low - reach, high + reach]), self._size)
-        return Detection(PERSON, box, float(person.visible.mean())) if area(box) >= 1 else None
+        box = findings.clipped(np.concatenate([low - reach, high + reach]), self._size)
+        if findings.area(box) < 1:
+            return None
+        return findings.Detection(coded_objects.PERSON, box, float(person.visible.mean()))
 
 
 _VISIBLE = 0.3
@@ -121,7 +103,7 @@ def find_content(
             if packet.is_picture:
                 return PICTURES_ALONE, chain([packet], rest)
             if packet.type == PacketType.OBJECTS:
-                is_alone = ObjectReader(header, limits).read(packet).is_alone
+                is_alone = coded_objects.ObjectReader(header, limits).read(packet).is_alone
                 return Content(objects=True, pictures=not is_alone), chain([packet], rest)
     except BitstreamError as error:
         return PICTURES_ALONE, _raising(error)
@@ -136,7 +118,7 @@ def _raising(error: BitstreamError) -> Iterator[Packet]:
 class SentFrame(NamedTuple):
     """A frame as it was sent."""
 
-    frame: FrameAnalysis
+    frame: findings.FrameAnalysis
     is_cut: bool
     ticks: int
     """Its pts."""
@@ -148,7 +130,7 @@ class _SentTrack:
 
     number: int
     """Its own, which never comes again."""
-    at: ObjectBox
+    at: coded_objects.ObjectBox
     way: NDArray[np.float64] = field(default_factory=lambda: np.zeros(4))
     """What its edges moved in each frame to the last anchor, in units."""
 
@@ -168,10 +150,10 @@ class SentObjects:
 
     def __init__(self, header: Header, limits: Limits) -> None:
         self._header, self._limits = header, limits
-        self._reader = ObjectReader(header, limits)
+        self._reader = coded_objects.ObjectReader(header, limits)
         self._size = np.tile(np.array([header.format.width, header.format.height], float), 2)
         self._known: dict[int, _SentTrack] = {}
-        self._people: dict[int, KeyPoints] = {}
+        self._people: dict[int, findings.KeyPoints] = {}
         """At the last anchor, by identity."""
         self._numbers = self._frame = 0
         self._base = header.format.time_base.as_integer_ratio()
@@ -203,20 +185,20 @@ class SentObjects:
 
     def _told(
         self,
-        anchor: Anchor,
-        objects: tuple[TrackedObject, ...],
-        people: tuple[KeyPoints, ...],
+        anchor: coded_objects.Anchor,
+        objects: tuple[findings.TrackedObject, ...],
+        people: tuple[findings.KeyPoints, ...],
         ticks: int,
-    ) -> FrameAnalysis:
+    ) -> findings.FrameAnalysis:
         self._clock += ticks
         if self._first is None:
             self._first = self._clock
         number, self._frame = self._frame, self._frame + 1
         seconds = (self._clock - self._first) * self._base[0] / self._base[1]
         activity, camera = _measured(anchor.motion)
-        return FrameAnalysis(number, seconds, objects, people, activity, camera)
+        return findings.FrameAnalysis(number, seconds, objects, people, activity, camera)
 
-    def _spans(self, anchor: Anchor, *, anew: bool) -> list[_SentSpan]:
+    def _spans(self, anchor: coded_objects.Anchor, *, anew: bool) -> list[_SentSpan]:
         """The objects between the last anchor and this one, which is the last one from here on."""
         last, self._known = ({} if anchor.is_cut else self._known), {}
         gap, spans = anchor.gap, list[_SentSpan]()
@@ -239,13 +221,13 @@ class SentObjects:
         return sorted(spans, key=lambda span: span.known.number)
 
     def _objects(
-        self, spans: list[_SentSpan], gap: int, run: ObjectRun
-    ) -> Iterator[list[TrackedObject]]:
+        self, spans: list[_SentSpan], gap: int, run: coded_objects.ObjectRun
+    ) -> Iterator[list[findings.TrackedObject]]:
         """The objects of each frame up to an anchor."""
         if not spans:
             yield from ([] for _ in range(gap))
             return
-        unit = object_unit(self._header.geometry, run.parts.unit_log2)
+        unit = coded_objects.object_unit(self._header.geometry, run.parts.unit_log2)
         start, end = np.stack([(span.start, span.end) for span in spans], axis=1) * unit
         share = np.arange(1, gap + 1)[:, None, None] / gap
         boxes = np.clip(start + share * (end - start), 0, self._size)
@@ -255,15 +237,17 @@ class SentObjects:
         shown = (first <= offsets) & (offsets <= last) & (sides > 0).all(axis=2)
         shown &= sides.prod(axis=2) > _VISIBLE * (end[:, 2:] - end[:, :2]).prod(axis=1)
         known = [(span.known.at.kind, span.known.number) for span in spans]
-        scores = [(span.known.at.score + 0.5) / (MAX_SCORE + 1) for span in spans]
+        scores = [(span.known.at.score + 0.5) / (coded_objects.MAX_SCORE + 1) for span in spans]
         for row, is_shown in zip(boxes, shown.tolist(), strict=True):
             yield [
-                TrackedObject(*one, box, score)
+                findings.TrackedObject(*one, box, score)
                 for one, box, score, is_seen in zip(known, row, scores, is_shown, strict=True)
                 if is_seen
             ]
 
-    def _between(self, posed: list[KeyPoints], share: float) -> Iterator[KeyPoints]:
+    def _between(
+        self, posed: list[findings.KeyPoints], share: float
+    ) -> Iterator[findings.KeyPoints]:
         """Those of an anchor, on their way there from the last one."""
         for now in posed:
             before = self._people.get(now.person)
@@ -272,22 +256,29 @@ class SentObjects:
             elif before is not None:
                 visible = before.visible & now.visible
                 points = before.points + share * (now.points - before.points)
-                yield KeyPoints(now.person, points * visible[:, None], visible)
+                yield findings.KeyPoints(now.person, points * visible[:, None], visible)
 
-    def _points(self, person: Person) -> KeyPoints:
+    def _points(self, person: Person) -> findings.KeyPoints:
         unit = pose_unit(self._header.geometry)
-        return KeyPoints(person.identity, person.points.astype(np.float64) * unit, person.visible)
+        return findings.KeyPoints(
+            person.identity, person.points.astype(np.float64) * unit, person.visible
+        )
 
 
-def _edges(box: ObjectBox) -> NDArray[np.float64]:
+def _edges(box: coded_objects.ObjectBox) -> NDArray[np.float64]:
     right, bottom = box.left + box.width, box.top + box.height
     return np.array([box.left, box.top, right, bottom], np.float64)
 
 
-def _measured(motion: AnchorMotion | None) -> tuple[float | None, CameraStep | None]:
+def _measured(
+    motion: coded_objects.AnchorMotion | None,
+) -> tuple[float | None, findings.CameraStep | None]:
     if motion is None:
         return None, None
     dx, dy, zoom, turn = (
-        value / scale for value, scale in zip(motion.camera, CAMERA_SCALES, strict=True)
+        value / scale
+        for value, scale in zip(motion.camera, coded_objects.CAMERA_SCALES, strict=True)
     )
-    return motion.activity / ACTIVITY_STEPS, CameraStep(dx, dy, 1 + zoom, turn)
+    return motion.activity / coded_objects.ACTIVITY_STEPS, findings.CameraStep(
+        dx, dy, 1 + zoom, turn
+    )

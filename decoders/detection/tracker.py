@@ -2,7 +2,8 @@
 
 From picture to picture: A. Bewley et al., "Simple Online and Realtime Tracking", ICIP 2016
 (arXiv:1602.00763), with the decoder's motion in place of a Kalman filter, and the best overlap
-first.
+first. A stream is read as intervals, with or without their keyframes; frames wait until it is known
+which tracks in them are objects.
 
 From camera to camera, where several see one piece of ground: each object stands under the middle of
 its box's lower edge. Those of different cameras that stand at one place are one, as long as they
@@ -10,17 +11,25 @@ do; see T. Chavdarova et al., "WILDTRACK", CVPR 2018, for the setting.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, compress
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gsvc.codec.bitstream.container import Packet
+from gsvc.codec.bitstream.errors import Limits
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream.group import GroupReader
+from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.objects import MOVING
-from gsvc.decoders.detection.findings import Box, Detection, TrackedObject, area, overlap, within
+from gsvc.codec.bitstream.scaffold import Interval, Place, Sample
+from gsvc.decoders.detection import findings
 from gsvc.decoders.detection.motion_detection import SURE
+from gsvc.decoders.streams.reconstruction import PacketTimeline, Reconstruction, StrictTimeline
 
 _LEAST_OVERLAP = 0.2
 """Intersection over union of a track and what continues it."""
@@ -45,7 +54,7 @@ class Track:
     """One object over time."""
 
     number: int
-    box: Box
+    box: findings.Box
     """In the last picture."""
     hits: int = 0
     """Pictures in which it was found."""
@@ -68,12 +77,12 @@ class Track:
         """The mean over the pictures in which it was found."""
         return self._score / max(self.hits, 1)
 
-    def miss(self, box: Box, *, looked: bool) -> None:
+    def miss(self, box: findings.Box, *, looked: bool) -> None:
         """Note that it was not found where motion carries it; `looked`: whether a detector ran."""
         self.box = box
         self.misses += looked or self.kind == MOVING
 
-    def take(self, found: Detection, box: Box) -> None:
+    def take(self, found: findings.Detection, box: findings.Box) -> None:
         """Note that it was found, at `box`."""
         self.box, self.misses = box, 0
         self.hits += 1
@@ -86,9 +95,9 @@ class TrackStep(NamedTuple):
     """A track's way from one picture to the next."""
 
     track: Track
-    start: Box | None
+    start: findings.Box | None
     """None: it was not known there."""
-    end: Box
+    end: findings.Box
 
 
 class Tracker:
@@ -108,9 +117,9 @@ class Tracker:
 
     def step(
         self,
-        carry: Callable[[Box], Box],
-        found: Sequence[Detection] | None,
-        moving: Sequence[Detection] = (),
+        carry: Callable[[findings.Box], findings.Box],
+        found: Sequence[findings.Detection] | None,
+        moving: Sequence[findings.Detection] = (),
     ) -> list[TrackStep]:
         """Go on to the next picture.
 
@@ -139,9 +148,9 @@ class Tracker:
     def _goes_on(self, track: Track) -> bool:
         if track.misses > (_PATIENCE if track.confirmed else 0):
             return False
-        return within(track.box, self._whole) > _VISIBLE
+        return findings.within(track.box, self._whole) > _VISIBLE
 
-    def _begun(self, found: Detection) -> TrackStep:
+    def _begun(self, found: findings.Detection) -> TrackStep:
         self._last += 1
         track = Track(self._last, found.box)
         track.take(found, found.box)
@@ -149,13 +158,13 @@ class Tracker:
 
 
 def _matched(
-    steps: Sequence[TrackStep], found: Sequence[Detection]
-) -> tuple[list[TrackStep], list[TrackStep], list[Detection]]:
+    steps: Sequence[TrackStep], found: Sequence[findings.Detection]
+) -> tuple[list[TrackStep], list[TrackStep], list[findings.Detection]]:
     """The steps that end where something was found, best overlap first; the others; what is left.
 
     Those are ended there.
     """
-    overlaps = overlap([one.end for one in steps], [one.box for one in found])
+    overlaps = findings.overlap([one.end for one in steps], [one.box for one in found])
     pairs: dict[int, int] = {}
     for flat in np.argsort(-overlaps, axis=None, kind="stable").tolist():
         row, column = divmod(flat, len(found))
@@ -168,29 +177,31 @@ def _matched(
     return done, others, [one for n, one in enumerate(found) if n not in pairs.values()]
 
 
-def _ended(step: TrackStep, found: Detection) -> TrackStep:
+def _ended(step: TrackStep, found: findings.Detection) -> TrackStep:
     change = _FOLLOWS * (found.box - step.end)
     if step.track.kind == MOVING != found.kind:
         change = found.box - step.end  # the detector knows better where it ends
     elif found.kind == MOVING != step.track.kind:
         # What moves there may be more than the object, or less: it keeps its size.
-        is_more = area(found.box) > _MORE * area(step.end)
+        is_more = findings.area(found.box) > _MORE * findings.area(step.end)
         change = np.zeros(4) if is_more else np.tile((change[:2] + change[2:]) / 2, 2)
     step.track.take(found, step.end + change)
     return step._replace(end=step.track.box)
 
 
-def _is_lost(step: TrackStep, known: Sequence[Box]) -> bool:
+def _is_lost(step: TrackStep, known: Sequence[findings.Box]) -> bool:
     """Whether a track that was not found is but where others are."""
     return step.track.misses > 0 and _is_part(step.end, known)
 
 
-def _is_part(box: Box, known: Sequence[Box]) -> bool:
+def _is_part(box: findings.Box, known: Sequence[findings.Box]) -> bool:
     """Whether a place belongs to something that is known, or that to it."""
-    return any(max(within(box, one), within(one, box)) > _COVERED for one in known)
+    return any(
+        max(findings.within(box, one), findings.within(one, box)) > _COVERED for one in known
+    )
 
 
-def _beside(place: Detection, known: Sequence[Box]) -> Detection | None:
+def _beside(place: findings.Detection, known: Sequence[findings.Box]) -> findings.Detection | None:
     """What of a moving place lies beside the objects that are known: the wider side of each.
 
     People who walk together move as one; who is not known yet walks beside those who are.
@@ -235,7 +246,7 @@ class GroundObject:
     """x, y in metres, float64 (2,): the mean of what the cameras say."""
     score: float
     """Of the surest camera, 0 to 1."""
-    seen: Mapping[int, TrackedObject]
+    seen: Mapping[int, findings.TrackedObject]
     """What each camera that sees it calls it, by the number of the stream, from 0."""
 
 
@@ -244,7 +255,7 @@ class _Standing:
     """An object of one camera, where it stands."""
 
     camera: int
-    one: TrackedObject
+    one: findings.TrackedObject
     place: Floats
 
 
@@ -264,7 +275,7 @@ class _Track:
         return max(self.kinds, key=lambda kind: (kind != MOVING, self.kinds[kind]))
 
 
-def standing(one: TrackedObject, homography: Floats, height: int) -> Floats | None:
+def standing(one: findings.TrackedObject, homography: Floats, height: int) -> Floats | None:
     """Where it stands in metres, float64 (2,); None where its feet are cut off or in the sky.
 
     `homography`: from (x, y, 1) in metres to pixels, float64 (3, 3); `height`: of the picture.
@@ -289,7 +300,7 @@ class GroundTracker:
         self._count = 0
 
     def step(
-        self, seconds: float, cameras: Sequence[Sequence[tuple[TrackedObject, Floats]]]
+        self, seconds: float, cameras: Sequence[Sequence[tuple[findings.TrackedObject, Floats]]]
     ) -> list[GroundObject]:
         """What stands on the ground at a time, by number; `cameras`: objects and their places."""
         for track in self._tracks:
@@ -382,3 +393,114 @@ def _shown(track: _Track) -> GroundObject:
     seen = {camera: one.one for camera, one in sorted(track.now.items())}
     score = max(one.score for one in seen.values())
     return GroundObject(track.kind, track.number, track.place, score, seen)
+
+
+@dataclass(frozen=True, eq=False)
+class StreamPiece:
+    """An interval of a stream, with the time of each of its frames."""
+
+    interval: Interval
+    closing: Sample | None
+    """The sample on the coded picture before."""
+    ticks: list[int]
+    """The pts of its frames."""
+    begins: bool
+    """Whether it is not known how the frames before go on: a scene begins."""
+    picture: Picture | None
+    """The coded picture at its end, RGB uint8 (H, W, 3); None AFTER, and where none is decoded."""
+
+
+class DecodedPieces:
+    """The pieces of a stream with their keyframes, decoded."""
+
+    def __init__(self, header: Header, limits: Limits) -> None:
+        chain = Reconstruction(header, GroupReader(header, limits), attrgetter("picture"))
+        self._strict = StrictTimeline(header, chain, limits)
+
+    def of(self, packet: Packet) -> Iterator[StreamPiece]:
+        """The pieces of the next packet.
+
+        Raises BitstreamError where it is damaged or one before it is missing: then go on at an
+        INTRA packet.
+        """
+        for one, ticks in self._strict.intervals(packet):
+            has_picture = one.interval.place is not Place.AFTER
+            picture = one.key.textured if has_picture else None
+            yield StreamPiece(one.interval, one.closing, ticks, one.before is None, picture)
+
+
+class ScaffoldPieces:
+    """The pieces of a stream without keyframes: no picture is decoded."""
+
+    def __init__(self, header: Header, limits: Limits) -> None:
+        self._reader, self._timeline = GroupReader(header, limits), PacketTimeline(header, limits)
+        self._closing: Sample | None = None
+        self._anew = True
+
+    def of(self, packet: Packet) -> Iterator[StreamPiece]:
+        """As of `DecodedPieces.of`."""
+        if not packet.is_picture:
+            return
+        parsed = self._reader.read(packet)
+        ticks = self._timeline.times(packet, parsed.ticks, anew=self._anew)
+        opens, self._anew = parsed.opens_shot, False
+        for interval in parsed.intervals:
+            times, ticks = ticks[: interval.length], ticks[interval.length :]
+            begins = opens and (interval.place is Place.BEFORE or interval.length == 1)
+            yield StreamPiece(interval, self._closing, times, begins, None)
+            self._closing, opens = interval.closing_sample, False
+
+
+@dataclass(eq=False)
+class Draft:
+    """One frame."""
+
+    frame: int
+    """Its number, from 0."""
+    ticks: int
+    """Its pts."""
+    piece: StreamPiece
+    """Where it is from."""
+    offset: int
+    """Frames since the piece's begin, from 1."""
+    objects: list[tuple[Track, findings.Box]] = field(default_factory=list)
+    """What may be in it."""
+    activity: float | None = None
+    """As in `FrameAnalysis`."""
+    camera: findings.CameraStep | None = None
+    """As in `FrameAnalysis`."""
+    is_cut: bool = False
+    """Whether a scene begins here."""
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether all of its tracks are known to be objects or not."""
+        return all(track.confirmed or track.ended for track, _ in self.objects)
+
+    def shown(self, size: tuple[int, int]) -> Iterator[tuple[Track, findings.Box]]:
+        """The objects, by number, that are in a picture of that width and height, and where."""
+        whole = np.array([0.0, 0.0, *size])
+        for track, box in sorted(self.objects, key=lambda pair: pair[0].number):
+            if track.confirmed and findings.within(box, whole) > _VISIBLE:
+                yield track, findings.clipped(box, size)
+
+
+class Queue:
+    """Holds frames, a run at a time, until they are decided."""
+
+    def __init__(self) -> None:
+        self._runs: list[list[Draft]] = []
+
+    def put(self, run: list[Draft]) -> None:
+        """Add the next frames."""
+        self._runs.append(run)
+
+    def decided(self) -> Iterator[Draft]:
+        """Take out those that are decided; the last run stays."""
+        while len(self._runs) > 1 and all(draft.is_decided for draft in self._runs[0]):
+            yield from self._runs.pop(0)
+
+    def all(self) -> Iterator[Draft]:
+        """Take out everything."""
+        while self._runs:
+            yield from self._runs.pop(0)

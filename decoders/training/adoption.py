@@ -27,8 +27,7 @@ from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.media.output import atomic_folder
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.codec.weights.safetensors_files import CLASS, OWN_PRIOR, PRIOR, SUMS, fit_weights
-from gsvc.datasets.clips.clip import TestClip
-from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.decoders import interpolation
 from gsvc.decoders.interpolation.ifnet import IFNet
 from gsvc.decoders.interpolation.rife import SHIPPED, LearnedRenderer, Rife, load_rife

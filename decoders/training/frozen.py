@@ -11,7 +11,7 @@ from gsvc.decoders.interpolation.rife import load_rife
 from gsvc.decoders.keyframes.priors.prior_drawings import load_prior
 from gsvc.decoders.training.losses import BLOCKS
 from gsvc.eval.metrics.frechet import efficientnet
-from gsvc.eval.metrics.shift_tolerant import load_network
+from gsvc.eval.metrics.perceptual import load_network
 
 State = dict[str, Tensor]
 _COLOURS = 3

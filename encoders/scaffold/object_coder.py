@@ -35,7 +35,7 @@ from gsvc.codec.bitstream.objects import (
     object_unit,
 )
 from gsvc.codec.bitstream.scaffold import Geometry, Interval
-from gsvc.decoders.detection import detectors, findings, object_follower, pieces
+from gsvc.decoders.detection import analyser, detectors, findings, tracker
 from gsvc.decoders.detection.people import DetectedPose, PoseEstimator
 from gsvc.encoders.scaffold.pose_extractor import pose_integers, steady
 from gsvc.encoders.tuning import KEY_POINTS, MOTION
@@ -272,14 +272,14 @@ class SourceFollowing:
         what moves is not asked for; the rest as of `ObjectConfig`."""
         seconds = _OFTEN_SECONDS if often and not moving else _LOOK_SECONDS
         self._step = max(1, round(seconds * rate))
-        self._following = object_follower.ObjectFollower(
+        self._following = analyser.ObjectFollower(
             size, finder, findings.AnalysisCost(), every=1, moving=moving, least_gap=1
         )
         self._waiting: list[int] = []
         self._picture: Picture | None = None
         self._frames = 0
 
-    def push(self, picture: Picture, ticks: int, *, is_cut: bool) -> list[pieces.Draft]:
+    def push(self, picture: Picture, ticks: int, *, is_cut: bool) -> list[tracker.Draft]:
         """Take a frame, RGB uint8 (H, W, 3), `ticks` after the one before; give what is decided."""
         opens = is_cut or self._picture is None
         drafts = self._look(begins=False) if is_cut else []
@@ -290,18 +290,18 @@ class SourceFollowing:
             drafts += self._look(begins=opens)
         return drafts
 
-    def flush(self) -> list[pieces.Draft]:
+    def flush(self) -> list[tracker.Draft]:
         """All other frames."""
         return [*self._look(begins=False), *self._following.finish()]
 
-    def _look(self, *, begins: bool) -> list[pieces.Draft]:
+    def _look(self, *, begins: bool) -> list[tracker.Draft]:
         """Follow objects to the last frame taken."""
         ticks, self._waiting = self._waiting, []
         if not ticks:
             return []
-        piece = pieces.StreamPiece(Interval(tuple(ticks)), None, ticks, begins, self._picture)
+        piece = tracker.StreamPiece(Interval(tuple(ticks)), None, ticks, begins, self._picture)
         first = self._frames - len(ticks)
-        drafts = [pieces.Draft(first + k, tick, piece, k + 1) for k, tick in enumerate(ticks)]
+        drafts = [tracker.Draft(first + k, tick, piece, k + 1) for k, tick in enumerate(ticks)]
         return self._following.take(piece, drafts)
 
 
@@ -385,7 +385,7 @@ class ObjectCoder:
         if self._points is not None and self._picture is not None:
             self._kept[self._frames - 1] = self._picture
 
-    def _take(self, drafts: Iterable[pieces.Draft]) -> None:
+    def _take(self, drafts: Iterable[tracker.Draft]) -> None:
         for draft in drafts:
             objects = {
                 track.number: SeenObject(track.kind, box, track.score)

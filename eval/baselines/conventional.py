@@ -1,9 +1,10 @@
-"""What the conventional codecs share: RGB to YUV, coding at a smaller size, one elementary stream.
+"""What the conventional codecs share, and those that need little more: x264, x265 and libvpx.
 
 A smaller picture is made by area averaging and enlarged by Lanczos; it is scored at full size.
 """
 
 import io
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,9 +21,10 @@ from av.codec.context import Flags
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
 from gsvc.codec.bitstream.frames import Color, Picture
 from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
-from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.encoders.coding.svt_av1 import quiet_and_ordinary
 from gsvc.eval.baselines import base
+from gsvc.eval.baselines.base import CodecFacts, Value, join_parts, split_parts
 
 SMALLEST_SIDE = 64
 """Pixels, as coded: x265 writes outside its buffers on some narrower pictures (34, 42, 48 wide)."""
@@ -158,11 +160,9 @@ class ConventionalCodec(base.Codec, ABC):
             ) from error
 
     def version(self) -> str:
-        """See `Codec.version`."""
         return f"{self.library} of av {version('av')}, protocol {PROTOCOL}"
 
     def rate_points(self) -> Sequence[base.Settings]:
-        """See `Codec.rate_points`."""
         usual = next(iter(self.points.values()))
         return [
             {"preset": preset, self.quality: quality, "scale": scale, **gop}
@@ -292,3 +292,110 @@ def key_interval(frame_rate: Fraction, seconds: base.Value = RANDOM_ACCESS_SECON
     if not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
         raise ConfigError(f"gop {seconds}: give seconds, or 0 for no limit")
     return min(NO_LIMIT, max(1, round(seconds * frame_rate))) if seconds else NO_LIMIT
+
+
+_SEI = 6
+_USER_DATA = 5
+"""Payload type "user data, unregistered" (ITU-T H.264, D.1): x264's name and settings as text."""
+_START = re.compile(rb"(\x00?\x00\x00\x01)")
+
+
+class X264(ConventionalCodec):
+    """H.264 in Annex B, 8 bits, parameter sets once, without the 700 bytes of x264's signature."""
+
+    name = "x264"
+    suffix = ".264"
+    facts = CodecFacts(is_anchor=True, colour="#8a8f98", marker="v")
+    library = "libx264"
+    demuxer = "h264"
+    pixel_format = "yuv420p"
+    preset = "veryslow"
+    max_crf = 51
+    points: ClassVar[Points] = {"1": (50, 45, 38), "1/2": (46, 36), "1/3": (44,)}
+    headers_once = True
+
+    def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
+        parameters = f"keyint={interval}:threads={THREADS}:sliced-threads=0"
+        return {"preset": str(preset), "crf": str(quality), "x264-params": parameters}
+
+    def _join(self, packets: Sequence[bytes]) -> bytes:
+        return b"".join(_without_user_data(packet) for packet in packets)
+
+
+def _without_user_data(packet: bytes) -> bytes:
+    """The NAL units of a packet in Annex B without x264's signature."""
+    parts = _START.split(packet)
+    units = zip(parts[1::2], parts[2::2], strict=True)
+    return b"".join(
+        start + unit for start, unit in units if unit[0] & 31 != _SEI or unit[1] != _USER_DATA
+    )
+
+
+class X265(ConventionalCodec):
+    """HEVC in Annex B, parameter sets once, no info SEI (it alone is 2.3 kB)."""
+
+    name = "x265"
+    suffix = ".265"
+    facts = CodecFacts(is_anchor=True, colour="#2f8f5b", marker="s")
+    library = "libx265"
+    demuxer = "hevc"
+    pixel_format = "yuv420p10le"
+    preset = "slow"
+    max_crf = 51
+    points: ClassVar[Points] = {"1": (50, 45, 40, 34), "1/2": (46, 38), "1/3": (44,)}
+    headers_once = True
+
+    def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
+        parameters = (
+            f"info=0:keyint={interval}:pools={THREADS}:frame-threads={THREADS}:log-level=none"
+        )
+        return {"preset": str(preset), "crf": str(quality), "x265-params": parameters}
+
+
+class Vp9(ConventionalCodec):
+    """VP9 frames, each after its length of 1 or 2 bytes, which the ledger calls framing.
+
+    The lengths do what Annex B's start codes do for H.264 and HEVC; VP9 has no elementary stream
+    format of its own, and IVF spends 12 bytes a frame. One pass, because PyAV does not pass
+    first-pass statistics on: a second would help most where the content changes, so take these
+    rates as an upper bound of VP9's.
+    """
+
+    name = "vp9"
+    suffix = ".vp9"
+    facts = CodecFacts(is_anchor=True, colour="#17a2b0", marker="^")
+    library = "libvpx-vp9"
+    pixel_format = "yuv420p"
+    preset = 1
+    max_crf = 63
+    points: ClassVar[Points] = {"1": (63, 57, 48), "1/2": (63, 52), "1/3": (58,)}
+
+    def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
+        return {
+            "deadline": "good",
+            "cpu-used": str(preset),
+            "crf": str(quality),
+            "b": "0",
+            "auto-alt-ref": "1",
+            "lag-in-frames": "25",
+            "row-mt": "1",
+            "threads": str(THREADS),
+        }
+
+    def _join(self, packets: Sequence[bytes]) -> bytes:
+        return join_parts(packet for packet in packets if packet)
+
+    def _ledger(self, data: bytes) -> dict[str, int]:
+        video = sum(8 * len(packet) for packet in split_parts(data))
+        return {"video": video, "framing": 8 * len(data) - video}
+
+    def _pictures(self, data: bytes) -> Iterator[av.VideoFrame]:
+        decoder = av.CodecContext.create("vp9", "r")
+        assert isinstance(decoder, av.VideoCodecContext)
+        decoder.thread_count = THREADS
+        for packet in split_parts(data):
+            yield from decoder.decode(av.Packet(packet))
+        yield from decoder.decode(None)
+
+
+CODECS = X264, X265, Vp9

@@ -1,7 +1,7 @@
-"""gsvc as a codec of the benchmark: frames to a `.gsv` without audio, and back to frames.
+"""gsvc as a codec of the benchmark, its ablation, and its floors.
 
-Its compute is counted: the refiner's network for each coded picture or window, RIFE for each frame
-that it draws. Pretrained models run on a GPU if there is one.
+The floors are its coded pictures alone, with nothing sent for the frames between. A third floor, a
+small picture scaled up, is what every conventional codec gives at scale 1/2 and 1/3.
 """
 
 import io
@@ -21,26 +21,22 @@ from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.container import StreamReader, StreamWriter, decoded_frames
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import TOOLS, Tools
-from gsvc.codec.bitstream.scaffold import Place
+from gsvc.codec.bitstream.scaffold import Geometry, Place
 from gsvc.codec.bitstream.stream_info import StreamInfo, read_info
 from gsvc.codec.weights.hub import read_hub_manifest
-from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.decoders.interpolation.rife import loaded_rife, rife_file
-from gsvc.decoders.keyframes.backends import (
-    BACKENDS,
-    PRETRAINED,
-    find_backend,
-    gpu_or_cpu,
-    load_refiner,
-    model_id,
-)
+from gsvc.decoders.keyframes import backends as refiners
 from gsvc.decoders.keyframes.compact.restorer_backend import RESTORER
+from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
 from gsvc.decoders.keyframes.refiner import Refiner, WindowRefiner
 from gsvc.encoders.tuning import DEFAULT_PRESET, DEFAULT_TUNE, LEVELS, PEOPLE
 from gsvc.eval.baselines import base
+from gsvc.eval.baselines.base import CodecFacts, Compute, Decoded, Option, Settings, all_frames
 from gsvc.eval.baselines.code_hash import code_hash, weights_hash
 from gsvc.eval.baselines.conventional import BT709
 from gsvc.eval.compute import Flops, count_flops
@@ -48,21 +44,21 @@ from gsvc.eval.compute import Flops, count_flops
 
 def backend_and_device(model: object) -> tuple[str, str]:
     """Of a model's name: nano, small and base are compact. Raises ConfigError for an unknown."""
-    if model in PRETRAINED:
-        return str(model), gpu_or_cpu()
+    if model in refiners.PRETRAINED:
+        return str(model), refiners.gpu_or_cpu()
     if model == RESTORER:
         return RESTORER, "cpu"
-    if (backend := f"compact:{model}") in BACKENDS:
+    if (backend := f"compact:{model}") in refiners.BACKENDS:
         return backend, "cpu"
-    names = ", ".join(PRETRAINED)
+    names = ", ".join(refiners.PRETRAINED)
     raise ConfigError(f"gsvc has no model {model!r}: take restorer, nano, small, base, {names}")
 
 
 @cache
 def kept_refiner(settings: DecoderSettings) -> Refiner | None:
     """A pretrained model, loaded once for all clips; None for others."""
-    is_kept = settings.steps and settings.backend in PRETRAINED
-    return load_refiner(settings.backend, settings.device) if is_kept else None
+    is_kept = settings.steps and settings.backend in refiners.PRETRAINED
+    return refiners.load_refiner(settings.backend, settings.device) if is_kept else None
 
 
 def pulled(ways: Iterable[base.Settings]) -> str:
@@ -70,7 +66,7 @@ def pulled(ways: Iterable[base.Settings]) -> str:
 
     Raises MissingModelError where one is not here.
     """
-    models = sorted({str(way["model"]) for way in ways if way.get("model") in PRETRAINED})
+    models = sorted({str(way["model"]) for way in ways if way.get("model") in refiners.PRETRAINED})
     return "".join(f", {name} {read_hub_manifest(name).weights}" for name in models)
 
 
@@ -86,7 +82,7 @@ def refiner_cost(info: StreamInfo, steps: int, backend: str = RESTORER) -> base.
     video = info.header.format
     if not steps:
         return base.Compute(0.0, 0, _OUTSIDE)
-    refiner = find_backend(backend)
+    refiner = refiners.find_backend(backend)
     step, once = _flops(backend, video.height, video.width)
     if isinstance(refiner, WindowRefiner):
         calls = ceil((info.frames - 1) / refiner.delay)
@@ -101,7 +97,7 @@ def refiner_cost(info: StreamInfo, steps: int, backend: str = RESTORER) -> base.
 @cache
 def _flops(backend: str, height: int, width: int) -> tuple[Flops, int]:
     """One evaluation of the network, and what is computed once, counted without storage."""
-    cost = find_backend(backend).cost(height, width)
+    cost = refiners.find_backend(backend).cost(height, width)
     if cost is None:
         return Flops(0, ("the refiner",)), 0
     step = count_flops(cost.step)
@@ -239,15 +235,13 @@ class Gsvc(base.Codec):
         """
         names = (*_LIBRARIES, *(("torch",) if self.backends else ()))
         libraries = ", ".join(f"{name} {version(name)}" for name in names)
-        weights = f"{model_id().hex()}-{weights_hash(self.backends)}"
+        weights = f"{refiners.model_id().hex()}-{weights_hash(self.backends)}"
         return f"gsvc {version('gsvc')} {code_hash()}-{weights}, {libraries}{pulled(self._ways)}"
 
     def rate_points(self) -> Sequence[base.Settings]:
-        """See `Codec.rate_points`."""
         return self._points
 
     def ways_to_decode(self, settings: base.Settings) -> Sequence[base.Settings]:
-        """See `Codec.ways_to_decode`."""
         return self._ways
 
     def encode(self, clip: TestClip, settings: base.Settings) -> base.Encoded:
@@ -406,4 +400,72 @@ def _refuse(values: Mapping[str, object], kind: str) -> None:
         raise ConfigError(f"gsvc has no {kind} {', '.join(values)}: leave it out")
 
 
-CODECS = (Gsvc, GsvcLowDelay, GsvcLayers)
+class MotionFloor(Gsvc):
+    """Coded pictures and the motion that the decoder finds between them; no scaffold or refiner."""
+
+    name = "motion"
+    facts = CodecFacts(colour="#a8794b")
+    backends = ()
+
+    def __init__(
+        self,
+        level: Option | None = None,
+        bpp: Option | None = None,
+        preset: Option = DEFAULT_PRESET,
+        gop: Option | None = None,
+    ) -> None:
+        super().__init__(level=level, bpp=bpp, preset=preset, tools=NO_TOOLS, steps=0, gop=gop)
+
+
+class HoldFloor(MotionFloor):
+    """Frames show the latest coded picture, or the scene's first; `MotionFloor`'s stream."""
+
+    name = "hold"
+    facts = CodecFacts(colour="#b59a5b")
+
+    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
+        """One: holding has no choices."""
+        return [{}]
+
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+        start = time.perf_counter()
+        return Decoded(all_frames(self.name, _held(data), clip), time.perf_counter() - start)
+
+    def compute(
+        self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
+    ) -> Compute | None:
+        """None: only pictures are decoded."""
+        return None
+
+
+def _held(data: bytes) -> list[Picture]:
+    reader = StreamReader(io.BytesIO(data))
+    video = reader.header.format
+    size = video.width, video.height
+    parser = GroupReader(reader.header)
+    decoders: dict[int, KeyframeDecoder] = {}
+    frames: list[Picture] = []
+    for packet in reader:
+        if not packet.is_picture:
+            continue
+        parsed = parser.read(packet)
+        if parsed.begins:
+            decoders[parsed.slot] = KeyframeDecoder(size, video.color)
+        coded_size, units = Geometry(*size).coded_size(parsed.coding.scale), iter(parsed.units)
+        for interval in parsed.intervals:
+            if interval.place is Place.AFTER:
+                frames += frames[-1:] * interval.length
+                continue
+            picture = decoders[parsed.slot].decode(next(units), coded_size)
+            waiting = interval.length - 1
+            if waiting and interval.place is Place.BETWEEN and not frames:
+                raise BitstreamError(
+                    "the stream does not begin with a coded picture: code the clip again"
+                )
+            held = picture if interval.place is Place.BEFORE else (frames or [picture])[-1]
+            frames += [held] * waiting
+            frames.append(picture)
+    return frames
+
+
+CODECS = Gsvc, GsvcLowDelay, GsvcLayers, HoldFloor, MotionFloor

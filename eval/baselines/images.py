@@ -9,10 +9,10 @@ import numpy as np
 
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.eval.baselines import base
+from gsvc.eval.baselines.base import CodecFacts
 from gsvc.eval.baselines.conventional import coded_size, enlarge, read_scale, shrink
-from gsvc.eval.late_loading import CodecFacts
 
 
 class ImageCodec(base.Codec):
@@ -42,11 +42,9 @@ class ImageCodec(base.Codec):
             _read(self.name, point)
 
     def version(self) -> str:
-        """See `Codec.version`."""
         return f"{self.name} of opencv {cv2.__version__}"
 
     def rate_points(self) -> Sequence[base.Settings]:
-        """See `Codec.rate_points`."""
         return self._points
 
     def encode(self, clip: TestClip, settings: base.Settings) -> base.Encoded:

@@ -15,17 +15,15 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.scaffold import Interval
 from gsvc.codec.weights.model_files import RIFE
-from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.decoders.interpolation.optical_flow import dense_flow, gray, trust
 from gsvc.decoders.interpolation.rendering import IntervalRenderer
 from gsvc.decoders.interpolation.rife import loaded_rife
 from gsvc.eval.baselines import base
-from gsvc.eval.baselines.base import Compute, Decoded, Encoded, Option, Settings
-from gsvc.eval.baselines.conventional import ConventionalCodec
+from gsvc.eval.baselines.base import CodecFacts, Compute, Decoded, Encoded, Option, Settings
+from gsvc.eval.baselines.conventional import X265, ConventionalCodec
 from gsvc.eval.baselines.gsvc import drawing_cost
 from gsvc.eval.baselines.svtav1 import SvtAv1
-from gsvc.eval.baselines.x265 import X265
-from gsvc.eval.late_loading import CodecFacts
 
 Between = Callable[[Picture, Picture, int], Iterator[Picture]]
 """From two RGB uint8 pictures `step` frames apart to the step - 1 frames between them."""
@@ -98,7 +96,6 @@ class LowerFrameRate(base.Codec):
         return f"{self.plain().version()}, {self.interpolation()}, protocol {_PROTOCOL}"
 
     def rate_points(self) -> Sequence[Settings]:
-        """See `Codec.rate_points`."""
         return [
             {**point, "rate": rate}
             for rate, codec in self._codecs.items()
@@ -147,7 +144,6 @@ _HEVC: Usual = {"1/2": {"crf": (46, 40)}, "1/4": {"crf": (42, 36)}}
 
 class _ByRife(LowerFrameRate):
     def interpolation(self) -> str:
-        """See `LowerFrameRate.interpolation`."""
         loaded_rife()
         return f"RIFE {RIFE.sha256[:8]}"
 

@@ -23,7 +23,7 @@ import numpy as np
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.model_files import sha256_of
-from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.eval.baselines import base, conventional
 from gsvc.eval.late_loading import optional
 
@@ -76,7 +76,6 @@ class LearnedCodec(base.Codec, ABC):
         return f"{self.name} of {package}, {hashes}, protocol {conventional.PROTOCOL}"
 
     def rate_points(self) -> Sequence[base.Settings]:
-        """See `Codec.rate_points`."""
         return self._points
 
     def encode(self, clip: TestClip, settings: base.Settings) -> base.Encoded:

@@ -1,12 +1,27 @@
-"""SVT-AV1 at its best: preset 4, random access, long groups; tuned for PSNR and for the eye."""
+"""SVT-AV1 at its best: preset 4, random access, long groups; tuned for PSNR and for the eye.
+
+Two variants: a fixed quantiser for each temporal layer, and half the size, enlarged by Real-ESRGAN,
+which a user can put together in an afternoon.
+"""
 
 import re
-from typing import ClassVar
+import time
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, ClassVar
+
+import cv2
+import numpy as np
 
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.eval.baselines.base import Value
-from gsvc.eval.baselines.conventional import NO_LIMIT, THREADS, ConventionalCodec, Points
-from gsvc.eval.late_loading import CodecFacts
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.weights.extras import need
+from gsvc.datasets.clips.clip_reader import ClipFormat
+from gsvc.decoders.keyframes.priors.prior_files import prior_path
+from gsvc.encoders.coding.svt_av1 import OFFSET_LAYERS, quantiser_offsets
+from gsvc.eval.baselines import conventional
+from gsvc.eval.baselines.base import CodecFacts, Compute, Decoded, Option, Settings, Value, all_of
+from gsvc.eval.compute import Flops, count_flops
 
 AV1_FAMILY = "AV1, all that one can do"
 """The joint hull of SVT-AV1 and of what can be done before and after it."""
@@ -17,7 +32,7 @@ _LIBAV_MOST = 63
 """FFmpeg's own option ends here; SVT-AV1 goes on to 70 since 3.1, with coarser rate decisions."""
 
 
-class SvtAv1(ConventionalCodec):
+class SvtAv1(conventional.ConventionalCodec):
     """AV1, 8 bits, the encoder's bytes with the temporal delimiter of two bytes in every frame.
 
     Preset "4-vq" is preset 4 with the library's visual tuning and its greatest sharpness. On
@@ -36,24 +51,179 @@ class SvtAv1(ConventionalCodec):
     preset: ClassVar[Value] = 4
     tuned: ClassVar[tuple[Value, ...]] = (f"4{_VISUAL}",)
     max_crf = 70
-    points: ClassVar[Points] = {
+    points: ClassVar[conventional.Points] = {
         "1": (70, 63, 60, 56, 50),
         "1/2": (70, 63, 56, 48),
         "1/3": (63, 52),
     }
 
     def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
-        """See `ConventionalCodec.options`."""
         known = _PRESET.fullmatch(str(preset))
         if known is None:
             raise ConfigError(f"preset {preset!r} is not known: write 4, 4{_VISUAL} or 4{_FLATTER}")
         speed, visual, flatter = known.groups()
-        params = f"lp={THREADS}{VISUAL_TUNING if visual else ''}"
+        params = f"lp={conventional.THREADS}{VISUAL_TUNING if visual else ''}"
         params += ":qp-scale-compress-strength=1" if flatter else ""
-        params += ":keyint=-1" if interval == NO_LIMIT else ""
+        params += ":keyint=-1" if interval == conventional.NO_LIMIT else ""
         if quality > _LIBAV_MOST:
             return {"preset": speed, "svtav1-params": f"crf={quality}:{params}"}
         return {"preset": speed, "crf": str(quality), "svtav1-params": params}
 
 
-CODECS = (SvtAv1,)
+_MOST = 64
+
+
+class SvtAv1Offsets(SvtAv1):
+    """Preset "4/-60/-30/-10": preset 4 with visual tuning; quantiser offsets, -64 to 63 in AV1's
+    index of 0 to 255, of key pictures and of temporal layers from the lowest, the last repeated.
+
+    `qp`: 0 to 63, to which the offsets are added after it is turned into that index. SVT-AV1's rate
+    factor gives base pictures more bits as the rate falls, down to "crf 70, the lowest rate". Fixed
+    offsets go lower, and spend what there is where motion compensation carries it furthest.
+    """
+
+    name = "svtav1+offsets"
+    facts = CodecFacts(family=AV1_FAMILY, colour="#13a0d4", marker="D")
+    quality = "qp"
+    max_crf = 63
+    preset: ClassVar[Value] = "4/0/0"
+    tuned: ClassVar[tuple[Value, ...]] = ("4/-60/-30/-10",)
+    points: ClassVar[conventional.Points] = {"1": (63, 57)}
+
+    def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
+        speed, key, layers = _parsed(str(preset))
+        offsets = quantiser_offsets(key, layers)
+        params = f"rc=0:qp={quality}:{offsets}:lp={conventional.THREADS}{VISUAL_TUNING}"
+        return {"preset": speed, "svtav1-params": params}
+
+
+def _parsed(preset: str) -> tuple[str, int, Sequence[int]]:
+    """Speed, the offset of key pictures, and those of layers. Raises ConfigError."""
+    speed, *texts = preset.split("/")
+    try:
+        key, *layers = map(int, texts)
+    except ValueError:
+        layers = []
+    are_as_many = 0 < len(layers) <= OFFSET_LAYERS
+    if not are_as_many or not all(-_MOST <= one < _MOST for one in (key, *layers)):
+        raise ConfigError(
+            f"preset {preset!r}: write 4/-60/-30/-10, a preset and quantiser offsets from "
+            f"-{_MOST} to {_MOST - 1} of key pictures and of up to {OFFSET_LAYERS} layers"
+        )
+    return speed, key, layers
+
+
+_PROTOCOL = 1
+"""Part of the version: raise it when a change here alters output."""
+_NETWORKS = {"compact": "animevideov3", "x4plus": "x4plus"}
+"""By the names that tables have."""
+_OUTSIDE = ("AV1 decoding", "plain enlargement and mixing")
+
+
+class SvtAv1Sr(SvtAv1):
+    """SVT-AV1's small pictures, drawn large by a network that our own refiners draw on.
+
+    Settings: those of `SvtAv1`.
+
+    Ways to decode:
+        network: "compact", or "x4plus", which takes 45 times the time.
+        mix: the share of the drawing, 0 to 1; the rest is the plain enlargement.
+
+    The constructor takes one value or several of each.
+    """
+
+    name = "svtav1+sr"
+    facts = CodecFacts(family=AV1_FAMILY, colour="#8a63d2", marker="D")
+    preset: ClassVar[Value] = "4-vq"
+    tuned: ClassVar[tuple[Value, ...]] = ()
+    points: ClassVar[conventional.Points] = {"1/2": (70, 63, 56)}
+
+    def __init__(
+        self, network: Option = "compact", mix: Option = (0.5, 1.0), **options: Option
+    ) -> None:
+        super().__init__(**options)
+        self._networks, self._mixes = all_of("network", network, str), all_of("mix", mix, float)
+        self._drawings: tuple[tuple[bytes, str], list[Picture], float] | None = None
+        if unknown := set(self._networks) - set(_NETWORKS):
+            raise ConfigError(f"network {min(unknown)!r}: take one of {', '.join(_NETWORKS)}")
+        if not all(0 <= one <= 1 for one in self._mixes):
+            raise ConfigError("mix: give the share of the drawing, from 0 to 1")
+
+    def version(self) -> str:
+        """See `Codec.version`. Raises as `prior_path` without the networks."""
+        need("refine", self.name)
+        names = [prior_path(_NETWORKS[network]).name for network in self._networks]
+        return f"{super().version()}, {', '.join(names)}, protocol {_PROTOCOL}"
+
+    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
+        return [{"network": n, "mix": mix} for n in self._networks for mix in self._mixes]
+
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+        """See `ConventionalCodec.decode`; the drawings of the last stream are kept."""
+        plain = super().decode(data, clip, settings, way)
+        drawn, seconds = self._drawn(data, (clip.width, clip.height), str(way["network"]))
+        mix, start = float(way["mix"]), time.perf_counter()
+        frames = [
+            np.asarray(cv2.addWeighted(one, 1 - mix, other, mix, 0), np.uint8)
+            for one, other in zip(plain.frames, drawn, strict=True)
+        ]
+        return Decoded(frames, plain.seconds + seconds + time.perf_counter() - start)
+
+    def compute(
+        self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
+    ) -> Compute | None:
+        """The network's, once for each frame."""
+        name = _NETWORKS[str(way["network"])]
+        shown = clip.width, clip.height
+        one = _flops(
+            name, conventional.coded_size(shown, conventional.read_scale(settings["scale"]))
+        )
+        weights = prior_path(name).stat().st_size
+        flops = one.count / (clip.width * clip.height)
+        return Compute(flops, weights, (*_OUTSIDE, *one.not_counted))
+
+    def _drawn(
+        self, data: bytes, shown: conventional.Size, network: str
+    ) -> tuple[list[Picture], float]:
+        """The drawings of every frame and the seconds that they took."""
+        if self._drawings is None or self._drawings[0] != (data, network):
+            start = time.perf_counter()
+            made = _network(_NETWORKS[network])
+            drawings = [_drawing(made, small, shown) for small in self._small(data)]
+            self._drawings = (data, network), drawings, time.perf_counter() - start
+        return self._drawings[1:]
+
+
+def _drawing(network: Any, small: Picture, shown: conventional.Size) -> Picture:
+    """What the network makes of a picture, at the size shown."""
+    import torch
+
+    from gsvc.decoders.keyframes.priors.prior_drawings import enlarged
+
+    with torch.inference_mode():
+        given = torch.from_numpy(small).permute(2, 0, 1)[None].float().div(255)
+        drawn = enlarged(network, given).clamp(0, 1).mul(255).round()
+    large = drawn[0].permute(1, 2, 0).byte().numpy()
+    return np.asarray(cv2.resize(large, shown, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+@cache
+def _network(name: str) -> Any:
+    from gsvc.decoders.keyframes.priors.prior_drawings import load_prior
+
+    return load_prior(name)
+
+
+@cache
+def _flops(name: str, size: conventional.Size) -> Flops:
+    """Of one picture, counted without storage."""
+    import torch
+
+    from gsvc.decoders.keyframes.priors.prior_drawings import enlarged, make_prior
+
+    with torch.device("meta"):
+        network, given = make_prior(name), torch.empty(1, 3, size[1], size[0])
+    return count_flops(lambda: enlarged(network, given))
+
+
+CODECS = SvtAv1, SvtAv1Offsets, SvtAv1Sr

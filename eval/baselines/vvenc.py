@@ -12,8 +12,8 @@ from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.color import yuv_from_rgb
 from gsvc.eval.baselines import conventional
-from gsvc.eval.baselines.base import Value
-from gsvc.eval.late_loading import CodecFacts, bundled_ffmpeg, ffmpeg_path
+from gsvc.eval.baselines.base import CodecFacts, Value
+from gsvc.eval.late_loading import bundled_ffmpeg, ffmpeg_path
 
 _PRESETS = "faster", "fast", "medium", "slow", "slower"
 
@@ -37,16 +37,13 @@ class VVenC(conventional.ConventionalCodec):
     points: ClassVar[conventional.Points] = {"1": (52, 46, 40, 34), "1/2": (46, 36), "1/3": (38,)}
 
     def version(self) -> str:
-        """See `Codec.version`."""
         return f"libvvenc of {_ffmpeg_version()}, protocol {conventional.PROTOCOL}"
 
     def check_preset(self, preset: Value) -> None:
-        """See `ConventionalCodec.check_preset`."""
         if preset not in _PRESETS:
             raise ConfigError(f"{self.name} has no preset {preset}: take {', '.join(_PRESETS)}")
 
     def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
-        """See `ConventionalCodec.options`."""
         # VVenC places intra pictures at multiples of its group of pictures: 32, or 16 at low rates.
         group = 32 if interval >= 32 else 16
         period = max(1, interval // group) * group

@@ -22,7 +22,7 @@ from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.latent_cache import LatentCache
 from gsvc.decoders.keyframes.refiner import WindowRefiner
 from gsvc.eval.layout import markdown, write_bytes
-from gsvc.eval.report.style import image, label, legend, panels
+from gsvc.eval.report.exhibits import image, label, legend, panels
 
 _HEADER = ("capacity, MB", "entries", "hit rate", "steps saved", "PSNR to no cache, dB")
 

@@ -16,13 +16,13 @@ from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.stream_info import StreamIndex
 from gsvc.codec.media.places import SUFFIX, PathOrFile, is_glob, open_stream, shown
 from gsvc.codec.media.video_reader import open_video
-from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.baselines.conventional import enlarge, shrink
-from gsvc.eval.bench.named import make_metric
+from gsvc.eval.bench.cells import make_metric
 from gsvc.eval.bench.store import MetricScores
 from gsvc.eval.bench.work import reason, score
 from gsvc.eval.metrics.base import Metric
-from gsvc.eval.report.style import label, panels
+from gsvc.eval.report.exhibits import label, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import GsvcError, InputError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.datasets.clips.clip import TestClip, frames_sha256
+from gsvc.datasets.clips.clip_reader import TestClip, frames_sha256
 from gsvc.datasets.clips.sets import ClipSource
 from gsvc.decoders.interpolation.optical_flow import dis_flow, gray
 from gsvc.eval.baselines.base import Codec, Encoded
 from gsvc.eval.bench import cells
-from gsvc.eval.bench.named import make_codec, make_metric
+from gsvc.eval.bench.cells import make_codec, make_metric
 from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
 from gsvc.eval.bench.workers import DECODE, ENCODE, SCORE, Tell, told
 from gsvc.eval.compute import PeakMemory, StepCost

@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import InputError, MissingDependencyError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import TestClip
+
+Frames = Sequence[Picture]
+"""RGB uint8 (H, W, 3), all of one size."""
+Tests = Sequence[Frames]
+"""Decoded versions of one clip."""
+Indices = Sequence[int]
+"""Of the frames that are measured."""
+Values = NDArray[np.float64]
+"""Shape (tests, indices)."""
 
 
 class Metric(Protocol):
@@ -41,9 +50,7 @@ class Metric(Protocol):
         its weights are not here; then the table has a gap with that reason, never another number.
         """
 
-    def measure(
-        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
-    ) -> NDArray[np.float64]:
+    def measure(self, source: TestClip, tests: Tests, indices: Indices) -> Values:
         """The values, float64 (tests, len(indices)), or (tests, 1) when not `per_frame`.
 
         The value at index i of a temporal metric is that of the step from frame i - 1 to i, NaN at
@@ -93,9 +100,6 @@ def luma(picture: Picture) -> NDArray[np.float64]:
     return np.asarray(picture @ _BT709_LUMA)
 
 
-Frames = Sequence[Picture]
-
-
 @dataclass(frozen=True)
 class Golden:
     """What a metric must give on the golden clip, averaged over its frames."""
@@ -138,15 +142,10 @@ class ProvedMetric(Metric, ABC):
         self._is_proved = False
 
     @abstractmethod
-    def _values(
-        self, source: TestClip, tests: Sequence[Frames], indices: Sequence[int]
-    ) -> NDArray[np.float64]:
+    def _values(self, source: TestClip, tests: Tests, indices: Indices) -> Values:
         """`measure` without its checks."""
 
-    def measure(
-        self, source: TestClip, tests: Sequence[Frames], indices: Sequence[int]
-    ) -> NDArray[np.float64]:
-        """See `Metric.measure`."""
+    def measure(self, source: TestClip, tests: Tests, indices: Indices) -> Values:
         for test in tests:
             check_pairs(source.frames, test)
         self._prove()
@@ -178,9 +177,7 @@ class FrameMetric(ProvedMetric):
     def _against(self, source: Frames, index: int) -> Callable[[Frames], float] | None:
         """From a test to its value at frame `index`; None where the source has none."""
 
-    def _values(
-        self, source: TestClip, tests: Sequence[Frames], indices: Sequence[int]
-    ) -> NDArray[np.float64]:
+    def _values(self, source: TestClip, tests: Tests, indices: Indices) -> Values:
         check_sides(source.frames, self.smallest_side, self.name)
         values = np.full((len(tests), len(indices)), np.nan)
         for column, index in enumerate(indices):

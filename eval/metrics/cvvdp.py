@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.late_loading import optional
-from gsvc.eval.metrics.base import Golden, ProvedMetric, check_pairs, check_sides
+from gsvc.eval.metrics import base
 
 Channels = NDArray[np.float32]
 """Float32 (H, W, 4)."""
@@ -225,25 +225,22 @@ SMALLEST_SIDE = 16
 """Pixels: under it the package has no bands to look at."""
 
 
-class Cvvdp(ProvedMetric):
+class Cvvdp(base.ProvedMetric):
     """10 less the just-objectionable differences; one number per clip, from all of its frames."""
 
     name = "cvvdp"
     unit = "JOD"
     higher_is_better = True
     per_frame = False
-    golden = Golden(10, 4.819357, slack=1e-6, frames=2)
+    golden = base.Golden(10, 4.819357, slack=1e-6, frames=2)
     advice = "reinstall it: pip install --force-reinstall cvvdp==0.5.7"
 
     def version(self) -> str:
-        """See `Metric.version`."""
         _metric()
         return f"cvvdp {version('cvvdp')}, display {DISPLAY}"
 
-    def _values(
-        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
-    ) -> NDArray[np.float64]:
-        check_sides(source.frames, SMALLEST_SIDE, "ColorVideoVDP")
+    def _values(self, source: TestClip, tests: base.Tests, indices: base.Indices) -> base.Values:
+        base.check_sides(source.frames, SMALLEST_SIDE, "ColorVideoVDP")
         if len(source.frames) == 1:
             return _of_pictures(source.frames[0], [test[0] for test in tests])
         return _pooled(_observed(source, tests))[:, np.newaxis]
@@ -271,8 +268,8 @@ def differences_over_time(source: TestClip, test: Sequence[Picture]) -> Differen
     The clip has two frames or more. Raises InputError when the frames do not match the source's,
     MissingDependencyError without the package.
     """
-    check_pairs(source.frames, test)
-    check_sides(source.frames, SMALLEST_SIDE, "ColorVideoVDP")
+    base.check_pairs(source.frames, test)
+    base.check_sides(source.frames, SMALLEST_SIDE, "ColorVideoVDP")
     observer, found = _observer(source), _observed(source, [test])[0]
     import torch
 

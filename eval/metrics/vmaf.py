@@ -13,15 +13,14 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import InputError, MissingDependencyError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.color import yuv_from_rgb
-from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.baselines.conventional import BT709
 from gsvc.eval.late_loading import bundled_ffmpeg, ffmpeg_path
-from gsvc.eval.metrics.base import Golden, ProvedMetric, check_sides
+from gsvc.eval.metrics.base import Golden, Indices, ProvedMetric, Tests, Values, check_sides
 
 Name = Literal["vmaf", "vmaf_neg"]
 
@@ -51,15 +50,12 @@ class Vmaf(ProvedMetric):
         self.golden = _GOLDEN[name]
 
     def version(self) -> str:
-        """See `Metric.version`."""
         if " libvmaf " not in bundled_ffmpeg("-filters"):
             raise MissingDependencyError(f"{ffmpeg_path()} was built without libvmaf: {_INSTALL}")
         release = bundled_ffmpeg("-version").split()[2]
         return f"libvmaf {self.model} in ffmpeg {release}, 8-bit 4:2:0 BT.709"
 
-    def _values(
-        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
-    ) -> NDArray[np.float64]:
+    def _values(self, source: TestClip, tests: Tests, indices: Indices) -> Values:
         check_sides(source.frames, SMALLEST_SIDE, "VMAF")
         count = max(indices) + 1
         with TemporaryDirectory(prefix="gsvc-vmaf-") as folder:

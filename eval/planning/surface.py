@@ -23,16 +23,16 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.stream_info import StreamIndex
-from gsvc.codec.planning.energy import RADIOS
 from gsvc.codec.planning.machine_profile import WAYS, Way
+from gsvc.codec.planning.process import RADIOS
 from gsvc.decoders.keyframes import latent_cache
 from gsvc.encoders.tuning import PRESETS
 from gsvc.eval.layout import markdown
-from gsvc.eval.report.media import picture_uri
-from gsvc.eval.report.style import INK, label, legend, log_scale, new_figure, plain
-from gsvc.eval.summary import compute_frontier
+from gsvc.eval.report.exhibits import INK, label, legend, log_scale, new_figure, plain
+from gsvc.eval.report.sheets import picture_uri
+from gsvc.eval.summary import bd_comparisons as compute_frontier
+from gsvc.eval.summary.bd_comparisons import PUBLISHED, frontier, targets
 from gsvc.eval.summary.bd_rate import hull_at, lower_hull
-from gsvc.eval.summary.compute_frontier import PUBLISHED, frontier, targets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

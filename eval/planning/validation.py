@@ -26,8 +26,7 @@ from gsvc.codec.planning.machine_profile import WAYS, Profile
 from gsvc.codec.planning.plan_search import BudgetPlan, BudgetPlanner, encoder_settings
 from gsvc.codec.planning.process import timed
 from gsvc.codec.planning.video_trial import VideoTrial, try_pictures, try_video
-from gsvc.datasets.clips.clip import TestClip
-from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.datasets.clips.packaged import packaged_clip
 from gsvc.eval.baselines.conventional import BT709
 from gsvc.eval.layout import markdown

@@ -12,17 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.layout import write_text
-from gsvc.eval.report.differences import (
-    DifferenceTimeline,
-    differences,
-    map_picture,
-    worst_place,
-    worst_second,
-)
+from gsvc.eval.report import sheets
 from gsvc.eval.report.exhibits import Exhibit, Pane, VersionChoice, facts_of, load_exhibit
-from gsvc.eval.report.media import data_uri, pane_height, picture_uri, stacked_video
 from gsvc.eval.summary.summarise import Summary
 
 _VERSION = 1
@@ -140,10 +133,10 @@ def _ratio(one: VersionChoice, judged: VersionChoice) -> str:
 def _made(exhibit: Exhibit, source: TestClip) -> Film:
     panes, rate = exhibit.panes, source.frame_rate
     height, width = source.frames[0].shape[:2]
-    apart = differences(source, [pane.frames for pane in panes[1:]])
-    worst = worst_second(apart.lines[-1], float(rate))
+    apart = sheets.differences(source, [pane.frames for pane in panes[1:]])
+    worst = sheets.worst_second(apart.lines[-1], float(rate))
     shown = [panes[0], *panes[1:2], *panes[2:][-1:]]
-    place = worst_place(panes[-1].frames, source.frames, *worst)
+    place = sheets.worst_place(panes[-1].frames, source.frames, *worst)
     strips = [place.cut(pane.frames) for pane in shown]
     return Film(
         clip=exhibit.clip,
@@ -159,21 +152,23 @@ def _made(exhibit: Exhibit, source: TestClip) -> Film:
         most=apart.most,
         worst=worst,
         strip=[place.first + index for index in range(len(strips[0]))],
-        pictures=[picture_uri(np.vstack(parts)) for parts in strips],
+        pictures=[sheets.picture_uri(np.vstack(parts)) for parts in strips],
         columns=[pane.name for pane in shown],
-        stills=[picture_uri(pane.frames[sum(worst) // 2]) for pane in shown],
-        video=data_uri("video/mp4", stacked_video([pane.frames for pane in panes], rate)),
+        stills=[sheets.picture_uri(pane.frames[sum(worst) // 2]) for pane in shown],
+        video=sheets.data_uri(
+            "video/mp4", sheets.stacked_video([pane.frames for pane in panes], rate)
+        ),
         troubles=exhibit.troubles,
     )
 
 
-def _versions(panes: Sequence[Pane], apart: DifferenceTimeline) -> list[FilmVersion]:
+def _versions(panes: Sequence[Pane], apart: sheets.DifferenceTimeline) -> list[FilmVersion]:
     return [
         FilmVersion(
             pane.name,
             pane.facts,
             [round(value, 4) for value in line],
-            data_uri("image/png", map_picture(values, apart.most)),
+            sheets.data_uri("image/png", sheets.map_picture(values, apart.most)),
         )
         for pane, line, values in zip(panes, apart.lines, apart.maps, strict=True)
     ]
@@ -235,7 +230,7 @@ def _data(film: Film) -> dict[str, object]:
         "lines": [[], *(one.line for one in film.versions)],
         "width": film.width,
         "height": film.height,
-        "pitch": pane_height(film.height),
+        "pitch": sheets.pane_height(film.height),
         "rate": film.frame_rate,
         "frames": film.frames,
         "worst": film.worst,

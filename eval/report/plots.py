@@ -10,20 +10,9 @@ from typing import TYPE_CHECKING, Any
 from gsvc.encoders.tuning import DEFAULT_TUNE, TUNES
 from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.layout import write_bytes
-from gsvc.eval.report.exhibits import near_rate
-from gsvc.eval.report.style import (
-    COLUMNS,
-    INK,
-    CurveStyle,
-    image,
-    label,
-    legend,
-    log_scale,
-    new_figure,
-    panels,
-    plain,
-)
-from gsvc.eval.summary.compute_frontier import PUBLISHED
+from gsvc.eval.report import exhibits
+from gsvc.eval.report.exhibits import label
+from gsvc.eval.summary.bd_comparisons import PUBLISHED
 from gsvc.eval.summary.curves import (
     ABLATION,
     OURS,
@@ -53,7 +42,7 @@ def tunes(rows: Sequence[PointRow], judges: tuple[str, str]) -> "Figure | None":
     if len({_tune(row) for row in streams}) < 2:
         return None
     clips = list(dict.fromkeys(row.clip for row in streams))
-    figure, places = panels(clips, f"Tunes at equal bits: {judges[0]} and {judges[1]}", 3)
+    figure, places = exhibits.panels(clips, f"Tunes at equal bits: {judges[0]} and {judges[1]}", 3)
     for clip, axis in places:
         mine = [row for row in streams if row.clip == clip]
         for rate in dict.fromkeys(_rate(row) for row in mine):
@@ -66,7 +55,7 @@ def tunes(rows: Sequence[PointRow], judges: tuple[str, str]) -> "Figure | None":
                     point[0], point[1], s=26, marker=_MARKERS[tune], color="#2b7bd6", label=tune
                 )
         label(axis, clip, judges[0], judges[1])
-    legend(figure)
+    exhibits.legend(figure)
     return figure
 
 
@@ -97,7 +86,7 @@ def write_plots(folder: str | Path) -> list[Path]:
     for name, figure in figures(summary, run.cells):
         for kind in ("svg", "png"):
             path = target / f"{name}.{kind}"
-            write_bytes(path, image(figure, kind))
+            write_bytes(path, exhibits.image(figure, kind))
             written.append(path)
     return written
 
@@ -108,7 +97,7 @@ def figures(summary: Summary, cells: Sequence[CellRecord]) -> Iterator[tuple[str
     for metric in summary.metrics:
         found = [curve for curve in curves[metric.name] if curve.points]
         if found:
-            style = CurveStyle(summary.codecs)
+            style = exhibits.CurveStyle(summary.codecs)
             yield f"rd_{metric.name}", rate_distortion(found, metric, style)
     for metric in summary.metrics:
         if metric.name in PRIMARY:
@@ -126,21 +115,24 @@ def figures(summary: Summary, cells: Sequence[CellRecord]) -> Iterator[tuple[str
 
 
 def rate_distortion(
-    curves: Sequence[Curve], metric: MetricInfo, style: CurveStyle, columns: int = COLUMNS
+    curves: Sequence[Curve],
+    metric: MetricInfo,
+    style: exhibits.CurveStyle,
+    columns: int = exhibits.COLUMNS,
 ) -> "Figure":
     """Points and lower hulls, rate on a log scale, a panel for each clip."""
     clips = list(dict.fromkeys(curve.clip for curve in curves))
     colour = style.colours(curve.name for curve in curves)
     names = list(colour)
-    figure, places = panels(clips, f"Rate and quality: {metric.title}", columns)
+    figure, places = exhibits.panels(clips, f"Rate and quality: {metric.title}", columns)
     for clip, axis in places:
         for curve in sorted(
             (c for c in curves if c.clip == clip), key=lambda c: names.index(c.name)
         ):
             _hull(axis, curve, colour[curve.name], style.marker(curve.name))
-        log_scale(axis.xaxis)
+        exhibits.log_scale(axis.xaxis)
         label(axis, clip, "bits a pixel", metric.name)
-    legend(figure)
+    exhibits.legend(figure)
     return figure
 
 
@@ -148,8 +140,8 @@ def quality_compute(summary: Summary, metric: MetricInfo) -> "Figure":
     """Quality over decoding time; a line joins one stream decoded with more and more steps."""
     rows = [r for r in summary.points if r.decode_ratio and r.scores.get(metric.name) is not None]
     clips = list(dict.fromkeys(row.clip for row in rows))
-    figure, places = panels(clips, f"Quality and decoding time: {metric.title}")
-    style = CurveStyle(summary.codecs)
+    figure, places = exhibits.panels(clips, f"Quality and decoding time: {metric.title}")
+    style = exhibits.CurveStyle(summary.codecs)
     colour = style.colours(row.curve for row in rows)
     for clip, axis in places:
         mine = [row for row in rows if row.clip == clip and row.codec != ABLATION]
@@ -165,9 +157,9 @@ def quality_compute(summary: Summary, metric: MetricInfo) -> "Figure":
                 alpha=1 if name.startswith(OURS) else 0.45,
                 linewidths=0,
             )
-        log_scale(axis.xaxis)
+        exhibits.log_scale(axis.xaxis)
         label(axis, clip, _TIME, metric.name)
-    legend(figure)
+    exhibits.legend(figure)
     return figure
 
 
@@ -185,7 +177,9 @@ def frontier(summary: Summary, metric: MetricInfo, unit: str) -> "Figure":
     rows = [row for row in summary.frontier if row.metric == metric.name and row.unit == unit]
     clips = list(dict.fromkeys(row.clip for row in rows))
     what = _TIME if unit == "time" else "FLOPs a pixel"
-    figure, places = panels(clips, f"Least rate for a quality and a compute: {metric.title}")
+    figure, places = exhibits.panels(
+        clips, f"Least rate for a quality and a compute: {metric.title}"
+    )
     for clip, axis in places:
         qualities = list(dict.fromkeys(row.quality for row in rows if row.clip == clip))
         for index, quality in enumerate(qualities):
@@ -194,13 +188,15 @@ def frontier(summary: Summary, metric: MetricInfo, unit: str) -> "Figure":
             shade = ("#ee7d22", "#dd3c2a", "#6d1160")[index % 3]
             place = ("coarse", "middle", "fine")[index % 3]
             axis.plot(*_columns(reached), "o-", color=shade, ms=4, lw=1.5, label=place)
-            axis.annotate(f"{quality:.3g}", reached[-1], fontsize=6.5, color=INK, va="bottom")
+            axis.annotate(
+                f"{quality:.3g}", reached[-1], fontsize=6.5, color=exhibits.INK, va="bottom"
+            )
             if index == 0:
                 _claim(axis, reached)
         label(axis, clip, what, "bits a pixel")
-        log_scale(axis.xaxis)
-        log_scale(axis.yaxis)
-    legend(figure)
+        exhibits.log_scale(axis.xaxis)
+        exhibits.log_scale(axis.yaxis)
+    exhibits.legend(figure)
     return figure
 
 
@@ -213,8 +209,8 @@ def layers(summary: Summary) -> "Figure":
         for n in dict.fromkeys(n for r in rows for n in r.ledger)
         if any(r.ledger.get(n) for r in rows)
     ]
-    figure = new_figure("Bits by layer", 0.19 * len(rows) + 0.9)
-    axis = plain(figure.subplots())
+    figure = exhibits.new_figure("Bits by layer", 0.19 * len(rows) + 0.9)
+    axis = exhibits.plain(figure.subplots())
     short = short_labels(rows)
     labels = [f"{row.clip}, {short[row.key]}" for row in rows]
     start = [0.0] * len(rows)
@@ -227,15 +223,15 @@ def layers(summary: Summary) -> "Figure":
     axis.set_yticks(range(len(rows)), labels, fontsize=6.5)
     axis.invert_yaxis()
     label(axis, "", "bits a pixel", "")
-    legend(figure)
+    exhibits.legend(figure)
     return figure
 
 
 def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: MetricInfo) -> "Figure":
     """The metric frame by frame, of every codec's point that is nearest in rate to one of ours."""
-    chosen = near_rate(summary, cells)
-    figure, places = panels(list(chosen), f"Frame by frame, near one rate: {metric.title}")
-    style = CurveStyle(summary.codecs)
+    chosen = exhibits.near_rate(summary, cells)
+    figure, places = exhibits.panels(list(chosen), f"Frame by frame, near one rate: {metric.title}")
+    style = exhibits.CurveStyle(summary.codecs)
     colour = style.colours(one.curve for ones in chosen.values() for one in ones)
     names = list(colour)
     for clip, axis in places:
@@ -245,12 +241,12 @@ def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: MetricInfo) 
                 wide = 1.8 if one.cell.codec == OURS else 1.1
                 axis.plot(*_columns(pairs), color=colour[one.curve], lw=wide, label=one.curve)
         label(axis, clip, "frame", metric.name)
-    legend(figure)
+    exhibits.legend(figure)
     return figure
 
 
 def _annotate(axis: "Axes", text: str, place: tuple[Any, Any]) -> None:
-    axis.annotate(text, place, fontsize=6, color=INK, ha="right", va="bottom")
+    axis.annotate(text, place, fontsize=6, color=exhibits.INK, ha="right", va="bottom")
 
 
 def _columns(pairs: Sequence[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:

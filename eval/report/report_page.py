@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from gsvc.eval.bench.store import BenchRun, CellRecord
 from gsvc.eval.layout import write_text
-from gsvc.eval.report.exhibits import few, near_rate
+from gsvc.eval.report.exhibits import INK, PAPER, CurveStyle, few, image, near_rate
 from gsvc.eval.report.player import films, player, stills
 from gsvc.eval.report.plots import figures
-from gsvc.eval.report.style import INK, PAPER, CurveStyle, image
 from gsvc.eval.summary import rate_tables
 from gsvc.eval.summary.bd_comparisons import FLOORS, HeadlineRow
 from gsvc.eval.summary.bd_rate import Pooled

@@ -1,29 +1,293 @@
-"""Before/after sheets: every clip beside AV1 at our rate, and its worst moment frame by frame.
+"""Pictures for people: sheets, maps of differences, strips, captions, videos, data URIs.
 
-For runs on people there are strips of the mouth where it speaks most.
+A sheet shows every clip beside AV1 at our rate, and its worst moment frame by frame. A strip shows
+successive frames of the part of a clip where its motion differs most, or where a mouth moves most.
 """
 
+import base64
+import io
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
 from math import log
 from pathlib import Path
 
+import av
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.errors import InputError
-from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream.errors import GsvcError, InputError
+from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc.codec.media.color import yuv_from_rgb
+from gsvc.codec.media.video_writer import open_writer
+from gsvc.datasets.clips.clip_reader import TestClip
+from gsvc.decoders.interpolation.optical_flow import gray
+from gsvc.encoders.coding.svt_av1 import quiet_and_ordinary
+from gsvc.encoders.scaffold.face_landmarks import LIPS
+from gsvc.eval.baselines.conventional import BT709
 from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.layout import write_bytes
-from gsvc.eval.report.differences import StripPlace, speaking_place, worst_place
+from gsvc.eval.metrics.cvvdp import differences_over_time
+from gsvc.eval.metrics.semantic import SPEAKS, main_faces, opening
 from gsvc.eval.report.exhibits import Exhibit, VersionChoice, exhibits, few, load_exhibit, near_rate
-from gsvc.eval.report.media import captioned, image_file
 from gsvc.eval.summary.curves import OURS, clip_label
 from gsvc.eval.summary.rate_tables import ANCHOR
 from gsvc.eval.summary.summarise import Summary, load_summary
 
+_BAR = 26
+_INK, _CAPTION_PAPER = (240, 240, 240), 24
+
+
+def captioned(picture: Picture, text: str) -> Picture:
+    """The picture, RGB uint8 (H, W, 3), over a bar of 26 lines with `text`, cut at its width."""
+    bar = np.full((_BAR, picture.shape[1], 3), _CAPTION_PAPER, np.uint8)
+    cv2.putText(bar, text, (6, 18), cv2.FONT_HERSHEY_SIMPLEX, 0.42, _INK, 1, cv2.LINE_AA)
+    return np.vstack([picture, bar])
+
+
+def image_file(picture: Picture, suffix: str, *options: int) -> bytes:
+    """An RGB picture (H, W, 3) uint8 as an image file; `options`: of `cv2.imencode`."""
+    _, coded = cv2.imencode(suffix, cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), options)
+    return coded.tobytes()
+
+
+def write_video(target: Path, form: VideoFormat, frames: Sequence[Picture]) -> None:
+    """Replace a video, one tick of time from each frame to the next. Raises OutputError."""
+    with open_writer(target, form, overwrite=True) as writer:
+        for pts, frame in enumerate(frames):
+            writer.write(Frame(frame, pts))
+
+
+NEAR_TRANSPARENT = 19
+LOSSLESS_TO_THE_EYE = 10
+"""Of H.264, at a preset that keeps detail."""
+_SEEKABLE = 48
+"""Frames between key frames: a page jumps to a frame at once."""
+_JPEG_QUALITY = 88
+_BLOCK = 16
+"""Panes of a stack begin on a macroblock, so that none is coded with parts of its neighbour."""
+
+
+def picture_uri(picture: Picture) -> str:
+    """An RGB picture (H, W, 3) uint8 as a JPEG."""
+    return data_uri(
+        "image/jpeg", image_file(picture, ".jpg", cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY)
+    )
+
+
+def pane_height(height: int) -> int:
+    """Lines from one pane of a stack to the next."""
+    return -(-height // _BLOCK) * _BLOCK
+
+
+def stacked_video(
+    clips: Sequence[Sequence[Picture]], frame_rate: Fraction, crf: int = NEAR_TRANSPARENT
+) -> bytes:
+    """Clips of one size and length, one under the other, as one H.264 MP4.
+
+    One video cannot fall out of step with itself: that is what keeps the panes synchronised.
+    """
+    panes = len(clips)
+    height, width = clips[0][0].shape[:2]
+    size = pane_height(width), panes * pane_height(height)
+    target = io.BytesIO()
+    with av.open(target, mode="w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=frame_rate)
+        stream.width, stream.height = size
+        stream.pix_fmt = "yuv420p"
+        stream.options = {"crf": str(crf), "preset": "medium", "g": str(_SEEKABLE), "threads": "2"}
+        with quiet_and_ordinary():
+            stream.codec_context.open()
+        for index in range(len(clips[0])):
+            stack = np.vstack([_padded(clip[index], size[0]) for clip in clips])
+            frame = yuv_from_rgb(stack, BT709, "yuv420p")
+            frame.pts, frame.time_base = index, 1 / frame_rate
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return target.getvalue()
+
+
+def _padded(picture: Picture, width: int) -> Picture:
+    height = pane_height(picture.shape[0])
+    edges = ((0, height - picture.shape[0]), (0, width - picture.shape[1]), (0, 0))
+    return np.pad(picture, edges, mode="edge")
+
+
+def data_uri(kind: str, data: bytes) -> str:
+    """A file of that media type."""
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+
+
+WINDOW, LENGTH = 112, 8
+"""Side of the part of a frame, in pixels, and how many frames."""
+
+
+@dataclass(frozen=True)
+class StripPlace:
+    """Where and when a strip is cut."""
+
+    first: int
+    """Its first frame."""
+    top: int
+    left: int
+    side: int = WINDOW
+    """Of the square that is cut out, in pixels."""
+
+    def cut(self, frames: Sequence[Picture]) -> list[Picture]:
+        """The parts of the frames, at most `LENGTH` of them; smaller ones enlarged."""
+        rows = slice(self.top, self.top + self.side)
+        columns = slice(self.left, self.left + self.side)
+        parts = [frame[rows, columns] for frame in frames[self.first : self.first + LENGTH]]
+        return parts if self.side == WINDOW else [_enlarged(part) for part in parts]
+
+
+def worst_place(
+    ours: Sequence[Picture], source: Sequence[Picture], start: int = 0, end: int | None = None
+) -> StripPlace:
+    """Where our changes of luma from frame to frame differ most from the source's.
+
+    `start`, `end`: only among these frames.
+    """
+    end = len(source) if end is None else end
+    worst, place = -1.0, StripPlace(start, 0, 0)
+    height, width = source[0].shape[:2]
+    window = min(WINDOW, height), min(WINDOW, width)
+    both = zip(_changes(ours[start:end]), _changes(source[start:end]), strict=True)
+    for index, (change, true_change) in enumerate(both, start=start + 1):
+        apart = cv2.absdiff(change, true_change)
+        means = cv2.boxFilter(apart, -1, window[::-1], anchor=(0, 0))
+        inside = means[: height - window[0] + 1, : width - window[1] + 1]
+        _, value, _, (x, y) = cv2.minMaxLoc(inside)
+        if value > worst:
+            first = max(start, min(index - LENGTH // 2, end - LENGTH))
+            worst, place = value, StripPlace(first, y, x)
+    return place
+
+
+def _enlarged(part: Picture) -> Picture:
+    resized = cv2.resize(part, (WINDOW, WINDOW), interpolation=cv2.INTER_CUBIC)
+    return np.asarray(resized, np.uint8)
+
+
+def _changes(video: Sequence[Picture]) -> Iterator[NDArray[np.float32]]:
+    """Of luma, from each frame to the next."""
+    luma = (gray(frame).astype(np.float32) for frame in video)
+    return (after - before for before, after in pairwise(luma))
+
+
+_SHARE = 0.75
+"""Side of the square about the lips, in widths of the face: from the nose to below the chin."""
+_LEAST_SIDE = 32
+
+
+def speaking_place(source: TestClip) -> StripPlace | None:
+    """The part about the lips of the frames whose mouth opens and closes most.
+
+    None where no mouth moves. Raises MissingModelError and MissingDependencyError.
+    """
+    faces = main_faces(source)
+    points = [faces[t].points if t in faces else None for t in range(len(source.frames))]
+    openings = np.array([opening(one) for one in points])
+    spans = [_range(openings[k : k + LENGTH]) for k in range(max(1, len(openings) - LENGTH + 1))]
+    first = int(np.argmax(spans))
+    if spans[first] < SPEAKS:
+        return None
+    shown = np.array([one for one in points[first : first + LENGTH] if one is not None])
+    height, width = source.frames[0].shape[:2]
+    across = float(np.ptp(shown[..., 0], axis=1).mean())
+    side = min(max(_LEAST_SIDE, round(_SHARE * across)), height, width)
+    x, y = shown[:, LIPS].mean(axis=(0, 1))
+    return StripPlace(first, _start(y, side, height), _start(x, side, width), side)
+
+
+def _start(centre: float, side: int, size: int) -> int:
+    """Of a side about `centre`, inside the picture."""
+    return min(max(0, round(centre - side / 2)), size - side)
+
+
+def _range(openings: NDArray[np.float64]) -> float:
+    """From the least to the greatest; 0 unless the face is found on all frames."""
+    return 0.0 if np.isnan(openings).any() else float(np.ptp(openings))
+
+
+_BY_EYE = "ColorVideoVDP: JOD that are lost"
+_BY_LIGHT = "mean difference of luma, 0 to 255, as ColorVideoVDP cannot tell"
+_EYE_ROWS, _EYE_ORDER = ["still", "changing"], "each half from fine detail down to coarse"
+_LIGHT_ROWS, _LIGHT_ORDER = ["light"], "from the top of the picture to its bottom"
+_MOST_SHARE = 99.5
+"""Percentile of all values that is white in the maps: a cut must not darken the rest."""
+_LIGHT_SLICES = 18
+
+
+@dataclass(frozen=True)
+class DifferenceTimeline:
+    """Of several versions of one clip, in one measure."""
+
+    measure: str
+    """What the lines show; greater is worse."""
+    rows: list[str]
+    """What the maps show, in as many equal parts from the top."""
+    order: str
+    """Of the rows of each part."""
+    lines: list[list[float]]
+    """Of each version, by frame."""
+    maps: list[NDArray[np.float64]]
+    """Of each version, shape (rows, frames)."""
+
+    @property
+    def most(self) -> float:
+        """The value that is white in the maps."""
+        return float(np.percentile(np.concatenate(self.maps), _MOST_SHARE))
+
+
+def differences(source: TestClip, versions: Sequence[Sequence[Picture]]) -> DifferenceTimeline:
+    """Of each version from the source, all in the same measure."""
+    if len(source.frames) < 2:
+        return _by_light(source, versions, "one picture is no video")
+    try:
+        found = [differences_over_time(source, frames) for frames in versions]
+    except GsvcError as error:
+        return _by_light(source, versions, str(error))
+    # Light and colour that stand, then light that changes.
+    maps = [np.vstack([one.bands[:3].max(axis=0).T, one.bands[3].T]) for one in found]
+    return DifferenceTimeline(
+        _BY_EYE, _EYE_ROWS, _EYE_ORDER, [list(map(float, one.frames)) for one in found], maps
+    )
+
+
+def worst_second(line: Sequence[float], frame_rate: float) -> tuple[int, int]:
+    """First frame, and the one after the last, of the second with the greatest sum."""
+    length = max(1, min(len(line), round(frame_rate)))
+    sums = np.convolve(line, np.ones(length), "valid")
+    first = int(sums.argmax())
+    return first, first + length
+
+
+def map_picture(values: NDArray[np.float64], most: float) -> bytes:
+    """A map as a PNG with a pixel a value: from black over red to white at `most`."""
+    shades = np.clip(255 * values / (most or 1.0), 0, 255).astype(np.uint8)
+    coloured = cv2.applyColorMap(shades, cv2.COLORMAP_INFERNO)
+    return image_file(np.asarray(coloured[..., ::-1], np.uint8), ".png")
+
+
+def _by_light(
+    source: TestClip, versions: Sequence[Sequence[Picture]], why: str
+) -> DifferenceTimeline:
+    maps = []
+    for frames in versions:
+        pairs = zip(source.frames, frames, strict=True)
+        apart = [cv2.absdiff(gray(a), gray(b)).mean(axis=1) for a, b in pairs]
+        slices = [np.array_split(one, min(_LIGHT_SLICES, len(one))) for one in apart]
+        maps.append(np.array([[float(part.mean()) for part in one] for one in slices]).T)
+    lines = [list(map(float, one.mean(axis=0))) for one in maps]
+    return DifferenceTimeline(f"{_BY_LIGHT} ({why})", _LIGHT_ROWS, _LIGHT_ORDER, lines, maps)
+
+
 _PAPER = 255
-_JPEG_QUALITY = 85
+_SHEETS_JPEG_QUALITY = 85
 
 
 def strip_rows(exhibit: Exhibit, place: StripPlace, *, facts: bool = False) -> Picture:
@@ -44,7 +308,7 @@ def write_sheet(path: Path, rows: Sequence[Picture]) -> Path:
         np.pad(row, ((0, 0), (0, width - row.shape[1]), (0, 0)), constant_values=_PAPER)
         for row in rows
     ]
-    options = (cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY) if path.suffix == ".jpg" else ()
+    options = (cv2.IMWRITE_JPEG_QUALITY, _SHEETS_JPEG_QUALITY) if path.suffix == ".jpg" else ()
     write_bytes(path, image_file(np.vstack(padded), path.suffix, *options))
     return path
 

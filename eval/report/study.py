@@ -17,12 +17,11 @@ import cv2
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.output import atomic_folder, explain_failure
-from gsvc.datasets.clips.clip import ClipFormat, TestClip
+from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.eval.bench.store import BenchRun, CellRecord
 from gsvc.eval.layout import write_text
-from gsvc.eval.report.exhibits import BEST_KNOWN, VersionChoice, decoded, near_rate, source_of
-from gsvc.eval.report.media import LOSSLESS_TO_THE_EYE, pane_height, stacked_video
-from gsvc.eval.report.style import CurveStyle
+from gsvc.eval.report import exhibits
+from gsvc.eval.report.sheets import LOSSLESS_TO_THE_EYE, pane_height, stacked_video
 from gsvc.eval.summary.curves import ABLATION, OURS, by_curve, settings_label
 from gsvc.eval.summary.summarise import Summary, load_summary
 
@@ -120,8 +119,8 @@ class StudyPair:
     clip: str
     level: str
     """Of our stream."""
-    ours: VersionChoice
-    other: VersionChoice
+    ours: exhibits.VersionChoice
+    other: exhibits.VersionChoice
 
     @property
     def bits_ratio(self) -> float:
@@ -137,11 +136,11 @@ def find_pairs(
     By default ours is gsvc with the most steps, the other is AV1. Raises ConfigError for a curve
     that the run lacks, InputError when it has no stream of gsvc or none to compare it with.
     """
-    names = CurveStyle(summary.codecs).in_order(
+    names = exhibits.CurveStyle(summary.codecs).in_order(
         name for cell in cells if cell.codec != ABLATION for name in by_curve(cell)
     )
     ours = ours or _most_steps(names)
-    others = list(dict.fromkeys(others)) or [BEST_KNOWN]
+    others = list(dict.fromkeys(others)) or [exhibits.BEST_KNOWN]
     for name in (ours, *others):
         if name not in names:
             known = ", ".join(f'"{one}"' for one in names)
@@ -166,7 +165,7 @@ def _pairs(
     levels = dict.fromkeys(_level(cell) for cell in cells if cell.codec == OURS)
     for level in sorted(levels, key=str):
         used = [cell for cell in cells if cell.codec != OURS or _level(cell) == level]
-        for clip, choices in near_rate(summary, used).items():
+        for clip, choices in exhibits.near_rate(summary, used).items():
             found = {choice.curve: choice for choice in choices}
             for other in others:
                 if ours in found and other in found:
@@ -289,7 +288,7 @@ def _trials(
     clips = list(dict.fromkeys(pair.clip for pair in pairs))
     for number, name in enumerate(clips):
         mine = [pair for pair in pairs if pair.clip == name]
-        source = source_of(mine[0].ours.cell, found.settings.get("places", ()))
+        source = exhibits.source_of(mine[0].ours.cell, found.settings.get("places", ()))
         pictures = _decoded_once(run, mine, source, tell)
         for pair in mine:
             ours, other = pictures[_identity(pair.ours)], pictures[_identity(pair.other)]
@@ -323,18 +322,18 @@ def _decoded_once(
     for choice in (choice for pair in pairs for choice in (pair.ours, pair.other)):
         if _identity(choice) not in found:
             tell(f"{pairs[0].clip}: {choice.curve}, {settings_label(choice.cell.settings)}")
-            frames, trouble = decoded(run, choice, source)
+            frames, trouble = exhibits.decoded(run, choice, source)
             found[_identity(choice)] = frames
             if trouble:
                 tell(f"warning: {pairs[0].clip}: {trouble}")
     return found
 
 
-def _identity(choice: VersionChoice) -> tuple[str, str]:
+def _identity(choice: exhibits.VersionChoice) -> tuple[str, str]:
     return choice.cell.key, choice.curve
 
 
-def _version(choice: VersionChoice) -> StudyVersion:
+def _version(choice: exhibits.VersionChoice) -> StudyVersion:
     return StudyVersion(choice.curve, settings_label(choice.cell.settings), choice.cell.bits)
 
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.eval.layout import csv_text, markdown, write_bytes, write_text
+from gsvc.eval.report.exhibits import INK, image, label, legend, new_figure, plain
 from gsvc.eval.report.study import DAMAGED, EQUAL, SOURCE, Key, StudyTrial, read_key
-from gsvc.eval.report.style import INK, image, label, legend, new_figure, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

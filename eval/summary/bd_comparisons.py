@@ -1,22 +1,29 @@
 """Every curve compared with the hull of every anchor: per clip, and pooled over clips.
 
 The headline is the worse of the judges' pooled BD-rates against SVT-AV1's hull. The slideshow test
-asks which metrics prefer held key pictures to a video that moves.
+asks which metrics prefer held key pictures to a video that moves. B*(Q0, C) is the least rate that
+reaches quality Q0 with decoder compute of at most C, over the hulls of our own curves.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import exp, log
+from statistics import fmean
 
-from gsvc.eval.summary.bd_rate import BdRate, Pooled, bd_rate, hull_at, pooled_rate
+import numpy as np
+
+from gsvc.eval.summary import bd_rate
 from gsvc.eval.summary.curves import (
     OURS,
     PRIMARY,
     Curve,
     CurvePoint,
     MetricInfo,
+    PointRow,
     Unmeasured,
     distance,
+    mean_of,
 )
 
 _SCALES_OF_FIELD = ("x265", "svtav1")
@@ -31,7 +38,7 @@ class BdComparison:
     metric: str
     test: str
     anchor: str
-    result: BdRate
+    result: bd_rate.BdRate
     shared_values: tuple[float, float] | None
     """`result.shared` in the metric's own unit."""
     note: str
@@ -45,8 +52,8 @@ class PooledBdComparison:
     metric: str
     test: str
     anchor: str
-    pchip: Pooled | None
-    akima: Pooled | None
+    pchip: bd_rate.Pooled | None
+    akima: bd_rate.Pooled | None
     left_out: tuple[str, ...]
     """Clips without a BD-rate, and why."""
 
@@ -76,8 +83,12 @@ def pooled_bd_comparisons(found: Sequence[BdComparison]) -> list[PooledBdCompari
             metric,
             test,
             anchor,
-            pooled_rate([one.result.pchip for one in group if one.result.pchip is not None]),
-            pooled_rate([one.result.akima for one in group if one.result.akima is not None]),
+            bd_rate.pooled_rate(
+                [one.result.pchip for one in group if one.result.pchip is not None]
+            ),
+            bd_rate.pooled_rate(
+                [one.result.akima for one in group if one.result.akima is not None]
+            ),
             tuple(f"{one.clip}: {one.result.note}" for one in group if one.result.note),
         )
         for (metric, test, anchor), group in groups.items()
@@ -85,7 +96,7 @@ def pooled_bd_comparisons(found: Sequence[BdComparison]) -> list[PooledBdCompari
 
 
 def _compared(anchor: Curve, test: Curve) -> BdComparison:
-    result = bd_rate(anchor.hull, test.hull)
+    result = bd_rate.bd_rate(anchor.hull, test.hull)
     ends = sorted(distance(edge, test.higher_is_better) for edge in result.shared or ())
     values = (ends[0], ends[-1]) if ends else None
     empty = [f"{c.name} at {s}" for c in (anchor, test) for s in c.without_bits]
@@ -102,7 +113,7 @@ class HeadlineRow:
     """One curve against the anchor's hull."""
 
     curve: str
-    rates: dict[str, Pooled | None]
+    rates: dict[str, bd_rate.Pooled | None]
     """Pooled BD-rates in per cent by judge; None where no clip has one."""
     worse: float | None
     """The greatest of the means; None unless every judge has one."""
@@ -132,7 +143,7 @@ def headline(
     missing = {
         judge: _why(judge, unmeasured, not_run) for judge in PRIMARY if judge not in measured
     }
-    rates: dict[str, dict[str, Pooled | None]] = {}
+    rates: dict[str, dict[str, bd_rate.Pooled | None]] = {}
     for one in pooled:
         if one.anchor == HEADLINE_ANCHOR and one.metric in PRIMARY:
             rates.setdefault(one.test, {})[one.metric] = one.pchip
@@ -141,7 +152,7 @@ def headline(
     )
 
 
-def _row(curve: str, rates: dict[str, Pooled | None]) -> HeadlineRow:
+def _row(curve: str, rates: dict[str, bd_rate.Pooled | None]) -> HeadlineRow:
     means = {judge: one.mean for judge, one in rates.items() if one is not None}
     if set(means) != set(PRIMARY):
         return HeadlineRow(curve, rates, None, "")
@@ -189,7 +200,7 @@ class SlideshowTest:
 
     None where none of them can tell.
     """
-    pooled: Pooled | None
+    pooled: bd_rate.Pooled | None
     """BD-rates of the clips that move; None where none has one."""
     clips: list[SlideshowClip]
 
@@ -221,13 +232,15 @@ def slideshow_tests(
 
 
 def _test(metric: str, clips: list[SlideshowClip]) -> SlideshowTest:
-    pooled = pooled_rate([one.rate for one in clips if one.moves and one.rate is not None])
+    pooled = bd_rate.pooled_rate([one.rate for one in clips if one.moves and one.rate is not None])
     won = [one.wins for one in clips if one.moves and one.wins is not None]
     passes = pooled.mean > 0 if pooled else not any(won) if won else None
     return SlideshowTest(metric, passes, pooled, clips)
 
 
-def _wins(result: BdRate, held: Sequence[CurvePoint], coded: Sequence[CurvePoint]) -> bool | None:
+def _wins(
+    result: bd_rate.BdRate, held: Sequence[CurvePoint], coded: Sequence[CurvePoint]
+) -> bool | None:
     """`held`, `coded`: the slideshow's and AV1's points by rising rate."""
     if result.pchip is not None:
         return result.pchip < 0
@@ -269,7 +282,7 @@ def beside_rows(found: Sequence[Curve]) -> list[BesideRow]:
 
 
 def _beside_row(curve: Curve, point: CurvePoint, anchors: Sequence[Curve]) -> BesideRow:
-    there = {anchor.name: hull_at(anchor.hull, point.bpp) for anchor in anchors}
+    there = {anchor.name: bd_rate.hull_at(anchor.hull, point.bpp) for anchor in anchors}
     hulls = {
         name: None if found is None else distance(found, curve.higher_is_better)
         for name, found in there.items()
@@ -277,3 +290,165 @@ def _beside_row(curve: Curve, point: CurvePoint, anchors: Sequence[Curve]) -> Be
     return BesideRow(
         curve.clip, curve.name, curve.metric, point.settings, point.bpp, point.value, hulls
     )
+
+
+_TARGETS = (0.25, 0.5, 0.75)
+
+
+@dataclass(frozen=True)
+class Dial:
+    """A way to decode."""
+
+    name: str
+    compute: float
+    """What it costs, above 0, in any unit."""
+    hull: Sequence[bd_rate.RatePoint]
+    """(bpp, distance)."""
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """The least rate with a compute."""
+
+    target: float
+    """The distance to reach."""
+    compute: float
+    bpp: float | None
+    """None where the distance is not reached."""
+    name: str
+    """The dial that reaches it."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """`compute`-fold compute buys `compression`-fold compression."""
+
+    compute: float
+    compression: float
+    exponent: float
+    """The fitted slope: B* ~ C^-exponent."""
+
+
+PUBLISHED = Exchange(100, 4, log(4) / log(100))
+"""The claim to compare with: 100-fold compute buys 4-fold compression."""
+
+
+def targets(dials: Sequence[Dial]) -> list[float]:
+    """Three distances spread over the range that every dial reaches; none without such a range."""
+    hulls = [dial.hull for dial in dials if dial.hull]
+    if not hulls:
+        return []
+    least, greatest = max(hull[-1][1] for hull in hulls), min(hull[0][1] for hull in hulls)
+    if least >= greatest:
+        return []
+    return [greatest - share * (greatest - least) for share in _TARGETS]
+
+
+def frontier(dials: Sequence[Dial], target: float) -> list[FrontierPoint]:
+    """B*(target, C) at the compute of each dial, by rising compute: the rate never rises."""
+    points: list[FrontierPoint] = []
+    best: tuple[float, str] | None = None
+    for dial in sorted(dials, key=lambda dial: dial.compute):
+        rate = bd_rate.rate_at(dial.hull, target)
+        if rate is not None and (best is None or rate < best[0]):
+            best = rate, dial.name
+        rate, name = best if best else (None, "")
+        points.append(FrontierPoint(target, dial.compute, rate, name))
+    return points
+
+
+def exchange(points: Sequence[FrontierPoint]) -> Exchange | None:
+    """What compute buys along one frontier, from its first reached point to its last.
+
+    The exponent is fitted by least squares over the logs of all reached points. B* never rises, so
+    a slope above 0 is rounding. None with fewer than two points reached.
+    """
+    reached = [(point.compute, point.bpp) for point in points if point.bpp]
+    if len(reached) < 2 or reached[0][0] == reached[-1][0]:
+        return None
+    logs = np.log(np.array(reached))
+    slope = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
+    (first, dear), (last, cheap) = reached[0], reached[-1]
+    return Exchange(last / first, dear / cheap, max(0.0, -slope))
+
+
+UNITS = {
+    "flops": "FLOPs per pixel of a frame, counted in the networks; steps 0 runs none",
+    "time": "decoding time as a multiple of x265 slow encoding; with steps 0: motion and rendering",
+}
+
+
+@dataclass(frozen=True)
+class FrontierRow:
+    """One point of B*(Q0, C)."""
+
+    clip: str
+    metric: str
+    unit: str
+    """Of `point.compute`: a key of `UNITS`."""
+    quality: float
+    """Q0 in the metric's own unit."""
+    point: FrontierPoint
+
+
+@dataclass(frozen=True)
+class ExchangeRow:
+    """What compute buys over clips and targets."""
+
+    metric: str
+    unit: str
+    exchange: Exchange
+    """Geometric means, and the mean of the exponents."""
+    frontiers: int
+    """How many were pooled."""
+
+
+def frontier_rows(curves: Sequence[Curve], rows: Sequence[PointRow]) -> list[FrontierRow]:
+    """B* of every clip at three qualities that all our curves reach, in both units of compute."""
+    found = []
+    for clip in dict.fromkeys(curve.clip for curve in curves):
+        ours = [curve for curve in curves if curve.clip == clip and curve.codec == OURS]
+        for unit in UNITS:
+            dials = _dials(ours, rows, unit)
+            for target in targets(dials) if len(dials) > 1 else ():
+                quality = distance(target, ours[0].higher_is_better)
+                found += [
+                    FrontierRow(clip, ours[0].metric, unit, quality, point)
+                    for point in frontier(dials, target)
+                ]
+    return found
+
+
+def exchange_rows(rows: Sequence[FrontierRow]) -> list[ExchangeRow]:
+    """Each metric's exchange, pooled over every clip and quality that has one."""
+    lines: dict[tuple[str, str, str, float], list[FrontierPoint]] = defaultdict(list)
+    for row in rows:
+        lines[row.metric, row.unit, row.clip, row.quality].append(row.point)
+    pooled: dict[tuple[str, str], list[Exchange]] = defaultdict(list)
+    for (metric, unit, _, _), points in lines.items():
+        if one := exchange(points):
+            pooled[metric, unit].append(one)
+    return [
+        ExchangeRow(
+            metric,
+            unit,
+            Exchange(
+                exp(fmean(log(one.compute) for one in many)),
+                exp(fmean(log(one.compression) for one in many)),
+                fmean(one.exponent for one in many),
+            ),
+            len(many),
+        )
+        for (metric, unit), many in pooled.items()
+    ]
+
+
+def _dials(ours: Sequence[Curve], rows: Sequence[PointRow], unit: str) -> list[Dial]:
+    """Curves with their mean compute; those where it is not counted, or nothing, are left out."""
+    dials = []
+    for curve in ours:
+        mine = [row for row in rows if row.clip == curve.clip and row.curve == curve.name]
+        compute = mean_of([r.flops_per_pixel if unit == "flops" else r.decode_ratio for r in mine])
+        if compute and curve.hull:
+            dials.append(Dial(curve.name, compute, curve.hull))
+    return dials

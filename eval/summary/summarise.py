@@ -7,9 +7,14 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from gsvc.eval.baselines.base import CodecFacts
 from gsvc.eval.bench.store import BenchRun, CellRecord, load_run
-from gsvc.eval.late_loading import CodecFacts
-from gsvc.eval.summary import bd_comparisons, bd_rate, compute_frontier, curves as run
+from gsvc.eval.summary import (
+    bd_comparisons,
+    bd_comparisons as compute_frontier,
+    bd_rate,
+    curves as run,
+)
 from gsvc.eval.summary.bd_comparisons import BdComparison, PooledBdComparison
 from gsvc.eval.summary.curves import ABLATION, Curve, by_curve, clip_label, settings_label
 

@@ -1,18 +1,264 @@
-"""A run's summary as files: headline.csv, frames.csv, summary.csv, summary.json, summary.md."""
+"""A run's summary as files: headline.csv, frames.csv, summary.csv, summary.json, summary.md.
+
+Here are the tables of our streams too: points, layers, seeds, what compute buys, what is missing.
+"""
 
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from gsvc.codec.planning.energy import RADIOS
+from gsvc.codec.planning.process import RADIOS
 from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.layout import csv_text, markdown, write_text
-from gsvc.eval.summary import rate_tables, stream_tables
-from gsvc.eval.summary.curves import PRIMARY, PointRow, clip_label, curve_name, settings_label
-from gsvc.eval.summary.rate_tables import Table, protocol
+from gsvc.eval.summary import curves, rate_tables
+from gsvc.eval.summary.bd_comparisons import PUBLISHED, UNITS
+from gsvc.eval.summary.rate_tables import NONE, Table, number, protocol, signed
 from gsvc.eval.summary.summarise import Summary, load_summary
+
+
+def troubles_table(summary: Summary) -> Table:
+    """What failed or could not run."""
+    rows = [["cell failed", f"{f.clip}, {f.codec}, {f.settings}", f.error] for f in summary.failed]
+    if summary.missing:
+        rows.append(["not done yet", f"{summary.missing} cells", "run gsvc bench run again"])
+    rows += [["not run", name, reason] for name, reason in summary.not_run.items()]
+    rows += [["no bits", cell, "left out of every curve"] for cell in summary.without_bits]
+    rows += [
+        ["no number", f"{g.metric} of {', '.join(g.codecs)} ({g.decodes} decodes)", g.reason]
+        for g in summary.gaps
+    ]
+    clips = {row.clip for row in summary.points if row.encode_ratio is None}
+    rows += [["no time ratio", clip, curves.NO_REFERENCE] for clip in sorted(clips)]
+    note = "What failed, what is missing, and why. No other number takes their place."
+    return Table("What is missing", note, ["kind", "what", "why"], rows)
+
+
+def ablation_table(summary: Summary) -> Table:
+    """Bits and scores without each scaffold layer."""
+    metrics = [m.name for m in rate_tables.primary(summary)]
+    rows = []
+    for row in summary.ablation:
+        scores = [
+            f"{number(row.scores.get(name))} ({signed(row.gained.get(name))})" for name in metrics
+        ]
+        added = NONE if row.added_bits is None else f"{row.added_bits:+d}"
+        clip = f"{row.clip}, {row.series}" if row.series else row.clip
+        rows.append([f"{clip}: {row.layers}", row.way or NONE, str(row.bits), added, *scores])
+    note = (
+        "Each row leaves a layer out, or decodes the whole stream another way. Differences are "
+        "from the whole stream decoded the first way; those of the score are in brackets. "
+        f"{protocol(summary)}"
+    )
+    return Table("Layer by layer", note, ["layers", "decoded", "bits", "more", *metrics], rows)
+
+
+def points_table(summary: Summary) -> Table:
+    """Every point of a run that has nothing to compare: one codec alone."""
+    rows = [] if summary.pooled else summary.points
+    return _points("Points", "Nothing to compare in this run.", summary, rows)
+
+
+def ours_table(summary: Summary) -> Table:
+    """Our points in every metric."""
+    rows = [row for row in summary.points if row.codec == curves.OURS]
+    return _points("Our points", "All points of all codecs are in summary.csv.", summary, rows)
+
+
+def _points(title: str, note: str, summary: Summary, points: Sequence[curves.PointRow]) -> Table:
+    metrics = [metric.name for metric in summary.metrics]
+    label = curves.short_labels(summary.points)
+    rows = [
+        [
+            f"{row.clip}, {row.curve}, {label[row.key]}",
+            rate_tables.rate(row.bpp),
+            f"{row.kbps:.1f}",
+            *(number(row.scores.get(name)) for name in metrics),
+        ]
+        for row in points
+    ]
+    return Table(title, f"{note} {protocol(summary)}", ["point", "bpp", "kbit/s", *metrics], rows)
+
+
+def ledgers_table(summary: Summary) -> Table:
+    """Our streams' bits by layer."""
+    mine: dict[str, curves.PointRow] = {}
+    label = curves.short_labels(summary.points)
+    for row in summary.points:
+        if row.codec in (curves.OURS, curves.ABLATION):
+            mine.setdefault(row.key, row)
+    layers = [
+        layer
+        for layer in dict.fromkeys(name for row in mine.values() for name in row.ledger)
+        if any(row.ledger.get(layer) for row in mine.values())
+    ]
+    rows = [
+        [
+            f"{row.clip}, {row.codec}, {label[row.key]}",
+            *(str(row.ledger.get(layer, 0)) for layer in layers),
+            str(row.bits),
+        ]
+        for row in mine.values()
+    ]
+    note = f"Bits by layer; they sum to the size of the file. {protocol(summary)}"
+    return Table("Bits by layer", note, ["stream", *layers, "sum"], rows)
+
+
+def seeds_table(summary: Summary) -> Table:
+    """The spread of scores over seeds."""
+    rows = [
+        [
+            f"{s.clip}, {s.curve}, {s.settings}",
+            s.metric,
+            str(s.seeds),
+            number(s.mean),
+            f"{s.deviation:.2g}",
+        ]
+        for s in summary.seeds
+    ]
+    note = f"The same stream decoded with several seeds. {protocol(summary)}"
+    return Table(
+        "Spread over seeds", note, ["stream", "metric", "seeds", "mean", "standard deviation"], rows
+    )
+
+
+def durations_table(summary: Summary) -> Table:
+    """Where the time went."""
+    rows = [
+        [
+            f"{one.kind} {one.name}",
+            f"{one.seconds:.0f}",
+            f"{one.each:.1f}",
+            f"{100 * one.share:.0f} %",
+        ]
+        for one in summary.durations
+    ]
+    note = (
+        "Wall-clock seconds in the workers, summed over them: of a metric for each decoded clip, "
+        "of a codec for each encode with its decodes; then the slowest cell. "
+        f"{protocol(summary)}"
+    )
+    return Table("Where the time went", note, ["what", "seconds", "each", "share"], rows)
+
+
+def metrics_table(summary: Summary) -> Table:
+    """Units, directions and versions."""
+    rows = [
+        [
+            metric.name,
+            metric.unit or NONE,
+            "higher" if metric.higher_is_better else "lower",
+            "frame" if metric.per_frame else "clip",
+            metric.version or "never measured here",
+        ]
+        for metric in summary.metrics
+    ]
+    rows += [[codec, "codec", NONE, NONE, version] for codec, version in summary.versions.items()]
+    header = ["name", "unit", "better", "a value each", "version"]
+    return Table("Metrics and codecs", protocol(summary), header, rows)
+
+
+ENERGY_NOTE = (
+    "Energy is for a second of video: of the processor by its own counters (RAPL), in a run of one "
+    "worker where they may be read, else absent; of sending by a model of joules a bit: "
+    + "; ".join(f"{name}, {radio.source}" for name, radio in RADIOS.items())
+    + "."
+)
+
+
+def exchange_table(summary: Summary) -> Table:
+    """The exchange of compute for rate, beside the published claim."""
+    rows = [
+        [
+            row.metric,
+            row.unit,
+            f"{row.exchange.compute:.3g}x",
+            f"{row.exchange.compression:.2f}x",
+            f"{row.exchange.exponent:.3f}",
+            str(row.frontiers),
+        ]
+        for row in summary.exchange
+    ]
+    claim = PUBLISHED
+    numbers = f"{claim.compute:g}x", f"{claim.compression:g}x", f"{claim.exponent:.3f}"
+    rows.append(["published", "-", *numbers, "-"])
+    note = (
+        "x-fold decoder compute buys y-fold compression, along B*(Q0, C): geometric means over "
+        "clips and three qualities each, the exponent fitted to every frontier. "
+        + "; ".join(f"{unit}: {meaning}" for unit, meaning in UNITS.items())
+        + f". {protocol(summary)}"
+    )
+    header = ["metric", "compute as", "compute", "compression", "exponent", "frontiers"]
+    return Table("What compute buys", note, header, rows if summary.exchange else [])
+
+
+def frontier_table(summary: Summary, metric: curves.MetricInfo) -> Table:
+    """The points of B*(Q0, C)."""
+    rows = [
+        [
+            f"{row.clip}, {row.unit}",
+            number(row.quality),
+            f"{row.point.compute:.4g}",
+            rate_tables.rate(row.point.bpp) if row.point.bpp else "not reached",
+            row.point.name or NONE,
+        ]
+        for row in summary.frontier
+        if row.metric == metric.name
+    ]
+    note = (
+        "The least rate that reaches the quality with at most that compute, over our hulls at "
+        f"every number of steps. {rate_tables.basis(summary, metric)}"
+    )
+    header = ["clip, compute as", "quality", "compute", "bpp", "by"]
+    return Table(f"B*(Q0, C), {metric.name}", note, header, rows)
+
+
+def _energy(rows: Sequence[curves.PointRow]) -> list[str]:
+    """Joules for a second of video: measured to encode and to decode, by a model to send."""
+    found = []
+    for name in ("encode_joules", "decode_joules"):
+        mean = curves.mean_of([_a_second(row, getattr(row, name)) for row in rows])
+        found.append(NONE if mean is None else f"{mean:.3g}")
+    for radio in RADIOS:
+        sent = curves.mean_of([_a_second(row, row.send_joules[radio]) for row in rows])
+        found.append(f"{1000 * (sent or 0.0):.3g}")
+    return found
+
+
+def _a_second(row: curves.PointRow, joules: float | None) -> float | None:
+    return None if joules is None else joules * float(Fraction(row.frame_rate)) / row.frames
+
+
+def costs_table(summary: Summary) -> Table:
+    """Time, operations and memory of every curve."""
+    rows = []
+    for curve in dict.fromkeys(row.curve for row in summary.points):
+        mine = [row for row in summary.points if row.curve == curve]
+        flops = curves.mean_of([row.flops_per_pixel for row in mine])
+        model = curves.mean_of([row.model_bytes for row in mine])
+        memory = [row.peak_memory for row in mine if row.peak_memory is not None]
+        rows.append(
+            [
+                curve,
+                rate_tables.multiple(curves.mean_of([row.encode_ratio for row in mine])),
+                rate_tables.multiple(curves.mean_of([row.decode_ratio for row in mine])),
+                NONE if flops is None else f"{flops:,.0f}",
+                NONE if model is None else f"{model / 1e6:.2f} MB",
+                f"{max(memory) / 1e6:.0f} MB" if memory else NONE,
+                *_energy(mine),
+            ]
+        )
+    note = (
+        "Means over clips and rate points. Times are multiples of encoding with "
+        f"{curves.REFERENCE} on the same clip in the same run; FLOPs are per pixel of a frame, a "
+        "multiply-add counts two; "
+        f"memory is the peak over that before decoding. {ENERGY_NOTE} {protocol(summary)}"
+    )
+    header = ["curve", "encode", "decode", "FLOPs a pixel", "model", "peak memory"]
+    header += ["J to encode", "J to decode", *(f"mJ over {name}" for name in RADIOS)]
+    return Table("What it costs", note, header, rows)
 
 
 def tables(summary: Summary) -> list[Table]:
@@ -22,29 +268,29 @@ def tables(summary: Summary) -> list[Table]:
         rate_tables.headline_table(summary),
         rate_tables.slideshow_table(summary),
         rate_tables.people_table(summary),
-        stream_tables.troubles_table(summary),
+        troubles_table(summary),
         *(rate_tables.pooled_table(summary, metric) for metric in judges),
         rate_tables.pooled_others_table(summary),
-        stream_tables.points_table(summary),
+        points_table(summary),
         *(rate_tables.per_clip_table(summary, metric) for metric in judges),
         *(rate_tables.beside_table(summary, metric) for metric in judges),
         rate_tables.without_bd_rate_table(summary),
-        stream_tables.exchange_table(summary),
-        *(stream_tables.frontier_table(summary, metric) for metric in judges),
-        stream_tables.ablation_table(summary),
-        stream_tables.costs_table(summary),
-        stream_tables.ours_table(summary),
-        stream_tables.ledgers_table(summary),
-        stream_tables.seeds_table(summary),
-        stream_tables.durations_table(summary),
-        stream_tables.metrics_table(summary),
+        exchange_table(summary),
+        *(frontier_table(summary, metric) for metric in judges),
+        ablation_table(summary),
+        costs_table(summary),
+        ours_table(summary),
+        ledgers_table(summary),
+        seeds_table(summary),
+        durations_table(summary),
+        metrics_table(summary),
     ]
     return [table for table in made if table.rows]
 
 
 _IN_PARTS = {"settings", "way", "scores", "ledger", "send_joules"}
 _SENDING = [f"joules_over_{name}" for name in RADIOS]
-_FIELDS = [field.name for field in fields(PointRow) if field.name not in _IN_PARTS]
+_FIELDS = [field.name for field in fields(curves.PointRow) if field.name not in _IN_PARTS]
 
 
 def write_summary(folder: str | Path) -> Summary:
@@ -73,10 +319,12 @@ def summary_markdown(summary: Summary) -> str:
 def headline_csv(summary: Summary) -> str:
     """A row for each curve: the headline, whose it is, and each judge's mean, interval, clips."""
     header = ["curve", "headline", "judge"]
-    header += [f"{judge}{part}" for judge in PRIMARY for part in ("", "_low", "_high", "_clips")]
+    header += [
+        f"{judge}{part}" for judge in curves.PRIMARY for part in ("", "_low", "_high", "_clips")
+    ]
     rows = []
     for row in summary.headline.rows:
-        found = [row.rates.get(judge) for judge in PRIMARY]
+        found = [row.rates.get(judge) for judge in curves.PRIMARY]
         numbers = [[one.mean, one.low, one.high, one.clips] if one else [None] * 4 for one in found]
         rows.append([row.curve, row.worse, row.judge, *(n for part in numbers for n in part)])
     return _csv(header, rows)
@@ -108,8 +356,8 @@ def summary_csv(summary: Summary) -> str:
         [
             *(getattr(point, name) for name in _FIELDS),
             *(values.get(name) for name in choices),
-            settings_label(point.settings),
-            settings_label(point.way),
+            curves.settings_label(point.settings),
+            curves.settings_label(point.way),
             *(point.scores.get(name) for name in metrics),
             "",
             *point.send_joules.values(),
@@ -132,12 +380,12 @@ def frames_csv(cells: Sequence[CellRecord], summary: Summary) -> str:
 
 def _frames(cell: CellRecord, metrics: Sequence[str], stride: int) -> Iterable[list[Any]]:
     for decode in cell.decodes:
-        name = curve_name(cell.codec, decode.way)
-        label, way = settings_label(cell.settings), settings_label(decode.way)
+        name = curves.curve_name(cell.codec, decode.way)
+        label, way = curves.settings_label(cell.settings), curves.settings_label(decode.way)
         columns = [decode.scores[m].values if m in decode.scores else [] for m in metrics]
         for place, frame in enumerate(range(0, cell.frames, stride)):
             values = [column[place] if place < len(column) else None for column in columns]
-            yield [clip_label(cell), name, label, way, f"{cell.bpp:.6g}", frame, *values]
+            yield [curves.clip_label(cell), name, label, way, f"{cell.bpp:.6g}", frame, *values]
 
 
 def _csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -15,26 +15,20 @@ import numpy as np
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.weights.extras import find_class
-from gsvc.datasets.annotated.coco import read_coco
-from gsvc.datasets.annotated.mot import read_mot
-from gsvc.datasets.annotated.synthetic.scene import read_synthetic
+from gsvc.datasets.annotated import annotation_formats
+from gsvc.datasets.annotated.synthetic import read_synthetic
 from gsvc.datasets.annotated.truth import AnnotatedClip, AnnotatedVideo, Boxes, MultiViewClip
-from gsvc.datasets.annotated.vatic import read_vatic, vatic_files
-from gsvc.datasets.annotated.visdrone import is_visdrone, read_visdrone
-from gsvc.datasets.annotated.wildtrack import read_wildtrack
-from gsvc.datasets.clips.clip import TestClip
+from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.datasets.clips.sets import ClipSource, find_clips
 from gsvc.decoders.detection.rules import Regions
-from gsvc.eval.baselines.base import Codec
+from gsvc.eval.baselines.base import Codec, CodecFacts
 from gsvc.eval.bench.analysis import rate_accuracy
 from gsvc.eval.bench.analysis.accuracy import ACCURACIES
 from gsvc.eval.bench.analysis.box_detectors import DETECTORS, find_detector
-from gsvc.eval.bench.analysis.object_streams import OBJECT_CODECS, read_objects, stream_analyser
-from gsvc.eval.bench.analysis.rate_accuracy import FROM_STREAM, SOURCE, AccuracyPoint
-from gsvc.eval.bench.named import codec_spec, make_codec
-from gsvc.eval.late_loading import CodecFacts
+from gsvc.eval.bench.analysis.rate_accuracy import SOURCE, AccuracyPoint
+from gsvc.eval.bench.cells import codec_spec, make_codec
 from gsvc.eval.layout import csv_text, markdown, write_bytes, write_text
-from gsvc.eval.report.style import COLUMNS, INK, CurveStyle, image, label, legend, log_scale, panels
+from gsvc.eval.report import exhibits
 from gsvc.eval.summary.bd_rate import BdRate, Pooled, RatePoint, bd_rate, lower_hull, pooled_rate
 from gsvc.eval.summary.rate_tables import NONE, number, pooled_text
 
@@ -131,22 +125,25 @@ def write_plots(
     folder: Path, points: Sequence[AccuracyPoint], facts: Mapping[str, CodecFacts]
 ) -> None:
     """Draw `analysis-ACCURACY.svg` and .png. Raises OutputError, MissingDependencyError."""
-    style = CurveStyle(facts)
+    style = exhibits.CurveStyle(facts)
     for accuracy, title in ACCURACIES.items():
         if all(point.accuracies[accuracy] is None for point in points):
             continue
         figure = _drawn(points, accuracy, title, style)
         for kind in ("svg", "png"):
-            write_bytes(folder / f"analysis-{accuracy}.{kind}", image(figure, kind))
+            write_bytes(folder / f"analysis-{accuracy}.{kind}", exhibits.image(figure, kind))
 
 
 def _drawn(
-    points: Sequence[AccuracyPoint], accuracy: str, title: str, style: CurveStyle
+    points: Sequence[AccuracyPoint],
+    accuracy: str,
+    title: str,
+    style: exhibits.CurveStyle,
 ) -> "Figure":
     clips = list(dict.fromkeys(point.clip for point in points))
     names = curves(points)
     colours = style.colours(names)
-    figure, places = panels(clips, f"{title} over rate", COLUMNS)
+    figure, places = exhibits.panels(clips, f"{title} over rate", exhibits.COLUMNS)
     for clip, axis in places:
         for name in style.in_order(names):
             line = hull(points, clip, name, accuracy)
@@ -155,11 +152,11 @@ def _drawn(
         for point in points:
             score = point.accuracies[accuracy]
             if (point.clip, point.curve) == (clip, SOURCE) and score is not None:
-                axis.axhline(score, color=INK, lw=0.8, ls="--", label=SOURCE)
+                axis.axhline(score, color=exhibits.INK, lw=0.8, ls="--", label=SOURCE)
         axis.set_ylim(bottom=max(_LOWEST, axis.get_ylim()[0]))
-        label(axis, clip, "kbit/s", title)
-        log_scale(axis.xaxis)
-    legend(figure)
+        exhibits.label(axis, clip, "kbit/s", title)
+        exhibits.log_scale(axis.xaxis)
+    exhibits.legend(figure)
     return figure
 
 
@@ -167,7 +164,9 @@ def _truth(point: AccuracyPoint) -> str:
     return "pseudo-truth" if point.pseudo else "truth"
 
 
-def _point_table(points: Sequence[AccuracyPoint]) -> tuple[list[str], list[list[str]]]:
+def _point_table(
+    points: Sequence[AccuracyPoint],
+) -> tuple[list[str], list[list[str]]]:
     measured = [name for name in ACCURACIES if any(p.accuracies[name] is not None for p in points)]
     titles = (ACCURACIES[name] for name in measured)
     header = ["clip", "curve", "settings", "kbit/s", "seconds", "against", *titles]
@@ -204,7 +203,7 @@ def _share_table(
     rows = []
     for point in points:
         score = point.accuracies[accuracy]
-        if not point.curve.endswith(FROM_STREAM) or score is None:
+        if not point.curve.endswith(rate_accuracy.FROM_STREAM) or score is None:
             continue
         lines = (hull(points, point.clip, anchor, accuracy) for anchor in anchors)
         shares = [_share(point.bits_per_second, line, score) if line else NONE for line in lines]
@@ -278,17 +277,19 @@ def load_ground(
 def _of_name(name: str) -> Iterator[AnalysisSource]:
     path = Path(os.path.expanduser(name))
     if (path / "seqinfo.ini").is_file():
-        yield _annotated(read_mot(path))
-    elif is_visdrone(path):
-        yield _annotated(read_visdrone(path))
+        yield _annotated(annotation_formats.read_mot(path))
+    elif annotation_formats.is_visdrone(path):
+        yield _annotated(annotation_formats.read_visdrone(path))
     elif (path / "annotations_positions").is_dir():
-        yield from (_annotated(view, path) for view in read_wildtrack(path).views)
+        yield from (
+            _annotated(view, path) for view in annotation_formats.read_wildtrack(path).views
+        )
     elif any(path.glob("C[0-9]*/seqinfo.ini")):
         yield from (_annotated(view, path) for view in read_synthetic(path).views)
     elif path.suffix.lower() == ".json":
-        yield _annotated(read_coco(path))
-    elif boxes := vatic_files(path):
-        yield from (_annotated(read_vatic(one)) for one in boxes)
+        yield _annotated(annotation_formats.read_coco(path))
+    elif boxes := annotation_formats.vatic_files(path):
+        yield from (_annotated(annotation_formats.read_vatic(one)) for one in boxes)
     else:
         yield from (AnalysisSource(one.name, partial(_plain, one)) for one in find_clips([name]))
 
@@ -302,7 +303,15 @@ def _plain(source: ClipSource, size: str, frames: int | None) -> tuple[TestClip,
     return source.load(size, frames), None
 
 
-DEFAULT_CODECS = "jpeg", "webp", "x264", "x265", "svtav1", "gsvc:steps=0", *OBJECT_CODECS
+DEFAULT_CODECS = (
+    "jpeg",
+    "webp",
+    "x264",
+    "x265",
+    "svtav1",
+    "gsvc:steps=0",
+    *rate_accuracy.OBJECT_CODECS,
+)
 OURS = "gsvc"
 
 
@@ -338,7 +347,7 @@ class AnalysisRunSettings:
 class AnalysisRun:
     """What came of it."""
 
-    points: Sequence[rate_accuracy.AccuracyPoint]
+    points: Sequence[AccuracyPoint]
     report: str
     """The tables, Markdown."""
     failed: int
@@ -356,7 +365,7 @@ def run_analysis(
     unknown names, InputError when no clip can be read, MissingDependencyError, OutputError.
     """
     folder, subject = Path(folder), _subject(settings)
-    points: list[rate_accuracy.AccuracyPoint] = []
+    points: list[AccuracyPoint] = []
     failures: list[str] = []
 
     def failed(what: str, error: GsvcError) -> None:
@@ -378,14 +387,14 @@ def run_analysis(
 
 def _clips(
     settings: AnalysisRunSettings, subject: rate_accuracy.Subject, failed: rate_accuracy.Failed
-) -> Iterator[tuple[str, Callable[[], Iterator[rate_accuracy.AccuracyPoint]]]]:
+) -> Iterator[tuple[str, Callable[[], Iterator[AccuracyPoint]]]]:
     """Names of what is measured, and what loads and measures it."""
 
-    def in_pictures(source: AnalysisSource) -> Iterator[rate_accuracy.AccuracyPoint]:
+    def in_pictures(source: AnalysisSource) -> Iterator[AccuracyPoint]:
         clip, truth = source.load(settings.size, settings.frames)
         return rate_accuracy.measure(replace(clip, name=source.name), truth, subject, failed)
 
-    def on_ground(name: str) -> Iterator[rate_accuracy.AccuracyPoint]:
+    def on_ground(name: str) -> Iterator[AccuracyPoint]:
         ground = load_ground(name, settings.frames, subject.detector.labels)
         return rate_accuracy.measure_ground(ground, subject, failed)
 
@@ -402,13 +411,15 @@ def _subject(settings: AnalysisRunSettings) -> rate_accuracy.Subject:
         analyser = cast(rate_accuracy.Analyser, find_class(analyser))
     if analyser is not None and not callable(analyser):
         raise ConfigError(f"{settings.analyser} is no function: give one from bytes to boxes")
-    analyser = analyser or stream_analyser(settings.detector)
-    analysers: dict[str, rate_accuracy.Analyser] = dict.fromkeys(OBJECT_CODECS, read_objects)
+    analyser = analyser or rate_accuracy.stream_analyser(settings.detector)
+    analysers: dict[str, rate_accuracy.Analyser] = dict.fromkeys(
+        rate_accuracy.OBJECT_CODECS, rate_accuracy.read_objects
+    )
     if analyser is not None:
         analysers[OURS] = analyser
     codecs: list[Codec] = [
-        OBJECT_CODECS[name](settings.detector)
-        if name in OBJECT_CODECS
+        rate_accuracy.OBJECT_CODECS[name](settings.detector)
+        if name in rate_accuracy.OBJECT_CODECS
         else make_codec(codec_spec(name))
         for name in _names(settings)
     ]
@@ -423,13 +434,11 @@ def _names(settings: AnalysisRunSettings) -> list[str]:
     names = list(dict.fromkeys(settings.codecs))
     is_own = settings.detector not in DETECTORS
     if is_own and settings.codecs == DEFAULT_CODECS:
-        return [name for name in names if name not in OBJECT_CODECS]
+        return [name for name in names if name not in rate_accuracy.OBJECT_CODECS]
     return names
 
 
-def _report(
-    folder: Path, points: Sequence[rate_accuracy.AccuracyPoint], subject: rate_accuracy.Subject
-) -> str:
+def _report(folder: Path, points: Sequence[AccuracyPoint], subject: rate_accuracy.Subject) -> str:
     facts = {codec.name: codec.facts for codec in subject.codecs}
     anchors = [name for name in curves(points) if name in facts and facts[name].is_anchor]
     report = tables(points, subject.detector.name, anchors)

@@ -14,7 +14,7 @@ from gsvc.codec.bitstream.objects import COCO
 from gsvc.codec.weights.extras import find_class
 from gsvc.datasets.annotated.truth import NO_ID, Boxes, joined, make_boxes, overlaps
 from gsvc.decoders.detection.findings import Box, Detection
-from gsvc.decoders.detection.pieces import Draft
+from gsvc.decoders.detection.tracker import Draft
 from gsvc.encoders.coding.group_coder import CutDetector
 from gsvc.encoders.scaffold.object_coder import SourceFollowing
 from gsvc.eval.bench.analysis.accuracy import Pose, pairs
@@ -80,7 +80,6 @@ class MotionDetector:
     """Of the picture."""
 
     def __call__(self, frames: Sequence[Picture]) -> Boxes:
-        """See `BoxDetector`."""
         model = cv2.createBackgroundSubtractorMOG2(
             history=max(2, len(frames)), varThreshold=self._DEVIATIONS**2, detectShadows=False
         )
@@ -183,7 +182,6 @@ class CocoThings:
         self._find = CocoDetector()
 
     def __call__(self, frames: Sequence[Picture]) -> Boxes:
-        """See `BoxDetector`."""
         return joined([self._boxes(index, frame) for index, frame in enumerate(frames)])
 
     def _boxes(self, index: int, frame: Picture) -> Boxes:

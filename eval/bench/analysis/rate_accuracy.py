@@ -1,22 +1,32 @@
 """Rate and accuracy of codecs on one clip, or on several cameras of one place.
 
-The same detector looks at what each codec leaves. Several cameras are judged by MODA on the ground
-that they share; lines, zones and rules make the same events of truth and of what was found.
+The same detector looks at what each codec leaves; gsvc's streams that say what is where are read,
+never decoded. Several cameras are judged by MODA on the ground that they share; lines, zones and
+rules make the same events of truth and of what was found.
 """
 
+import io
+import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import version
 from time import perf_counter
 from typing import TypeVar
 
 import numpy as np
 
-from gsvc.codec.bitstream.errors import ConfigError, GsvcError
-from gsvc.datasets.annotated.truth import NO_ID, Boxes, Floats, Places, make_places
-from gsvc.datasets.clips.clip import ClipFormat, TestClip
-from gsvc.decoders.detection.analyser import GONE_SECONDS
-from gsvc.decoders.detection.findings import Event as Told, FrameAnalysis, TrackedObject
+from gsvc.codec.api.analysis import AnalysisReader
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, ConfigError, GsvcError
+from gsvc.codec.bitstream.frames import VideoFormat
+from gsvc.codec.bitstream.objects import MOVING
+from gsvc.datasets.annotated.truth import NO_ID, Boxes, Floats, Places, make_boxes, make_places
+from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
+from gsvc.decoders.detection import findings
+from gsvc.decoders.detection.analyser import GONE_SECONDS, AnalysisSettings
+from gsvc.decoders.detection.detectors import OBJECTS
 from gsvc.decoders.detection.rules import (
     ANYTHING,
     Activity,
@@ -26,17 +36,12 @@ from gsvc.decoders.detection.rules import (
     check_regions,
     check_rules,
 )
-from gsvc.eval.baselines.base import Codec, Settings
-from gsvc.eval.bench.analysis import accuracy
-from gsvc.eval.bench.analysis.accuracy import accuracies
-from gsvc.eval.bench.analysis.box_detectors import (
-    BoxDetector,
-    SeenClip,
-    as_seen,
-    look,
-    tracked,
-    with_tracks,
-)
+from gsvc.encoders.tuning import DETECT, KEY_POINTS, MOTION
+from gsvc.eval.baselines.base import Codec, CodecFacts, Decoded, Encoded, Settings
+from gsvc.eval.baselines.gsvc import coded
+from gsvc.eval.bench.analysis import accuracy, box_detectors
+from gsvc.eval.bench.analysis.accuracy import Pose, accuracies
+from gsvc.eval.bench.analysis.box_detectors import SeenClip, look
 
 APART = 0.75
 """Metres within which places that two cameras see are one."""
@@ -117,25 +122,27 @@ def rule_events(boxes: Boxes, regions: Regions, form: ClipFormat) -> list[accura
     check_regions(regions.lines, regions.zones, (form.width, form.height))
     watcher = Watcher(regions.lines, regions.zones, form.height, GONE_SECONDS)
     rules = RuleWatcher(regions.rules, GONE_SECONDS)
-    told: list[Told] = []
+    told: list[findings.Event] = []
     for frame in _frames(boxes, form):
         told += watcher.events(frame)
         told += rules.events(frame, watcher.visits())
     return [*_events([*told, *watcher.finish(), *rules.finish()])]
 
 
-def _frames(boxes: Boxes, form: ClipFormat) -> Iterator[FrameAnalysis]:
+def _frames(boxes: Boxes, form: ClipFormat) -> Iterator[findings.FrameAnalysis]:
     order = np.argsort(boxes.frame, kind="stable")
     rows = np.split(order, np.searchsorted(boxes.frame[order], np.arange(1, form.frames)))
     for number, here in enumerate(rows):
         objects = tuple(
-            TrackedObject(str(boxes.label[n]), int(boxes.id[n]), boxes.box[n], boxes.score[n])
+            findings.TrackedObject(
+                str(boxes.label[n]), int(boxes.id[n]), boxes.box[n], boxes.score[n]
+            )
             for n in here
         )
-        yield FrameAnalysis(number, number / float(form.frame_rate), objects)
+        yield findings.FrameAnalysis(number, number / float(form.frame_rate), objects)
 
 
-def _events(told: Sequence[Told]) -> Iterator[accuracy.TimedEvent]:
+def _events(told: Sequence[findings.Event]) -> Iterator[accuracy.TimedEvent]:
     """With start and end; those of a line are instants."""
     entered: dict[tuple[str, int], float] = {}
     for one in told:
@@ -190,7 +197,7 @@ class Subject:
     """What is measured: codecs, and who looks."""
 
     codecs: Sequence[Codec]
-    detector: BoxDetector
+    detector: box_detectors.BoxDetector
     analysers: Mapping[str, Analyser] = field(default_factory=dict)
     """By the name of the codec whose streams they read."""
     rules: Regions | None = None
@@ -250,7 +257,7 @@ def _curves(
 
 
 def _each(find: Callable[[_View], Boxes | SeenClip], views: Sequence[_View]) -> list[SeenClip]:
-    return [as_seen(find(view)) for view in views]
+    return [box_detectors.as_seen(find(view)) for view in views]
 
 
 class _Judge:
@@ -259,8 +266,8 @@ class _Judge:
     def __init__(self, clip: TestClip, truth: Boxes | None, subject: Subject) -> None:
         self.clip, self.detector, self._rules = clip, subject.detector, subject.rules
         start = perf_counter()
-        seen = as_seen(self.detector(clip.frames))
-        self._found = with_tracks(seen, clip.frames)
+        seen = box_detectors.as_seen(self.detector(clip.frames))
+        self._found = box_detectors.with_tracks(seen, clip.frames)
         self._seconds = perf_counter() - start
         self._pseudo = truth is None
         # Pseudo-truth is what is seen in each frame alone; only its identities are a tracker's.
@@ -316,9 +323,9 @@ class _Judge:
 
 
 def _with_ids(found: object) -> SeenClip:
-    seen = as_seen(found)
+    seen = box_detectors.as_seen(found)
     if (seen.boxes.id == NO_ID).any():
-        return seen._replace(boxes=tracked(seen.boxes))
+        return seen._replace(boxes=box_detectors.tracked(seen.boxes))
     return seen
 
 
@@ -370,3 +377,110 @@ def _ground_point(
     return AccuracyPoint(
         ground.name, curve, ", ".join(told(settings)), size, rate, seconds, False, scores
     )
+
+
+_LEVELS = 1, 2
+_SAME = {
+    box_detectors.MotionDetector.name: (MOTION, MOVING),
+    box_detectors.PeopleDetector.name: (KEY_POINTS, findings.PEOPLE_DETECTOR),
+    box_detectors.CocoThings.name: (DETECT, findings.COCO_DETECTOR),
+}
+"""Task and detector of the encoder that find what a detector of the benchmark finds."""
+
+
+class _ObjectCodec(Codec):
+    """Raises ConfigError for a user's own detector."""
+
+    suffix = ".gsv"
+
+    def __init__(self, detector: str) -> None:
+        """`detector`: of the benchmark, by name."""
+        if detector not in _SAME:
+            raise ConfigError(f"{self.name} sends no {detector}: choose {', '.join(_SAME)}")
+        self._task, self._detector = _SAME[detector]
+
+    def version(self) -> str:
+        """Of gsvc."""
+        return f"gsvc {version('gsvc')}"
+
+    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
+        """None: what is measured is what the stream says."""
+        return []
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        form = clip.format
+        video = VideoFormat(form.width, form.height, 1 / form.frame_rate, form.frame_rate)
+        start = time.perf_counter()
+        data = coded(clip.frames, video, self._encoder_settings(settings))
+        return Encoded(data, time.perf_counter() - start, {"objects": 8 * len(data)})
+
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+        """Raises BitstreamError: there is no way to decode here."""
+        raise BitstreamError(f"{self.name} is for analysis: take gsvc to decode")
+
+    @abstractmethod
+    def _encoder_settings(self, settings: Settings) -> EncoderSettings:
+        """How to encode for these settings."""
+
+
+class TaskCodec(_ObjectCodec):
+    """`gsvc encode --task`: objects and no pictures."""
+
+    name = "gsvc-task"
+    facts = CodecFacts(colour="#dd3c2a", marker="*")
+
+    def rate_points(self) -> Sequence[Settings]:
+        """One: a task has no levels."""
+        return [{"task": self._task}]
+
+    def _encoder_settings(self, settings: Settings) -> EncoderSettings:
+        # What moves is what that task is about; it looks with no other detector.
+        if self._task == MOTION:
+            return EncoderSettings(task=self._task)
+        return EncoderSettings(task=self._task, detector=self._detector)
+
+
+class ObjectsCodec(_ObjectCodec):
+    """`gsvc encode --objects`: pictures, and the objects in them."""
+
+    name = "gsvc-objects"
+    facts = CodecFacts(colour="#a8175a", marker="D")
+
+    def rate_points(self) -> Sequence[Settings]:
+        """Those of the levels that are meant for analysis."""
+        return [{"level": level} for level in _LEVELS]
+
+    def _encoder_settings(self, settings: Settings) -> EncoderSettings:
+        level = int(settings["level"])
+        return EncoderSettings(level=level, objects=True, detector=self._detector)
+
+
+OBJECT_CODECS = {kind.name: kind for kind in (TaskCodec, ObjectsCodec)}
+"""By name."""
+
+
+def stream_analyser(detector: str) -> Callable[[bytes], SeenClip] | None:
+    """What reads streams in place of a detector of the benchmark; None for a user's own."""
+    if detector not in _SAME:
+        return None
+    settings = AnalysisSettings(_SAME[detector][1])
+    return lambda stream: _read(stream, settings)
+
+
+def read_objects(stream: bytes) -> SeenClip:
+    """The objects that a stream carries, and people's key points."""
+    return _read(stream, AnalysisSettings(OBJECTS))
+
+
+def _read(stream: bytes, settings: AnalysisSettings) -> SeenClip:
+    frames = list(AnalysisReader(io.BytesIO(stream), settings, DEFAULT_LIMITS).frames())
+    found = [(frame.frame, one) for frame in frames for one in frame.objects]
+    boxes = make_boxes(
+        [frame for frame, _ in found],
+        [one.box for _, one in found],
+        label=[one.kind for _, one in found],
+        id=[one.track for _, one in found],
+        score=[one.score for _, one in found],
+    )
+    people = [(frame.frame, one) for frame in frames for one in frame.people]
+    return SeenClip(boxes, [Pose(frame, one.points, one.visible) for frame, one in people])

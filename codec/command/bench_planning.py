@@ -1,4 +1,4 @@
-"""`gsvc bench plan`: is the planner right?"""
+"""`gsvc bench plan` and `surface`: is the planner right, and what budgets buy of each other."""
 
 import json
 import sys
@@ -6,18 +6,22 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.command.main import Verb
+from gsvc.codec.media.output import make_folder
+from gsvc.codec.weights.extras import need
+
 if TYPE_CHECKING:
     from gsvc.codec.planning.machine_profile import Profile
     from gsvc.eval.planning.surface import MeasuredPoint
 
-DESCRIPTION = """Judge the planner by random budgets on packaged clips, of which nothing is in its
+_PLAN = """Judge the planner by random budgets on packaged clips, of which nothing is in its
 numbers: plans are carried out by real processes and measured, and regret is taken over the points
 of benchmark runs. OUT keeps what is done: the same command resumes. Run gsvc profile first, on a
 machine that does nothing else; on one that others use, give --cpu."""
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc bench plan`."""
+def _add_plan(parser: ArgumentParser) -> None:
     add = parser.add_argument
     summaries = "of runs with gsvc, CVVDP and ST-LPIPS VGG"
     add("summaries", nargs="+", type=Path, metavar="SUMMARY.csv", help=summaries)
@@ -32,10 +36,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--log", action="append", type=Path, default=[], metavar="FILE", help=log)
 
 
-def run(options: Namespace) -> int:
+def _plan(options: Namespace) -> int:
     """Carry out what is left, then show the tables."""
-    from gsvc.codec.bitstream.errors import ConfigError, InputError
-    from gsvc.codec.media.output import make_folder
     from gsvc.eval.planning.validation import error_table, kept_line, read_rows
 
     if options.budgets < 0:
@@ -90,8 +92,7 @@ def _show_regrets(rows: "list[MeasuredPoint]", clips: list[str]) -> None:
 
 def _profile(options: Namespace) -> "Profile":
     """Of this machine; that of the processor's seconds is measured once and kept in OUT."""
-    from gsvc.codec.planning.machine_profile import load_profile
-    from gsvc.codec.planning.measuring import measure
+    from gsvc.codec.planning.machine_profile import load_profile, measure
 
     if not options.cpu:
         return load_profile()
@@ -99,3 +100,63 @@ def _profile(options: Namespace) -> "Profile":
     if not path.exists():
         measure(lambda line: print(line, file=sys.stderr), cpu=True).save(path)
     return load_profile(path)
+
+
+PLAN = Verb(_PLAN, _add_plan, _plan)
+
+
+_SURFACE = """Draw what bits, computation and memory buy of each other, from a run with gsvc,
+CVVDP and ST-LPIPS VGG: contours of quality, bits at one quality over computation, what memory
+saves, a table of exchange rates, and index.html, a page with sliders for three budgets."""
+_CAPACITIES = 0, 1, 2, 4, 8, 16, 32, 64
+_NOTE = """Decoding time was measured by the run. Memory's saving is the share of steps that windows
+of 33 frames would leave out by their similarity; what pictures lose by it was not judged. Energy of
+sending is that of a bit by a stated model: Huang et al., MobiSys 2012 (LTE, Wi-Fi), and the data
+sheet of the SX1276 (LoRa)."""
+
+
+def _add_surface(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    source = "a run's folder, or its summary.csv: then the page has no stills"
+    add("run", type=Path, metavar="RUN", help=source)
+    add("--out", "-o", required=True, type=Path, metavar="OUT", help="the folder of the results")
+    clips = "clips whose windows a cache of latents is tried on, all frames (packaged)"
+    add("--clips", action="append", metavar="CLIP", help=clips)
+
+
+def _surface(options: Namespace) -> int:
+    """Read the points, draw, and write the page."""
+    need("eval", "gsvc bench surface")
+    from gsvc.codec.planning.prediction import shipped
+    from gsvc.datasets.clips.sets import find_clips
+    from gsvc.eval.layout import write_bytes, write_text
+    from gsvc.eval.planning import surface as surface_plots
+    from gsvc.eval.planning.surface import curve, exchange_table, page, read_points, stills_of
+    from gsvc.eval.report.exhibits import image
+
+    folder = options.run if options.run.is_dir() else None
+    points = read_points(folder / "summary.csv" if folder else options.run)
+    make_folder(options.out)  # before half a minute's work
+    sources = find_clips(options.clips or ["packaged"])
+    seen = curve([one.load("288", None).frames for one in sources], _CAPACITIES)
+    figures = {
+        "contours": surface_plots.contours(points),
+        "iso-quality": surface_plots.iso_quality(points),
+        "memory": surface_plots.memory(seen),
+    }
+    plots = {name: image(figure, "svg") for name, figure in figures.items()}
+    for name, data in plots.items():
+        write_bytes(options.out / f"{name}.svg", data)
+    table = exchange_table(points, shipped(), seen)
+    stills = stills_of(points, folder / "streams") if folder else {}
+    text = page(points, stills, [plot.decode() for plot in plots.values()], table, _NOTE)
+    write_text(options.out / "index.html", text)
+    write_text(options.out / "exchange.md", table + "\n")
+    print(table)
+    print(
+        f"{options.out / 'index.html'}: {len(points)} points, {len(stills)} stills", file=sys.stderr
+    )
+    return 0
+
+
+SURFACE = Verb(_SURFACE, _add_surface, _surface)

@@ -1,13 +1,14 @@
-"""ST-LPIPS, AlexNet and VGG: the primary perceptual pair.
+"""Distances of features: ST-LPIPS, the primary pair, LPIPS, the field's number, and DISTS.
 
-A. Ghildyal and F. Liu, "Shift-tolerant Perceptual Similarity Metric", ECCV 2022, as packaged in
-`stlpips-pytorch` 0.0.2. Lower is better, 0 = equal. Its wheel carries the backbones as well as the
-heads.
+Lower is better, 0 = equal. ST-LPIPS: A. Ghildyal and F. Liu, "Shift-tolerant Perceptual Similarity
+Metric", ECCV 2022, as packaged in `stlpips-pytorch` 0.0.2, whose wheel carries the backbones as
+well as the heads. LPIPS and DISTS have torchvision's ImageNet networks, read from disk and checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -16,18 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.errors import MissingDependencyError
+from gsvc.codec.bitstream.errors import MissingDependencyError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.datasets.clips.clip import TestClip
+from gsvc.codec.weights.model_files import sha256_of
+from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.late_loading import optional
-from gsvc.eval.metrics.base import (
-    Golden,
-    ProvedMetric,
-    check_pairs,
-    check_sides,
-    chosen,
-    golden_clip,
-)
+from gsvc.eval.metrics import base
 
 if TYPE_CHECKING:
     import torch
@@ -38,14 +33,17 @@ NETS: tuple[Net, ...] = ("alex", "vgg")
 SMALLEST_SIDE = 32
 """Pixels: below it the metric's networks have nothing left to compare."""
 
-_GOLDEN: dict[Net, Golden] = {"alex": Golden(0, 0.016653), "vgg": Golden(0, 0.187596)}
+_GOLDEN: dict[Net, base.Golden] = {
+    "alex": base.Golden(0, 0.016653),
+    "vgg": base.Golden(0, 0.187596),
+}
 _PIXELS_PER_BATCH = 200_000
 _VALUES_AT_ONCE = 2**18
 _INSTALL = 'install the measuring extra: pip install "gsvc[eval]"'
 _REINSTALL = "reinstall it: pip install --force-reinstall stlpips-pytorch==0.0.2"
 
 
-class StLpips(ProvedMetric):
+class StLpips(base.ProvedMetric):
     """ST-LPIPS: mean weighted squared difference of unit-length features over layers and places."""
 
     advice = _REINSTALL
@@ -57,16 +55,15 @@ class StLpips(ProvedMetric):
         self.golden = _GOLDEN[net]
 
     def version(self) -> str:
-        """See `Metric.version`."""
         network(self.net)
         return f"stlpips-pytorch {version('stlpips-pytorch')} {self.net} shift-tolerant"
 
-    def _values(
-        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
-    ) -> NDArray[np.float64]:
-        reference = chosen(source.frames, indices)
-        check_sides(reference, SMALLEST_SIDE, "ST-LPIPS")
-        return distances(network(self.net), reference, [chosen(test, indices) for test in tests])
+    def _values(self, source: TestClip, tests: base.Tests, indices: base.Indices) -> base.Values:
+        reference = base.chosen(source.frames, indices)
+        base.check_sides(reference, SMALLEST_SIDE, "ST-LPIPS")
+        return distances(
+            network(self.net), reference, [base.chosen(test, indices) for test in tests]
+        )
 
 
 def st_lpips(
@@ -90,8 +87,8 @@ def st_lpips_each(
     Returns shape (tests, frames), float64. Errors as in `st_lpips`.
     """
     for test in tests:
-        check_pairs(reference, test)
-    check_sides(reference, SMALLEST_SIDE, "ST-LPIPS")
+        base.check_pairs(reference, test)
+    base.check_sides(reference, SMALLEST_SIDE, "ST-LPIPS")
     return distances(network(net), reference, tests)
 
 
@@ -176,7 +173,7 @@ def network(net: Net) -> torch.nn.Module:
 
     ready = load_network(net)
     accelerate(ready)
-    source, damaged = golden_clip(64, 1)
+    source, damaged = base.golden_clip(64, 1)
     same, different = distances(ready, source.frames, [source.frames, damaged])[:, 0]
     expected = _GOLDEN[net]
     if not expected.fits(float(same), float(different)):
@@ -209,4 +206,125 @@ def load_network(net: Net) -> torch.nn.Module:
     return ready.to(memory_format=torch.channels_last)
 
 
-METRICS = (StLpips("alex"), StLpips("vgg"))
+FILES = {"alex": "alexnet-owt-7be5be79.pth", "vgg": "vgg16-397923af.pth"}
+"""As torchvision publishes them; what stands after the last dash begins the file's SHA-256."""
+
+_ADDRESS = "https://download.pytorch.org/models/"
+
+
+def backbone_path(net: str) -> Path:
+    """Where torch keeps the file. Raises MissingModelError when it is missing or another one."""
+    import torch
+
+    path = Path(torch.hub.get_dir()) / "checkpoints" / FILES[net]
+    where = f"put {_ADDRESS}{FILES[net]} into {_tilde(path.parent)}"
+    if not path.is_file():
+        raise MissingModelError(f"the {net} backbone is not on this machine: {where}")
+    if not _sha256(path).startswith(path.stem.rpartition("-")[2]):
+        raise MissingModelError(f"the {net} backbone is damaged or another one: {where}")
+    return path
+
+
+def _tilde(folder: Path) -> str:
+    """With ~ for the home folder: the reason for a gap goes into tables that others read."""
+    home = Path(os.path.expanduser("~"))
+    return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
+
+
+_sha256 = cache(sha256_of)
+
+
+class Lpips(base.ProvedMetric):
+    """LPIPS on its original networks; as ST-LPIPS, but shifts are not forgiven.
+
+    R. Zhang et al., "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric", CVPR
+    2018.
+    """
+
+    # Without a number for the damaged pair: the backbone's file is proved by its hash instead.
+    golden = base.Golden(0, None)
+    advice = "reinstall it: pip install --force-reinstall lpips==0.1.4"
+
+    def __init__(self, net: Net) -> None:
+        super().__init__()
+        self.net = net
+        self.name = f"lpips_{net}"
+
+    def version(self) -> str:
+        lpips_network(self.net)
+        return f"lpips {version('lpips')} {self.net} v0.1"
+
+    def _values(self, source: TestClip, tests: base.Tests, indices: base.Indices) -> base.Values:
+        reference = base.chosen(source.frames, indices)
+        base.check_sides(reference, SMALLEST_SIDE, "LPIPS")
+        shown = [base.chosen(test, indices) for test in tests]
+        return distances(lpips_network(self.net), reference, shown)
+
+
+@cache
+def lpips_network(net: Net) -> Any:
+    """The network with the wheel's heads and torchvision's backbone."""
+    with optional('LPIPS cannot be imported ({error}): pip install "gsvc[bench]"'):
+        import lpips
+        import torch
+    backbone = torch.load(backbone_path(net), map_location="cpu", weights_only=True)
+    # On the meta device nothing is random: what the files do not fill cannot be computed with.
+    with torch.device("meta"):
+        ready = lpips.LPIPS(net=net, pretrained=False, pnet_rand=True, verbose=False)
+    ready.scaling_layer = lpips.ScalingLayer()
+    heads = Path(lpips.__file__).parent / f"weights/v0.1/{net}.pth"
+    ready.load_state_dict(
+        torch.load(heads, map_location="cpu", weights_only=True), strict=False, assign=True
+    )
+    layers = {name: _of_backbone(name, backbone) for name in ready.net.state_dict()}
+    ready.net.load_state_dict(layers, assign=True)
+    return ready.eval().requires_grad_(False).to(memory_format=torch.channels_last)
+
+
+def _of_backbone(name: str, backbone: dict[str, Any]) -> Any:
+    """The tensor for "slice2.3.weight" is torchvision's "features.3.weight"."""
+    return backbone["features." + name.partition(".")[2]]
+
+
+class Dists(base.FrameMetric):
+    """Structure and texture alike, by features of VGG (DISTS), one number a frame.
+
+    K. Ding et al., "Image Quality Assessment: Unifying Structure and Texture Similarity", IEEE
+    TPAMI 2022, as in the authors' package `DISTS_pytorch`. Frames are compared at their own size.
+    """
+
+    name = "dists"
+    smallest_side = SMALLEST_SIDE
+    # The backbone's file is proved by its hash; equal frames differ by rounding only.
+    golden = base.Golden(0, None, slack=1e-5)
+    advice = "reinstall it: pip install --force-reinstall DISTS_pytorch==0.1"
+
+    def version(self) -> str:
+        _network()
+        return f"DISTS_pytorch {version('DISTS_pytorch')}, frames not resized"
+
+    def _against(self, source: base.Frames, index: int) -> Callable[[base.Frames], float]:
+        reference = _dists_tensor(source[index])
+        return lambda test: float(_network()(reference, _dists_tensor(test[index])))
+
+
+def _dists_tensor(picture: Picture) -> Any:
+    import torch
+
+    return torch.from_numpy(picture).permute(2, 0, 1)[None].float().div(255)
+
+
+@cache
+def _network() -> Any:
+    with optional('DISTS cannot be imported ({error}): pip install "gsvc[bench]"'):
+        import DISTS_pytorch
+        import torch
+    # The package asks torch's hub for the backbone; with the file there, nothing is downloaded.
+    backbone_path("vgg")
+    ready = DISTS_pytorch.DISTS(load_weights=False)
+    weights = torch.load(Path(DISTS_pytorch.__file__).parent / "weights.pt", weights_only=True)
+    ready.alpha.data, ready.beta.data = weights["alpha"], weights["beta"]
+    return ready.eval()
+
+
+METRICS = StLpips("alex"), StLpips("vgg"), Lpips("alex"), Lpips("vgg"), Dists()

@@ -1,13 +1,17 @@
-"""A synthetic scene: its cameras, its actors, what each frame shows and what is true of it.
+"""A synthetic set with exact truth: things that move over a plane, before one camera or several.
 
-It is written as files: a MOT sequence a camera, homographies, places on the ground.
+`python -m gsvc.datasets.annotated.synthetic OUT` writes one: a MOT sequence a camera, homographies,
+places on the ground. Everything follows from the seed: who walks where, how it looks, what hides
+what.
 """
 
+import argparse
 import csv
 import io
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,13 +20,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError, OutputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.output import explain_failure
-from gsvc.datasets.annotated import truth as annotated_clips
-from gsvc.datasets.annotated.mot import mot_text, read_mot, sequence_info
-from gsvc.datasets.annotated.synthetic import drawing
-from gsvc.datasets.annotated.synthetic.drawing import cutouts
+from gsvc.datasets.annotated import synthetic_drawing as drawing, truth as annotated_clips
+from gsvc.datasets.annotated.annotation_formats import mot_text, read_mot, sequence_info
+from gsvc.datasets.annotated.synthetic_drawing import cutouts
 from gsvc.datasets.annotated.truth import Boxes, Floats, Places, joined, make_boxes, make_places
 
 CLASSES = "person", "animal", "thing"
@@ -59,9 +62,7 @@ class SceneSettings:
     people: int = 4
     """0 to 200, as animals and things."""
     animals: int = 2
-    """See `people`."""
     things: int = 2
-    """See `people`."""
     pillars: int = 2
     """That stand on the ground and hide what is behind them, 0 to 50."""
     sway: float = 0.0
@@ -383,3 +384,54 @@ def _places_text(places: Places) -> str:
         for row, (x, y) in zip(order, places.place[order], strict=True)
     )
     return ",".join(_HEADER) + "\n" + "".join(rows)
+
+
+_HELP = {
+    "seed": "decides all that is left open (%(default)s)",
+    "frames": "(%(default)s)",
+    "frame_rate": "frames per second (%(default)s)",
+    "width": "pixels (%(default)s)",
+    "height": "pixels (%(default)s)",
+    "cameras": "around the ground (%(default)s)",
+    "people": "(%(default)s)",
+    "animals": "(%(default)s)",
+    "things": "(%(default)s)",
+    "pillars": "that hide what is behind them (%(default)s)",
+    "sway": "degrees by which the cameras turn to and fro (%(default)s)",
+    "noise": "grey levels (%(default)s)",
+    "background": "a photograph in place of the drawn ground",
+    "cutouts": "a folder of pictures with alpha in person/ animal/ thing/, to move instead",
+}
+_KINDS = {
+    "frame_rate": Fraction,
+    "sway": float,
+    "noise": float,
+    "background": Path,
+    "cutouts": Path,
+}
+
+
+def _main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m gsvc.datasets.annotated.synthetic",
+        description="Write a synthetic scene with exact truth: OUT/C1 and so on are MOT sequences.",
+    )
+    parser.add_argument("out", metavar="OUT", help="the folder to make")
+    for one in fields(SceneSettings):
+        name = f"--{one.name.replace('_', '-')}"
+        kind = _KINDS.get(one.name, int)
+        parser.add_argument(name, type=kind, default=one.default, help=_HELP[one.name])
+    chosen = vars(parser.parse_args(arguments))
+    try:
+        out = Path(chosen.pop("out"))
+        scene = make_scene(SceneSettings(**chosen))
+        write_synthetic(scene, out)
+        print(f"{out}: {len(scene.cameras)} cameras, {scene.settings.frames} frames each")
+    except GsvcError as error:
+        print(error, file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

@@ -1,0 +1,127 @@
+"""`gsvc bench analyse` and `people`: what detectors, and people, still see of what was coded."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+
+from gsvc.codec.api.reports import JsonLines
+from gsvc.codec.command.analyse import rules_of
+from gsvc.codec.command.arguments import add_json
+from gsvc.codec.command.main import Verb
+from gsvc.codec.weights.extras import need
+from gsvc.eval.bench.analysis.analysis_run import AnalysisRunSettings, run_analysis
+from gsvc.eval.bench.cells import RunSettings, codec_spec
+from gsvc.eval.bench.run import TextReporter, make_run
+from gsvc.eval.bench.store import BenchFolder
+from gsvc.eval.bench.workers import local_pool
+from gsvc.eval.layout import markdown
+from gsvc.eval.report.sheets import write_people_strips
+from gsvc.eval.summary import write_summary
+from gsvc.eval.summary.rate_tables import METRICS, people_table
+
+_ANALYSE = """Run one detector on the decoded frames of each codec and on the source, and compare
+what it finds with the truth. A clip is a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a
+COCO file, VATIC's boxes beside videos (EPFL), or any video; without truth the detector's boxes in
+the source stand for it, and the tables say so. Needs gsvc[analysis]."""
+
+
+def _add_analyse(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("clips", nargs="+", metavar="CLIP", help="a folder or file with truth, or a video")
+    add("--out", "-o", required=True, metavar="RUN", help="the folder for tables and plots")
+    codec = "repeat for several (jpeg, webp, x264, x265, svtav1, gsvc:steps=0)"
+    add("--codec", action="append", metavar="NAME[:KEY=VALUE,...]", help=codec)
+    add("--detector", default="motion", metavar="NAME", help="motion, people, coco or module:Class")
+    analyser = "module:function, from bytes of gsvc's streams to boxes (gsvc.analyse, if it can)"
+    add("--analyser", metavar="NAME", help=analyser)
+    add("--size", default="native", metavar="288|480|native", help="short side (%(default)s)")
+    count = "from the start, 0 for all (%(default)s)"
+    add("--frames", type=int, default=97, metavar="N", help=count)
+    ground = "CLIPs are synthetic sets: all their cameras together, and MODA on the ground"
+    add("--ground", action="store_true", help=ground)
+    rules = "lines, zones and rules, as of gsvc analyse: their events are judged too (event F1)"
+    add("--rules", metavar="FILE", help=rules)
+    add_json(parser, "points as ")
+
+
+def _analyse(options: Namespace) -> int:
+    """Measure, then show the tables. Returns 1 when a clip or a codec failed."""
+    need("analysis", "gsvc bench analyse")
+    settings = AnalysisRunSettings(
+        clips=tuple(options.clips),
+        codecs=tuple(options.codec or AnalysisRunSettings.codecs),
+        detector=options.detector,
+        analyser=options.analyser,
+        size=options.size,
+        frames=options.frames or None,
+        ground=options.ground,
+        rules=None if options.rules is None else rules_of(options.rules),
+    )
+    done = run_analysis(settings, options.out, lambda line: print(line, file=sys.stderr))
+    if options.json:
+        lines = JsonLines(sys.stdout)
+        for point in done.points:
+            lines.put("point", **asdict(point))
+        lines.put("done", path=str(options.out), failed=done.failed)
+    else:
+        print(done.report, end="")
+    return int(done.failed > 0)
+
+
+ANALYSE = Verb(_ANALYSE, _add_analyse, _analyse)
+
+
+_PEOPLE = """Code clips of people who speak with and without the layer of faces, and with
+SVT-AV1, and print what is left of their faces at equal bits: landmarks' normalised mean error, the
+correlation of the mouth's opening, CVVDP and ST-LPIPS VGG inside the face's box; and of their
+bodies: OKS of key points, error of motion. RUN is a run as of gsvc bench run and keeps each rate
+as soon as it is measured: the same command resumes."""
+_RATES = "0.0015+0.003+0.006"
+_STRIDE = 3
+_KEPT = 2
+"""Decodes kept together: a rate without the layer and with it."""
+
+
+def _add_people(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("clips", nargs="+", metavar="CLIP", help="a set, SET/CLIP, a video or a folder")
+    add("--out", "-o", required=True, type=Path, metavar="RUN", help="the folder of the run")
+    other = "what it is compared with: SVT-AV1, all its points or some (%(default)s)"
+    add("--codec", default="svtav1", metavar="svtav1[:KEY=VALUE,...]", help=other)
+    rates = "bits per pixel, joined by + (%(default)s)"
+    add("--bpp", default=_RATES, metavar="R+R", help=rates)
+    count = "from the start, 0 for all (%(default)s)"
+    add("--frames", type=int, default=97, metavar="N", help=count)
+    every = "score every N-th frame (%(default)s)"
+    add("--stride", type=int, default=_STRIDE, metavar="N", help=every)
+    jobs = "processes, 0 for one a core (%(default)s)"
+    add("--jobs", "-j", type=int, default=0, metavar="N", help=jobs)
+    strips = "also draw RUN/strips: eight successive frames of each mouth that speaks"
+    add("--strips", action="store_true", help=strips)
+
+
+def _people(options: Namespace) -> int:
+    """Run what is left, then print the table; 1 when something failed."""
+    ours = codec_spec(f"gsvc:bpp={options.bpp},steps=0,faces=0+1")
+    settings = RunSettings(
+        clips=tuple(options.clips),
+        codecs=(ours, codec_spec(options.codec)),
+        metrics=METRICS,
+        frames=options.frames or None,
+        stride=options.stride,
+        kept_together=_KEPT,
+    )
+    with closing(TextReporter()) as reporter:
+        folder, pool = BenchFolder(options.out), local_pool(options.jobs)
+        plan, errors = make_run(settings, folder, pool, reporter)
+    table = people_table(write_summary(options.out))
+    print(f"{table.title}\n\n{markdown(table.header, table.rows)}\n\n{table.note}")
+    if options.strips:
+        for path in write_people_strips(options.out):
+            print(path)
+    return int(bool(errors or plan.gaps))
+
+
+PEOPLE = Verb(_PEOPLE, _add_people, _people)
