@@ -10,13 +10,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, Self
 
-from gsvc.codec.bitstream.errors import ConfigError, GsvcError
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 
 _LIBRARY = "nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1"
 
@@ -152,7 +153,7 @@ def _number(file: Path) -> int:
 
 
 CPU = "--cpu"
-"""First argument of `gsvc.codec.planning.timed_run`: seconds are the processor's."""
+"""First argument of `main`: seconds are the processor's."""
 _BEGAN = time.monotonic()
 
 
@@ -198,12 +199,12 @@ class Timed:
 def timed(
     settings: Mapping[str, Any], folder: Path, sources: Sequence[str], *, cpu: bool = False
 ) -> Timed:
-    """Encode or decode `sources` into `folder`; see `gsvc.codec.planning.timed_run`.
+    """Encode or decode `sources` into `folder`; see `main`.
 
     `cpu`: seconds of the processor, on a machine that does other work too. Raises GsvcError where
     the process fails.
     """
-    command = [sys.executable, "-m", "gsvc.codec.planning.timed_run", *([CPU] if cpu else [])]
+    command = [sys.executable, "-m", __name__, *([CPU] if cpu else [])]
     command += [json.dumps(dict(settings)), str(folder), *sources]
     began = _children_seconds() if cpu else perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -217,3 +218,47 @@ def _children_seconds() -> float:
     """Of the processor, by all processes that this one started and that have ended."""
     now = os.times()
     return float(now.children_user + now.children_system)
+
+
+def run_one(
+    settings: dict[str, Any], folder: Path, source: str, clock: Callable[[], float]
+) -> dict[str, float | None]:
+    """Seconds, bytes at the peak of the process so far, and joules where counters tell."""
+    from gsvc.codec.api.decode_file import decode
+    from gsvc.codec.api.decoder_settings import DecoderSettings
+    from gsvc.codec.api.encode_file import encode
+    from gsvc.codec.api.encoder_settings import EncoderSettings
+
+    with ExitStack() as stack:
+        try:
+            meter = stack.enter_context(EnergyMeter())
+        except ConfigError:
+            meter = None
+        began = clock()
+        if "preset" in settings:
+            encode(source, folder / "out.gsv", settings=EncoderSettings(**settings), overwrite=True)
+        else:
+            decode(source, folder / "out.mp4", settings=DecoderSettings(**settings), overwrite=True)
+        seconds = clock() - began
+    memory = peak_memory()
+    if memory is None:
+        raise InputError("no /proc/self/status: memory cannot be measured on this system")
+    return {"seconds": seconds, "memory": memory, "joules": meter.joules if meter else None}
+
+
+def main(arguments: list[str]) -> None:
+    """Encode or decode files, one after the other; one JSON line for each.
+
+    `[--cpu] '{"preset": "fast"}' FOLDER IN ...`, or with the settings of a decoder: a process of
+    its own, because memory at the peak is one number for a process. With --cpu, seconds are the
+    processor's.
+    """
+    cpu = arguments[0] == CPU
+    settings, folder, *sources = arguments[cpu:]
+    clock = process_time if cpu else perf_counter
+    for source in sources:
+        print(json.dumps(run_one(json.loads(settings), Path(folder), source, clock)), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
