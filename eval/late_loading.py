@@ -1,4 +1,4 @@
-"""How baselines and metrics are found by name.
+"""How baselines and metrics are found by name, and what is known of them without loading them.
 
 Some of them need torch or a package that is not installed: they are loaded when they run.
 """
@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -57,3 +58,17 @@ def declared(package: str, table: str) -> Iterator[Any]:
     for module in iter_modules([folder]):
         if has_table.search(Path(folder, f"{module.name}.py").read_text(encoding="utf-8")):
             yield from getattr(import_module(f"{package}.{module.name}"), table)
+
+
+@dataclass(frozen=True)
+class CodecFacts:
+    """What tables and plots have to know of a codec."""
+
+    family: str = ""
+    """Codecs of one family also have a joint hull, which tables call by this name; empty: none."""
+    is_anchor: bool = False
+    """Its hull is what the others are measured against: true of the conventional codecs."""
+    colour: str = ""
+    """Of its curves, "#rrggbb"; empty: the next free one of the palette."""
+    marker: str = "o"
+    """Shape of its points, as matplotlib names it."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gsvc.codec.bitstream.errors import GsvcError, InputError
-from gsvc.eval.baselines.base import CodecFacts
+from gsvc.eval.late_loading import CodecFacts
 from gsvc.eval.layout import write_bytes, write_text
 from gsvc.eval.report.exhibits import CurveStyle, image
 from gsvc.eval.report.plots import rate_distortion

@@ -8,24 +8,11 @@ from gsvc.codec.bitstream.container import Cutter, read_varint, varint
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
+from gsvc.eval.late_loading import CodecFacts
 
 Value = int | float | str
 Settings = Mapping[str, Value]
 """Names and values that decide what is done, defaults included; they are part of the cell's key."""
-
-
-@dataclass(frozen=True)
-class CodecFacts:
-    """What tables and plots have to know of a codec."""
-
-    family: str = ""
-    """Codecs of one family also have a joint hull, which tables call by this name; empty: none."""
-    is_anchor: bool = False
-    """Its hull is what the others are measured against: true of the conventional codecs."""
-    colour: str = ""
-    """Of its curves, "#rrggbb"; empty: the next free one of the palette."""
-    marker: str = "o"
-    """Shape of its points, as matplotlib names it."""
 
 
 @dataclass(frozen=True)

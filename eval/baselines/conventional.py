@@ -24,7 +24,8 @@ from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.encoders.coding.svt_av1 import quiet_and_ordinary
 from gsvc.eval.baselines import base
-from gsvc.eval.baselines.base import CodecFacts, Value, join_parts, split_parts
+from gsvc.eval.baselines.base import Value, join_parts, split_parts
+from gsvc.eval.late_loading import CodecFacts
 
 SMALLEST_SIDE = 64
 """Pixels, as coded: x265 writes outside its buffers on some narrower pictures (34, 42, 48 wide)."""

@@ -36,10 +36,11 @@ from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
 from gsvc.decoders.keyframes.refiner import Refiner, WindowRefiner
 from gsvc.encoders.tuning import DEFAULT_PRESET, DEFAULT_TUNE, LEVELS, PEOPLE
 from gsvc.eval.baselines import base
-from gsvc.eval.baselines.base import CodecFacts, Compute, Decoded, Option, Settings, all_frames
+from gsvc.eval.baselines.base import Compute, Decoded, Option, Settings, all_frames
 from gsvc.eval.baselines.code_hash import code_hash, weights_hash
 from gsvc.eval.baselines.conventional import BT709
 from gsvc.eval.compute import Flops, count_flops
+from gsvc.eval.late_loading import CodecFacts
 
 
 def backend_and_device(model: object) -> tuple[str, str]:

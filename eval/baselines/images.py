@@ -11,8 +11,8 @@ from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.eval.baselines import base
-from gsvc.eval.baselines.base import CodecFacts
 from gsvc.eval.baselines.conventional import coded_size, enlarge, read_scale, shrink
+from gsvc.eval.late_loading import CodecFacts
 
 
 class ImageCodec(base.Codec):

@@ -20,10 +20,11 @@ from gsvc.decoders.interpolation.optical_flow import dense_flow, gray, trust
 from gsvc.decoders.interpolation.rendering import IntervalRenderer
 from gsvc.decoders.interpolation.rife import loaded_rife
 from gsvc.eval.baselines import base
-from gsvc.eval.baselines.base import CodecFacts, Compute, Decoded, Encoded, Option, Settings
+from gsvc.eval.baselines.base import Compute, Decoded, Encoded, Option, Settings
 from gsvc.eval.baselines.conventional import X265, ConventionalCodec
 from gsvc.eval.baselines.gsvc import drawing_cost
 from gsvc.eval.baselines.svtav1 import SvtAv1
+from gsvc.eval.late_loading import CodecFacts
 
 Between = Callable[[Picture, Picture, int], Iterator[Picture]]
 """From two RGB uint8 pictures `step` frames apart to the step - 1 frames between them."""

@@ -20,8 +20,9 @@ from gsvc.datasets.clips.clip_reader import ClipFormat
 from gsvc.decoders.keyframes.priors.prior_files import prior_path
 from gsvc.encoders.coding.svt_av1 import OFFSET_LAYERS, quantiser_offsets
 from gsvc.eval.baselines import conventional
-from gsvc.eval.baselines.base import CodecFacts, Compute, Decoded, Option, Settings, Value, all_of
+from gsvc.eval.baselines.base import Compute, Decoded, Option, Settings, Value, all_of
 from gsvc.eval.compute import Flops, count_flops
+from gsvc.eval.late_loading import CodecFacts
 
 AV1_FAMILY = "AV1, all that one can do"
 """The joint hull of SVT-AV1 and of what can be done before and after it."""

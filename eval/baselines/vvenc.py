@@ -12,8 +12,8 @@ from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.color import yuv_from_rgb
 from gsvc.eval.baselines import conventional
-from gsvc.eval.baselines.base import CodecFacts, Value
-from gsvc.eval.late_loading import bundled_ffmpeg, ffmpeg_path
+from gsvc.eval.baselines.base import Value
+from gsvc.eval.late_loading import CodecFacts, bundled_ffmpeg, ffmpeg_path
 
 _PRESETS = "faster", "fast", "medium", "slow", "slower"
 

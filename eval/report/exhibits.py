@@ -17,9 +17,8 @@ from gsvc.codec.bitstream.errors import GsvcError, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import TestClip, frames_sha256
 from gsvc.datasets.clips.sets import SETS, find_clips
-from gsvc.eval.baselines.base import CodecFacts
 from gsvc.eval.bench.store import BenchFolder, CellRecord, Damaged, DecodeRecord
-from gsvc.eval.late_loading import optional
+from gsvc.eval.late_loading import CodecFacts, optional
 from gsvc.eval.summary.bd_comparisons import SLIDESHOW
 from gsvc.eval.summary.curves import ABLATION, OURS, MetricInfo, by_curve, clip_label, distance
 from gsvc.eval.summary.rate_tables import number, primary

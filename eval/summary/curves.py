@@ -14,8 +14,8 @@ from statistics import fmean
 from typing import Any
 
 from gsvc.codec.planning.process import RADIOS
-from gsvc.eval.baselines.base import CodecFacts
 from gsvc.eval.bench.store import CellRecord, DecodeRecord
+from gsvc.eval.late_loading import CodecFacts
 from gsvc.eval.summary.bd_rate import RatePoint, lower_hull
 
 PRIMARY = ("cvvdp", "st_lpips_vgg")

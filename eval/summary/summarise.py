@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from gsvc.eval.baselines.base import CodecFacts
 from gsvc.eval.bench.store import BenchRun, CellRecord, load_run
+from gsvc.eval.late_loading import CodecFacts
 from gsvc.eval.summary import (
     bd_comparisons,
     bd_comparisons as compute_frontier,

@@ -21,12 +21,13 @@ from gsvc.datasets.annotated.truth import AnnotatedClip, AnnotatedVideo, Boxes, 
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.datasets.clips.sets import ClipSource, find_clips
 from gsvc.decoders.detection.rules import Regions
-from gsvc.eval.baselines.base import Codec, CodecFacts
+from gsvc.eval.baselines.base import Codec
 from gsvc.eval.bench.analysis import rate_accuracy
 from gsvc.eval.bench.analysis.accuracy import ACCURACIES
 from gsvc.eval.bench.analysis.box_detectors import DETECTORS, find_detector
 from gsvc.eval.bench.analysis.rate_accuracy import SOURCE, AccuracyPoint
 from gsvc.eval.bench.cells import codec_spec, make_codec
+from gsvc.eval.late_loading import CodecFacts
 from gsvc.eval.layout import csv_text, markdown, write_bytes, write_text
 from gsvc.eval.report import exhibits
 from gsvc.eval.summary.bd_rate import BdRate, Pooled, RatePoint, bd_rate, lower_hull, pooled_rate

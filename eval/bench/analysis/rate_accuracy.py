@@ -37,11 +37,12 @@ from gsvc.decoders.detection.rules import (
     check_rules,
 )
 from gsvc.encoders.tuning import DETECT, KEY_POINTS, MOTION
-from gsvc.eval.baselines.base import Codec, CodecFacts, Decoded, Encoded, Settings
+from gsvc.eval.baselines.base import Codec, Decoded, Encoded, Settings
 from gsvc.eval.baselines.gsvc import coded
 from gsvc.eval.bench.analysis import accuracy, box_detectors
 from gsvc.eval.bench.analysis.accuracy import Pose, accuracies
 from gsvc.eval.bench.analysis.box_detectors import SeenClip, look
+from gsvc.eval.late_loading import CodecFacts
 
 APART = 0.75
 """Metres within which places that two cameras see are one."""
