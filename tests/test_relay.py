@@ -211,13 +211,14 @@ def test_a_page_says_how_old_its_picture_is_and_that_it_is_frozen(tmp_path: Path
     video, port, site = clip(tmp_path, 700), free_port(), free_port(socket.SOCK_STREAM)
     here, there = f"udp://@127.0.0.1:{port}", f"udp://127.0.0.1:{port}"
     told = "document.getElementById('time').textContent"
-    with BROWSERS["chromium"]() as page, relaying(here, f"http://127.0.0.1:{site}"):
+    with relaying(here, f"http://127.0.0.1:{site}"):
         asyncio.run(listening(site, socket.SOCK_STREAM))
-        page.open(f"http://127.0.0.1:{site}/")
-        with relaying(video, there) as camera:
-            assert until(lambda: page.evaluate("document.getElementById('screen').width") == 96)
-            camera.kill()
-        assert until(lambda: re.fullmatch(r"frozen, as of \d+ s ago", page.evaluate(told)))
+        with BROWSERS["chromium"]() as page:
+            page.open(f"http://127.0.0.1:{site}/")
+            with relaying(video, there) as camera:
+                assert until(lambda: page.evaluate("document.getElementById('screen').width") == 96)
+                camera.kill()
+            assert until(lambda: re.fullmatch(r"frozen, as of \d+ s ago", page.evaluate(told)))
 
 
 class Player:
