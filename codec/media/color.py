@@ -10,7 +10,6 @@ from typing import Any
 import av
 import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
-from av.video.stream import VideoStream
 
 from gsvc.codec.bitstream.errors import UnsupportedInputError
 from gsvc.codec.bitstream.frames import UNSPECIFIED, Color, Picture
@@ -145,7 +144,7 @@ _DOLBY_VISION = {"dvh1", "dvhe", "dva1", "dvav", "dav1"}
 _NOT_STATED = {"color_primaries": 2, "color_trc": 2, "colorspace": 2, "color_range": 0}
 
 
-def refuse_track(stream: VideoStream, label: str) -> None:
+def refuse_track(stream: av.VideoStream, label: str) -> None:
     """Raise UnsupportedInputError for what no decoded frame tells: VP8 and VP9 with alpha, which
     the decoder drops, and Dolby Vision, whose colour only the container names."""
     if stream.metadata.get("alpha_mode") == "1":
@@ -157,7 +156,7 @@ def refuse_track(stream: VideoStream, label: str) -> None:
 class ContainerColor:
     """The colour that a container states, for frames whose own bitstream states none."""
 
-    def __init__(self, stream: VideoStream) -> None:
+    def __init__(self, stream: av.VideoStream) -> None:
         """Ask before the first frame is decoded: the decoder overwrites it."""
         context = stream.codec_context
         self._stated = {name: int(getattr(context, name)) for name in _NOT_STATED}

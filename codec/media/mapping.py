@@ -22,7 +22,6 @@ from typing import BinaryIO, cast
 import av
 from av.container import InputContainer, OutputContainer
 from av.stream import Stream
-from av.video.stream import VideoStream
 from google_crc32c import value as crc32c
 
 from gsvc.codec.bitstream import audio_and_text, coded_pictures, group, header, scaffold
@@ -328,7 +327,7 @@ def _packet(picture: MappedPicture, end: int, video: Stream, tick: Fraction) -> 
     return packet
 
 
-def _video_track(container: OutputContainer, mapped: MappedStream) -> VideoStream:
+def _video_track(container: OutputContainer, mapped: MappedStream) -> av.VideoStream:
     """An AV1 track that copies; it declares the largest size that a group has."""
     keys = [picture.unit for picture in mapped.pictures if picture.is_key]
     sizes = [coded_pictures.sequence_size(coded_pictures.parted(unit).sequence) for unit in keys]

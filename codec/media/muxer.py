@@ -15,14 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import av
-from av.audio.codeccontext import AudioCodecContext
-from av.audio.stream import AudioStream
 from av.container import OutputContainer
 from av.format import Flags
-from av.packet import Packet
 from av.stream import Stream
 from av.subtitles.stream import SubtitleStream
-from av.video.stream import VideoStream
 
 from gsvc.codec.bitstream.audio_and_text import SAMPLE_RATE, Subtitles, Texts, TimedText
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
@@ -55,7 +51,7 @@ class AudioTrack:
         """`live`: more chunks come by `add`, and the first ones later."""
         self._container = container
         self._chunks = chunks
-        self._waiting: Packet[Stream] | None = None
+        self._waiting: av.Packet[Stream] | None = None
         self._live = _opened_live(container) if live else None
         self._packets = iter(()) if live else self._open()
 
@@ -76,7 +72,7 @@ class AudioTrack:
             self._waiting = None
             self._container.mux(packet)
 
-    def _open(self) -> "Iterator[Packet[Stream]]":
+    def _open(self) -> "Iterator[av.Packet[Stream]]":
         if not self._chunks:
             return iter(())
         if self._container.format.name in _TAKES_OPUS and has_opus_encoder():
@@ -90,7 +86,7 @@ class AudioTrack:
         return _recoded(stream, self._chunks, earliest)
 
 
-def _opened_live(container: OutputContainer) -> AudioStream | None:
+def _opened_live(container: OutputContainer) -> av.AudioStream | None:
     """A stream for sound that nothing is known of yet: Opus decoders make two channels of one."""
     if container.format.name in _TAKES_OPUS and has_opus_encoder():
         return _opus_stream(container, AudioChunk(0, 2, 960, 0, ()))
@@ -98,19 +94,19 @@ def _opened_live(container: OutputContainer) -> AudioStream | None:
     return None
 
 
-def _opus_stream(container: OutputContainer, chunk: AudioChunk) -> AudioStream:
+def _opus_stream(container: OutputContainer, chunk: AudioChunk) -> av.AudioStream:
     """A stream to mux to; its encoder is opened only to set the container's parameters."""
     stream = container.add_stream(OPUS_ENCODER, rate=SAMPLE_RATE)
-    assert isinstance(stream, AudioStream)
+    assert isinstance(stream, av.AudioStream)
     stream.codec_context.layout = _layout(chunk)
     stream.codec_context.open()
     stream.codec_context.extradata = _opus_head(chunk)
     return stream
 
 
-def _copied(stream: AudioStream, chunks: Sequence[AudioChunk]) -> "Iterator[Packet[Stream]]":
+def _copied(stream: av.AudioStream, chunks: Sequence[AudioChunk]) -> "Iterator[av.Packet[Stream]]":
     for pts, samples, data in _timed(chunks):
-        packet = Packet(data)
+        packet = av.Packet(data)
         packet.stream = stream
         packet.time_base = _TICK
         packet.pts = packet.dts = pts
@@ -119,7 +115,7 @@ def _copied(stream: AudioStream, chunks: Sequence[AudioChunk]) -> "Iterator[Pack
         yield packet
 
 
-def _coded_stream(container: OutputContainer, chunk: AudioChunk) -> AudioStream | None:
+def _coded_stream(container: OutputContainer, chunk: AudioChunk) -> av.AudioStream | None:
     try:
         codec = av.Codec(container.default_audio_codec, "w")
         rates = codec.audio_rates
@@ -127,15 +123,15 @@ def _coded_stream(container: OutputContainer, chunk: AudioChunk) -> AudioStream 
         stream = container.add_stream(codec.name, rate=rate)
     except ValueError:
         return None
-    assert isinstance(stream, AudioStream)
+    assert isinstance(stream, av.AudioStream)
     stream.codec_context.layout = _layout(chunk)
     stream.codec_context.bit_rate = _BITRATE_PER_CHANNEL * chunk.channels
     return stream
 
 
 def _recoded(
-    stream: AudioStream, chunks: Sequence[AudioChunk], earliest: int | None
-) -> "Iterator[Packet[Stream]]":
+    stream: av.AudioStream, chunks: Sequence[AudioChunk], earliest: int | None
+) -> "Iterator[av.Packet[Stream]]":
     for frame in chain(_decoded(chunks), (None,)):
         for packet in stream.encode(frame):
             if earliest is None or packet.pts is None or packet.pts >= earliest:
@@ -144,12 +140,12 @@ def _recoded(
 
 def _decoded(chunks: Sequence[AudioChunk]) -> Iterator[av.AudioFrame]:
     decoder = av.CodecContext.create("opus", "r")
-    assert isinstance(decoder, AudioCodecContext)
+    assert isinstance(decoder, av.AudioCodecContext)
     decoder.sample_rate = SAMPLE_RATE
     decoder.layout = _layout(chunks[0])
     decoder.extradata = _opus_head(chunks[0])
     for pts, samples, data in _timed(chunks):
-        for frame in decoder.decode(Packet(data)):
+        for frame in decoder.decode(av.Packet(data)):
             # The decoder drops the pre-skip, so the first packets keep only their end.
             frame.pts, frame.time_base = pts + samples - frame.samples, _TICK
             yield frame
@@ -201,7 +197,7 @@ class TextTrack:
         codec = _CODECS.get(container.format.name)
         if codec is None:
             _warn_of_loss(container.format.name, texts)
-            self._packets: list[Packet[Stream]] = []
+            self._packets: list[av.Packet[Stream]] = []
             return
         container.set_chapters([_chapter(*each) for each in enumerate(texts.chapters, 1)])
         tracks = [_packets(_stream(container, codec, one), one.cues) for one in texts.subtitles]
@@ -241,7 +237,7 @@ def _stream(container: OutputContainer, codec: str, track: Subtitles) -> Subtitl
     return stream
 
 
-def _packets(stream: SubtitleStream, cues: Sequence[TimedText]) -> "list[Packet[Stream]]":
+def _packets(stream: SubtitleStream, cues: Sequence[TimedText]) -> "list[av.Packet[Stream]]":
     if stream.codec_context.name == "mov_text" and cues:
         cues = _apart(cues)
     return [_packet(stream, cue) for cue in cues]
@@ -264,12 +260,12 @@ def _apart(cues: Sequence[TimedText]) -> list[TimedText]:
     ]
 
 
-def _packet(stream: SubtitleStream, cue: TimedText) -> "Packet[Stream]":
+def _packet(stream: SubtitleStream, cue: TimedText) -> "av.Packet[Stream]":
     data = cue.text.encode()
     if stream.codec_context.name == "mov_text":
         data = data[: (1 << 16) - 1]
         data = len(data).to_bytes(2, "big") + data
-    packet: Packet[Stream] = Packet(data)
+    packet: av.Packet[Stream] = av.Packet(data)
     packet.stream = stream
     packet.time_base = _MILLISECOND
     packet.pts = packet.dts = cue.start
@@ -473,13 +469,13 @@ def _unknown(target: str) -> ConfigError:
 
 def _open_video(
     container: OutputContainer, form: VideoFormat, target: str
-) -> tuple[VideoStream, Color]:
+) -> tuple[av.VideoStream, Color]:
     coding = _coding_for(container, target)
     try:
         stream = container.add_stream(coding.codec, rate=form.frame_rate, options=coding.options)
     except (ValueError, av.FFmpegError):
         raise _unknown(target) from None
-    assert isinstance(stream, VideoStream)
+    assert isinstance(stream, av.VideoStream)
     odd = form.width % 2 or form.height % 2
     stream.width, stream.height = form.width, form.height
     stream.pix_fmt = coding.pixel_formats[1 if odd else 0]

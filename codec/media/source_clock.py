@@ -17,10 +17,9 @@ from typing import Protocol, TypeAlias, cast
 import av
 from av.container import InputContainer
 from av.format import Flags
-from av.packet import Packet
 from av.stream import Disposition, Stream
 
-AnyPacket: TypeAlias = "Packet[Stream]"
+AnyPacket: TypeAlias = "av.Packet[Stream]"
 
 
 class Rational(Protocol):

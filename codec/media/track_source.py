@@ -11,9 +11,6 @@ from typing import cast
 
 import av
 import numpy as np
-from av.audio.codeccontext import AudioCodecContext
-from av.audio.resampler import AudioResampler
-from av.audio.stream import AudioStream
 from av.container import InputContainer
 from av.filter import Graph
 from av.stream import Disposition, Stream
@@ -117,7 +114,7 @@ def _can_mix(layout: av.AudioLayout) -> bool:
     frame = av.AudioFrame.from_ndarray(silence, "flt", layout)
     frame.sample_rate = audio_and_text.SAMPLE_RATE
     try:
-        AudioResampler(format="fltp", layout="stereo", rate=audio_and_text.SAMPLE_RATE).resample(
+        av.AudioResampler(format="fltp", layout="stereo", rate=audio_and_text.SAMPLE_RATE).resample(
             frame
         )
     except av.FFmpegError:
@@ -155,7 +152,7 @@ def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> I
     """
     with video_source.open_media(source) as container:
         stream = container.streams.best("audio")
-        if not isinstance(stream, AudioStream):
+        if not isinstance(stream, av.AudioStream):
             return
         if stream.codec_context is None:
             _log.warning("%s: FFmpeg here has no decoder for its audio, which is left out", source)
@@ -166,11 +163,11 @@ def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> I
 
 
 def _resampled(
-    container: InputContainer, stream: AudioStream, origin: Fraction, layout: str
+    container: InputContainer, stream: av.AudioStream, origin: Fraction, layout: str
 ) -> Iterator[av.AudioFrame]:
     """Frames of one rate and layout; a resampler takes those of one kind."""
     for (_, given, _), alike in groupby(_decoded(container, stream, origin), _kind_of):
-        resampler = AudioResampler(format="fltp", layout=layout, rate=audio_and_text.SAMPLE_RATE)
+        resampler = av.AudioResampler(format="fltp", layout=layout, rate=audio_and_text.SAMPLE_RATE)
         for frame in chain(_mixable(alike, av.AudioLayout(given)), (None,)):
             yield from resampler.resample(frame)
 
@@ -180,7 +177,7 @@ def _kind_of(frame: av.AudioFrame) -> tuple[str, str, int]:
 
 
 def _decoded(
-    container: InputContainer, stream: AudioStream, origin: Fraction
+    container: InputContainer, stream: av.AudioStream, origin: Fraction
 ) -> Iterator[av.AudioFrame]:
     time_base = source_clock.fraction(stream.time_base) or Fraction(1, audio_and_text.SAMPLE_RATE)
     earliest = int((origin - _PRE_ROLL) / time_base)
@@ -271,14 +268,14 @@ def _encode(
     yield from collector.flush()
 
 
-def _open_encoder(layout: str, bitrate: int) -> AudioCodecContext:
+def _open_encoder(layout: str, bitrate: int) -> av.AudioCodecContext:
     if not muxer.has_opus_encoder():
         raise errors.MissingDependencyError(
             "FFmpeg here is built without libopus, so sound cannot be coded: leave it out "
             '(audio="none") or install another PyAV: pip install --force-reinstall av'
         )
     encoder = av.CodecContext.create(muxer.OPUS_ENCODER, "w")
-    assert isinstance(encoder, AudioCodecContext)
+    assert isinstance(encoder, av.AudioCodecContext)
     encoder.sample_rate = audio_and_text.SAMPLE_RATE
     encoder.layout = layout
     encoder.format = "flt"
@@ -295,7 +292,7 @@ def _open_encoder(layout: str, bitrate: int) -> AudioCodecContext:
 class _Collector:
     """Collects packets of equal duration into chunks of about a second."""
 
-    def __init__(self, begin: int, encoder: AudioCodecContext) -> None:
+    def __init__(self, begin: int, encoder: av.AudioCodecContext) -> None:
         # Bytes 10 and 11 of the identification header (RFC 7845, section 5.1).
         self._pre_skip = int.from_bytes((encoder.extradata or bytes(12))[10:12], "little")
         self._channels = encoder.channels

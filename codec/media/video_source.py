@@ -22,10 +22,8 @@ import av
 import numpy as np
 from av.container import InputContainer
 from av.filter import Graph
-from av.packet import Packet
 from av.sidedata.sidedata import SideData
 from av.stream import Disposition
-from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import InputError
@@ -374,9 +372,9 @@ class VideoSource:
             self._container.close()
             raise
 
-    def _choose_stream(self) -> VideoStream:
+    def _choose_stream(self) -> av.VideoStream:
         stream = self._container.streams.best("video")
-        if not isinstance(stream, VideoStream) or stream.disposition & Disposition.attached_pic:
+        if not isinstance(stream, av.VideoStream) or stream.disposition & Disposition.attached_pic:
             raise InputError(f"{self.name}: has no video stream: give a file with pictures")
         if stream.codec_context is None:
             raise InputError(
@@ -433,7 +431,7 @@ class VideoSource:
         waiting: list[source_clock.AnyPacket | av.FFmpegError] = []
         packets = self._packets()
         for packet in packets:
-            if isinstance(packet, Packet) and packet.pts is not None:
+            if isinstance(packet, av.Packet) and packet.pts is not None:
                 if packet.is_keyframe and packet.pts <= target:
                     waiting.clear()
                 if packet.dts is not None and packet.dts > target:
@@ -568,7 +566,7 @@ def _matroska_end(source: str | Path) -> int:
 
 
 def _has_data(packet: "source_clock.AnyPacket | av.FFmpegError") -> bool:
-    return isinstance(packet, Packet) and packet.size > 0
+    return isinstance(packet, av.Packet) and packet.size > 0
 
 
 def _frames(packet: "source_clock.AnyPacket | av.FFmpegError") -> list[av.VideoFrame]:
@@ -577,7 +575,7 @@ def _frames(packet: "source_clock.AnyPacket | av.FFmpegError") -> list[av.VideoF
     return cast(list[av.VideoFrame], packet.decode())
 
 
-def _claimed_rate(stream: VideoStream) -> Fraction | None:
+def _claimed_rate(stream: av.VideoStream) -> Fraction | None:
     """Frames per second: the average, or FFmpeg's guess of a round number if it nearly agrees."""
     average, guessed = (
         _sane(source_clock.fraction(rate)) for rate in (stream.average_rate, stream.guessed_rate)

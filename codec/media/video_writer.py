@@ -10,7 +10,6 @@ from typing import BinaryIO, Protocol, cast
 
 import av
 import numpy as np
-from av.video.codeccontext import VideoCodecContext
 
 from gsvc.codec.bitstream.audio_and_text import NO_TEXTS, Texts
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
@@ -281,9 +280,9 @@ class _ImageCoder:
         image = b"".join(bytes(packet) for packet in self._coder.encode(picture))
         return image if self._mark is None else with_xmp(image, self._mark)
 
-    def _open(self, form: VideoFormat) -> VideoCodecContext:
+    def _open(self, form: VideoFormat) -> av.VideoCodecContext:
         coder = av.CodecContext.create(self._codec, "w")
-        assert isinstance(coder, VideoCodecContext)
+        assert isinstance(coder, av.VideoCodecContext)
         coder.width, coder.height = form.width, form.height
         coder.pix_fmt = self._pixel_format
         coder.time_base = Fraction(1, 25)

@@ -21,7 +21,6 @@ from urllib.parse import urlsplit
 import av
 import cv2
 import numpy as np
-from av.video.stream import VideoStream
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
 from gsvc.codec.bitstream.frames import Color, Frame, Picture, VideoFormat
@@ -215,7 +214,7 @@ class PlayerOutput:
             self._container = av.open(target, "w", format=kind, options=_OPTIONS.get(kind, {}))
             codec, options = ("rawvideo", {}) if kind == _DEVICE else ("libx264", _X264)
             stream = self._container.add_stream(codec, rate=rate, options=dict(options))
-            assert isinstance(stream, VideoStream)
+            assert isinstance(stream, av.VideoStream)
             stream.width, stream.height = self._size
             stream.pix_fmt = "yuv420p"
             stream.codec_context.gop_size = max(1, round(_GROUP * rate))
