@@ -79,13 +79,20 @@ class Shown(NamedTuple):
 
 
 def decoded(
-    page: Page, server: PlayerServer, *, pixels: bool = True, faces: bool = True
+    page: Page,
+    server: PlayerServer,
+    *,
+    pixels: bool = True,
+    faces: bool = True,
+    restored: bool = False,
 ) -> Iterator[Shown]:
     """The frames of the server's stream, as a browser decodes them one by one."""
     page.open(f"{server.address}player.css")  # nothing else runs in this page
     header = page.evaluate(_FRAMES)
     if not faces:
         page.evaluate("window.leaveOutFaces()")
+    if restored:
+        page.evaluate("window.restore()")
     shape = header["height"], header["width"], 4
     while frame := page.evaluate(f"window.nextFrame({str(pixels).lower()})"):
         data = np.frombuffer(base64.b64decode(frame["pixels"]), np.uint8)

@@ -16,6 +16,7 @@ import gsvc
 from browsers import BROWSERS, Page, decoded, served
 from browsing import SECONDS
 from gsvc.codec.network.player_server import LiveSource
+from test_player import made_for_the_restorer
 
 GOLDEN = sorted(Path(__file__).parent.glob("golden/*.gsv"))
 STATE = """(() => {
@@ -25,6 +26,8 @@ STATE = """(() => {
         time: Number(document.getElementById("seek").value),
         label: document.getElementById("play").getAttribute("aria-label"),
         pixel: [...screen.getContext("2d").getImageData(5, 5, 1, 1).data],
+        note: document.getElementById("note").textContent,
+        restore: document.getElementById("restore").textContent,
         said: window.said ?? [],
         size: [screen.width, screen.height],
     };
@@ -45,11 +48,11 @@ def page(request: pytest.FixtureRequest) -> Any:
         yield opened
 
 
-def frames_of(path: Path) -> list[gsvc.Frame]:
+def frames_of(path: Path, steps: int = 0) -> list[gsvc.Frame]:
     """Python's."""
     with open(path, "rb") as file:
         reader = gsvc.StreamReader(file)
-        with gsvc.Decoder(reader.header, gsvc.DecoderSettings(steps=0)) as decoder:
+        with gsvc.Decoder(reader.header, gsvc.DecoderSettings(steps=steps)) as decoder:
             return [frame for packet in reader for frame in decoder.decode(packet)]
 
 
@@ -89,11 +92,49 @@ def test_browsers_decode_golden_streams_as_python_does(page: Page) -> None:
         assert np.max(differences) <= 24 or path.stem == "speaking", path.stem
 
 
+def test_browsers_restore_as_python_does(page: Page, tmp_path: Path) -> None:
+    """By the same network, with a guide of every value and with none, at odd sizes too."""
+    page.open("about:blank")
+    if not page.evaluate("'Suspending' in WebAssembly"):
+        pytest.skip("this browser lacks WebAssembly's JSPI")
+    paths = {path.stem: path for path in GOLDEN}
+    guided = made_for_the_restorer(paths["guided"], tmp_path / "guided.gsv")
+    for path in (guided, paths["cut_and_odd_times"], paths["raised_texture"]):
+        with served(path) as server:
+            shown = list(decoded(page, server, restored=True))
+        pairs = list(zip(shown, frames_of(path, steps=1), strict=True))
+        differences = [np.abs(one.pixels.astype(int) - frame.pixels) for one, frame in pairs]
+        assert np.mean(differences) <= 0.3, path.stem
+        assert np.max(differences) <= 24, path.stem
+
+
+def test_restoring_is_switched_and_its_lack_is_told(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = next(path for path in GOLDEN if path.stem == "several_a_packet")
+    switch = "document.getElementById('restore')"
+    with served(path) as server, monkeypatch.context() as without:
+        without.setattr("gsvc.codec.network.player_server.NETWORK", Path("none.onnx"))
+        page.open(server.address)
+        until(page, lambda s: "shown as decoded" in s["note"] and s["time"] > 0.2)
+        assert page.evaluate(f"{switch}.textContent") == "restore: off"
+        page.open(f"{server.address}?restore=off")
+        until(page, lambda s: not s["note"] and s["time"] > 0.2)
+    if page.evaluate("'Suspending' in WebAssembly"):
+        with served(path) as server:
+            page.open(f"{server.address}?restore=on")
+            until(page, lambda s: s["restore"] == "restore: on" and not s["note"])
+            press(page, "r")
+            until(page, lambda s: s["restore"] == "restore: off" and not s["note"])
+            press(page, "r")
+            until(page, lambda s: s["restore"] == "restore: on" and not s["note"])
+
+
 def test_playing_seeking_and_the_end(page: Page) -> None:
     path = next(path for path in GOLDEN if path.stem == "several_a_packet")
     expected = frames_of(path)
     with served(path) as server:
-        page.open(server.address)
+        page.open(f"{server.address}?restore=off")
         until(page, lambda s: s["time"] > 0.2 and not s["message"] and s["size"] == [64, 48])
         press(page, "k")
         until(page, lambda s: s["label"] == "Play")

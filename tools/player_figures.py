@@ -1,18 +1,21 @@
 """Measures the player in the browsers that are here, against Python's decoder.
 
     python tools/player_figures.py tests/golden/*.gsv clip.gsv
+    python tools/player_figures.py --restored clip.gsv
     python tools/player_figures.py --damaged tests/golden/every_tool.gsv
     python tools/player_figures.py --faces tests/golden/speaking.gsv
 
 For each stream and browser: the mean and largest difference of frames (levels of 0-255), how many
 frames are drawn in a second, coded pictures included.
-With --damaged: what becomes of damaged streams; with --faces: what faces add to a frame's time.
+With --restored, pictures are restored, as by gsvc decode; with --damaged: what becomes of damaged
+streams; with --faces: what faces add to a frame's time.
 """
 
 import argparse
 import base64
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -24,20 +27,21 @@ from gsvc.codec.network.player_server import PAGE
 from test_player import damaged
 
 
-def frames_of(path: Path) -> Iterator[gsvc.Frame]:
+def frames_of(path: Path, steps: int) -> Iterator[gsvc.Frame]:
     """Python's."""
     with open(path, "rb") as file:
         reader = gsvc.StreamReader(file)
-        with gsvc.Decoder(reader.header, gsvc.DecoderSettings(steps=0)) as decoder:
+        with gsvc.Decoder(reader.header, gsvc.DecoderSettings(steps=steps)) as decoder:
             for packet in reader:
                 yield from decoder.decode(packet)
 
 
-def compared(page: Page, path: Path) -> str:
+def compared(page: Page, path: Path, *, restored: bool = False) -> str:
     """Differences of one stream's frames."""
     means, most, size = [], 0, ""
     with served(path) as server:
-        for shown, frame in zip(decoded(page, server), frames_of(path), strict=True):
+        ours = decoded(page, server, restored=restored)
+        for shown, frame in zip(ours, frames_of(path, int(restored)), strict=True):
             assert shown.pts == frame.pts
             difference = np.abs(shown.pixels.astype(np.int16) - frame.pixels)
             means.append(float(difference.mean()))
@@ -49,16 +53,16 @@ def compared(page: Page, path: Path) -> str:
     )
 
 
-def timed(page: Page, path: Path) -> str:
+def timed(page: Page, path: Path, *, restored: bool = False) -> str:
     """Frames a second, drawn one after another without being shown."""
-    later = _seconds(page, path)
+    later = _seconds(page, path, restored=restored)
     return f"{len(later) / sum(later):.1f} frames/s, median frame {1000 * np.median(later):.1f} ms"
 
 
-def _seconds(page: Page, path: Path, *, faces: bool = True) -> list[float]:
+def _seconds(page: Page, path: Path, *, faces: bool = True, restored: bool = False) -> list[float]:
     """Of each frame, without the first ones: the browser compiles."""
     with served(path) as server:
-        all_frames = decoded(page, server, pixels=False, faces=faces)
+        all_frames = decoded(page, server, pixels=False, faces=faces, restored=restored)
         seconds = [shown.seconds for shown in all_frames]
     return seconds[len(seconds) // 5 :]
 
@@ -105,6 +109,7 @@ def main() -> None:
     parser.add_argument("streams", nargs="+", type=Path)
     parser.add_argument("--browsers", nargs="+", default=list(BROWSERS), choices=list(BROWSERS))
     parser.add_argument("--times-only", action="store_true", help="compare no frames")
+    parser.add_argument("--restored", action="store_true", help="pictures are restored")
     parser.add_argument("--damaged", action="store_true", help="damaged golden streams alone")
     parser.add_argument("--faces", action="store_true", help="what faces add to a frame's time")
     options = parser.parse_args()
@@ -116,7 +121,11 @@ def main() -> None:
             if options.damaged:
                 print(f"  {outcomes(page, options.streams[0])}", flush=True)
                 continue
-            shown = [cost_of_faces] if options.faces else [compared, timed]
+            shown: list[Callable[[Page, Path], str]] = [
+                partial(figures, restored=options.restored) for figures in (compared, timed)
+            ]
+            if options.faces:
+                shown = [cost_of_faces]
             for path in options.streams:
                 for figures in shown[1:] if options.times_only else shown:
                     print(f"  {path.stem}: {figures(page, path)}", flush=True)

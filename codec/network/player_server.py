@@ -27,6 +27,7 @@ from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, GsvcError, 
 from gsvc.codec.media.mapping import demux
 from gsvc.codec.media.places import is_container, open_stream
 from gsvc.codec.network.address import parse_address
+from gsvc.decoders.keyframes.compact.restorer_network import FILE as NETWORK
 
 PAGE = Path(str(files("gsvc.decoders") / "browser" / "page"))
 _TYPES = {
@@ -34,8 +35,12 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".wasm": "application/wasm",
+    ".gz": "application/gzip",
+    ".json": "application/json",
+    ".onnx": "application/octet-stream",
     ".gsv": "application/octet-stream",
     ".mp4": "video/mp4",
+    ".txt": "text/plain; charset=utf-8",
 }
 _POLICY = (
     "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self' ws: wss:; "
@@ -200,7 +205,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._source.path
         if name == "video.mp4":
             return self._source.video()
-        files = {path.name: path for path in PAGE.iterdir()}
+        beside = NETWORK, NETWORK.with_suffix(".json")
+        files = {path.name: path for path in (*PAGE.iterdir(), *beside)}
         return files.get(name)
 
     def _send(self, file: BinaryIO, kind: str) -> None:

@@ -13,7 +13,7 @@
       for (let packet = packets.next(); packet; packet = packets.next()) {
         decoder ??= new gsvc.Decoder(packets.header, await gsvc.Kernels.load(code), pictures);
         if (!gsvc.isPicture(packet)) continue;
-        for await (const frame of decoder.frames(packet)) frames += frame.draw().length > 0;
+        for await (const frame of decoder.frames(packet)) frames += (await frame.draw()).length > 0;
       }
       packets.close();
       return `${frames} frames`;

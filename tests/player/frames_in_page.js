@@ -29,12 +29,16 @@
     };
     return null;
   };
+  window.restore = async () => {
+    decoder.restorer = await gsvc.Restorer.load(kernels);
+    return null;
+  };
   // Its time, its pixels in RGBA as base64, and the milliseconds that it took.
   window.nextFrame = async (wantsPixels = true) => {
     const began = performance.now();
     const { value, done } = await frames.next();
     if (done) return null;
-    const picture = value.draw();
+    const picture = await value.draw();
     const took = performance.now() - began;
     return { pts: value.pts, took, pixels: wantsPixels ? text(picture) : "" };
   };

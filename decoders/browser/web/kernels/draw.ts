@@ -22,20 +22,25 @@ let right: usize = 0;
 let energyLeft: usize = 0;
 let energyRight: usize = 0;
 
-/** Prepares the frames between two pictures; the buffers stay taken. */
-export function open(leftPicture: usize, rightPicture: usize, w: i32, h: i32): void {
+/** Prepares the frames between two pictures; the buffers stay taken. Motion is that of the pictures as
+ * decoded; what is moved are those that are shown. */
+export function open(
+  leftPicture: usize, rightPicture: usize, leftShown: usize, rightShown: usize, w: i32, h: i32,
+): void {
   width = w;
   height = h;
   blockWidth = (w + AROUND - 1) / AROUND;
   blockHeight = (h + AROUND - 1) / AROUND;
-  left = spreadOut(leftPicture, w, h);
-  right = spreadOut(rightPicture, w, h);
+  left = spreadOut(leftShown, w, h);
+  right = spreadOut(rightShown, w, h);
   energyLeft = takeFloats(blockWidth * blockHeight);
   energyRight = takeFloats(blockWidth * blockHeight);
   const lumaLeft = takeFloats(w * h), lumaRight = takeFloats(w * h);
   lumaOf(leftPicture, w * h, lumaLeft);
   lumaOf(rightPicture, w * h, lumaRight);
   findMotion(lumaLeft, lumaRight, w, h);
+  lumaOf(leftShown, w * h, lumaLeft);
+  lumaOf(rightShown, w * h, lumaRight);
   measure(lumaLeft, energyLeft);
   measure(lumaRight, energyRight);
 }

@@ -1,6 +1,7 @@
 import type { Bends } from "./drawing/bend.js";
 import type { Kernels } from "./drawing/kernels.js";
 import { closingSample, isKey, type Picture, Renderer } from "./drawing/renderer.js";
+import type { Restorer } from "./restorer.js";
 import { Geometry } from "./scaffold/geometry.js";
 import type { Interval, Sample } from "./scaffold/intervals.js";
 import { Place } from "./scaffold/layout.js";
@@ -26,16 +27,37 @@ export interface PictureDecoder {
 export interface Frame {
   /** When it is shown, in ticks of the stream's time base; the first frame of a stream is at 0. */
   readonly pts: number;
-  draw(): Picture;
+  draw(): Promise<Picture>;
 }
+
+/** A key picture, restored when it is first shown. */
+class KeyPicture {
+  private restored: Promise<Picture> | undefined;
+
+  constructor(
+    readonly decoded: Picture,
+    private readonly restore: () => Promise<Picture>,
+  ) {}
+
+  shown(): Promise<Picture> {
+    return (this.restored ??= this.restore());
+  }
+}
+
+/** Coded pictures, in turn, have these temporal layers: mini-groups have 8. */
+const LAYERS = [0, 3, 2, 3, 1, 3, 2, 3];
 
 /** Decodes packets to frames: those of a stream in order, from any INTRA packet on. */
 export class Decoder {
+  /** Restores the key pictures that are shown from now on. */
+  restorer: Pick<Restorer, "id" | "restored"> | undefined;
   private readonly renderer: Renderer;
   private readonly geometry: Geometry;
   private groups: GroupReader;
   private clock = 0;
-  private key: Picture | undefined;
+  private key: KeyPicture | undefined;
+  /** Pictures so far of the sequence in each slot. */
+  private readonly counts = new Map<number, number>();
   private closing: Sample | undefined;
 
   constructor(
@@ -83,17 +105,27 @@ export class Decoder {
     unit: Unit,
     parsed: ParsedPacket,
     interval: Interval,
-  ): Promise<Picture> {
+  ): Promise<KeyPicture> {
     const { codedSize, slot } = parsed;
+    const count = unit.sequence ? 0 : (this.counts.get(slot) ?? 0);
+    this.counts.set(slot, count + 1);
     const data = temporalUnit(unit, codedSize);
     const picture = await this.pictures.decode(data, codedSize, unit.sequence, slot, this.renderer);
-    return this.renderer.keyPicture(picture, codedSize, interval.texture);
+    const decoded = this.renderer.keyPicture(picture, codedSize, interval.texture);
+    const { crf, eighths } = parsed;
+    const told = { ...interval, crf, eighths, layer: LAYERS[count % LAYERS.length]! };
+    return new KeyPicture(decoded, async () => {
+      const { restorer, header, geometry } = this;
+      // What was chosen for other weights is no guide.
+      const guide = restorer?.id === header.model_id ? interval.guide : 0;
+      return restorer ? restorer.restored(decoded, geometry, { ...told, guide }) : decoded;
+    });
   }
 
   private *drawn(
     interval: Interval,
-    left: Picture | undefined,
-    key: Picture,
+    left: KeyPicture | undefined,
+    key: KeyPicture,
     bends: Bends,
   ): Generator<Frame, void, void> {
     const length = interval.ticks.length;
@@ -101,11 +133,15 @@ export class Decoder {
       this.clock += interval.ticks[number - 1]!;
       const isBetween = interval.place === Place.BETWEEN;
       if (isBetween && !left && number < length) continue;
-      const draw = (): Picture => {
-        if (isKey(interval, number)) return key;
-        if (isBetween) return this.renderer.between(left!, key, interval, bends, number);
+      const draw = async (): Promise<Picture> => {
+        if (isKey(interval, number)) return key.shown();
+        if (isBetween) {
+          const decoded = [left!.decoded, key.decoded] as const;
+          const shown = [await left!.shown(), await key.shown()] as const;
+          return this.renderer.between(decoded, shown, interval, bends, number);
+        }
         const time = interval.place === Place.AFTER ? number : length - number;
-        return this.renderer.held(key, interval, time);
+        return this.renderer.held(await key.shown(), interval, time);
       };
       yield { pts: this.clock, draw };
     }

@@ -10,5 +10,6 @@ export type { Header } from "./stream/header.js";
 export { isPicture, type Packet, PacketReader, PacketType } from "./stream/packets.js";
 export { Decoder } from "./decoder.js";
 export type { Frame } from "./decoder.js";
+export { type Key, Restorer } from "./restorer.js";
 export { Library } from "./library.js";
 export { BrowserPictures } from "./webcodecs.js";

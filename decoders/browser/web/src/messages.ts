@@ -1,6 +1,16 @@
+/** Whether pictures are restored; `auto`: where that is quick enough. */
+export type Restore = "auto" | "on" | "off";
+
 /** What the page tells its worker. */
 export type Order =
-  | { readonly type: "open"; readonly stream: string; readonly live: boolean }
+  | {
+      readonly type: "open";
+      readonly stream: string;
+      readonly live: boolean;
+      readonly restore: Restore;
+    }
+  /** Restores pictures, or does so no more: those that are drawn from now on. */
+  | { readonly type: "restore"; readonly restore: Restore }
   /** Frames from this time on, in seconds; what was under way is dropped. */
   | { readonly type: "seek"; readonly time: number; readonly run: number }
   /** One more frame may come; those before this time, in seconds, are too late to be shown. */
@@ -26,5 +36,7 @@ export type News =
     }
   /** A live sender is gone: called again after `pause` seconds, its frames belong to `run`. */
   | { readonly type: "lost"; readonly run: number; readonly pause: number }
+  /** Whether pictures are restored, and why not where that was asked for. */
+  | { readonly type: "restoring"; readonly isOn: boolean; readonly why: string }
   | { readonly type: "end"; readonly run: number }
   | { readonly type: "error"; readonly message: string };

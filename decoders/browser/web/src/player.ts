@@ -1,4 +1,4 @@
-import type { News, Order } from "./messages.js";
+import type { News, Order, Restore } from "./messages.js";
 import { Screen } from "./screen.js";
 
 /** What the server says of its source: `source.json`. */
@@ -33,6 +33,8 @@ const seekBar = find<HTMLInputElement>("seek");
 const playButton = find<HTMLButtonElement>("play");
 const timeText = find("time");
 const message = find("message");
+const restoreButton = find<HTMLButtonElement>("restore");
+const note = find("note");
 
 /** Plays what the worker draws, by a clock that waits where frames are late. */
 class Player {
@@ -43,6 +45,7 @@ class Player {
   private length = 0;
   private frameTime = 0.04;
   private isPlaying = true;
+  private isRestoring = false;
   private hasEnded = false;
   /** The time of the frame that is shown, and that of the clock, in seconds. */
   private shown = -1;
@@ -57,7 +60,7 @@ class Player {
     this.worker.onmessage = ({ data }: MessageEvent<News>) => this.hear(data);
     this.worker.onerror = () => say("The player did not start: this browser may be too old.");
     const stream = source.live ?? new URL("stream.gsv", location.href).href;
-    this.order({ type: "open", stream, live: source.live !== null });
+    this.order({ type: "open", stream, live: source.live !== null, restore: asked() });
     find("live").hidden = source.live === null;
     seekBar.hidden = source.live !== null;
     if (source.late !== undefined) setInterval(() => void this.ask(), LOOK);
@@ -95,6 +98,10 @@ class Player {
       this.frameTime = news.frame;
     } else if (news.type === "frame") {
       if (news.run === this.run) this.frames.push(news);
+    } else if (news.type === "restoring") {
+      this.isRestoring = news.isOn;
+      restoreButton.textContent = `restore: ${news.isOn ? "on" : "off"}`;
+      note.textContent = news.why && `Pictures are shown as decoded: ${news.why}.`;
     } else if (news.type === "end") {
       this.hasEnded = news.run === this.run;
     } else if (news.type === "lost") {
@@ -160,6 +167,10 @@ class Player {
     playButton.setAttribute("aria-label", this.isPlaying ? "Pause" : "Play");
   }
 
+  restore(): void {
+    this.order({ type: "restore", restore: this.isRestoring ? "off" : "on" });
+  }
+
   toggle(): void {
     if (!this.isPlaying && this.hasEnded && !this.frames.length) this.seek(0);
     this.isPlaying = !this.isPlaying;
@@ -200,6 +211,7 @@ class Player {
       ".": () => this.step(1),
       Home: () => this.seek(0),
       End: () => this.seek(this.length),
+      r: () => this.restore(),
       f: () => void find("stage").requestFullscreen(),
     };
     const action = actions[event.key];
@@ -207,6 +219,12 @@ class Player {
     event.preventDefault();
     action();
   }
+}
+
+/** What the page's address asks for: `?restore=on`, `?restore=off`. */
+function asked(): Restore {
+  const how = new URLSearchParams(location.search).get("restore");
+  return how === "on" || how === "off" ? how : "auto";
 }
 
 function clockText(seconds: number): string {
@@ -235,6 +253,7 @@ async function sourceOf(): Promise<Source> {
 async function start(): Promise<void> {
   const player = new Player(await sourceOf());
   playButton.onclick = () => player.toggle();
+  restoreButton.onclick = () => player.restore();
   seekBar.oninput = () => player.seek(Number(seekBar.value));
   document.onkeydown = (event) => player.key(event);
 }

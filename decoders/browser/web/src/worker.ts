@@ -10,13 +10,16 @@ import {
   type Packet,
   PacketReader,
   PacketType,
+  Restorer,
 } from "./gsvc.js";
-import type { News, Order } from "./messages.js";
+import type { News, Order, Restore } from "./messages.js";
 
 /** Frames drawn ahead of the one that is shown. */
 const AHEAD = 8;
 /** Seconds of video without a picture, at most, where drawing is slower than playing. */
 const LONGEST_GAP = 0.25;
+/** Seconds of video by which it is judged whether drawing keeps up. */
+const TRIAL = 2;
 /** Groups that may wait in a live stream before the older ones are left out. */
 const MOST_WAITING = 2;
 /** Seconds before a lost sender is called again: twice as many each time. */
@@ -44,6 +47,74 @@ class Signal {
   }
 }
 
+/** Restores the pictures of one decoder after another, while that is wanted and quick enough. */
+class Restoring {
+  how: Restore = "off";
+  private hasBegun = false;
+  private loading: Promise<Restorer> | undefined;
+  private restorer: Decoder["restorer"];
+  private decoder: Decoder | undefined;
+  private start: number | undefined;
+  private spent = 0;
+
+  async turn(how: Restore): Promise<void> {
+    this.how = how;
+    this.hasBegun = true;
+    this.set(undefined);
+    if (how === "off") return;
+    try {
+      this.loading ??= kernels.then((code) => Restorer.load(code));
+      const restorer = await this.loading;
+      if (this.how === how) this.set(this.guarded(restorer));
+    } catch (error) {
+      this.loading = undefined;
+      this.set(undefined, `the restorer does not load (${(error as Error).message})`);
+    }
+  }
+
+  /** Where it fails, pictures stay as they are: a GPU may go, or memory. */
+  private guarded(restorer: Restorer): Decoder["restorer"] {
+    const restored: Restorer["restored"] = (picture, ...told) =>
+      restorer.restored(picture, ...told).catch((error: Error) => {
+        this.set(undefined, `the restorer failed (${error.message})`);
+        return picture;
+      });
+    return { id: restorer.id, restored };
+  }
+
+  private set(restorer: Decoder["restorer"], why = ""): void {
+    this.restorer = restorer;
+    this.begin();
+    if (this.decoder) this.decoder.restorer = restorer;
+    tell({ type: "restoring", isOn: restorer !== undefined, why });
+  }
+
+  /** The next frames are not those after the last ones. */
+  begin(): void {
+    this.start = undefined;
+    this.spent = 0;
+  }
+
+  of(decoder: Decoder): Decoder {
+    this.decoder = decoder;
+    decoder.restorer = this.restorer;
+    return decoder;
+  }
+
+  /** Notes the seconds that it took to draw the frame at `time`; the first one has its price. */
+  note(time: number, seconds: number): void {
+    // The first picture is shown before what restores the others is loaded.
+    if (!this.hasBegun) void this.turn(this.how);
+    if (this.how !== "auto" || !this.restorer) return;
+    if (this.start === undefined) this.start = time;
+    else this.spent += seconds;
+    const shown = time - this.start;
+    if (shown < TRIAL) return;
+    if (this.spent > shown) this.set(undefined, "this machine restores more slowly than it plays");
+    else this.begin();
+  }
+}
+
 /** Gives drawn frames to the page, no more than it asks for. */
 class Outlet {
   run = 0;
@@ -56,6 +127,7 @@ class Outlet {
     this.run = run;
     this.credit = AHEAD;
     this.late = this.last = -Infinity;
+    restoring.begin();
     this.changed.ring();
   }
 
@@ -70,7 +142,9 @@ class Outlet {
     while (this.credit === 0 && run === this.run) await this.changed.wait();
     if (run !== this.run) return false;
     if (time < this.late && time - this.last < LONGEST_GAP) return true;
-    const picture = frame.draw().slice().buffer;
+    const began = performance.now();
+    const picture = (await frame.draw()).slice().buffer;
+    restoring.note(time, (performance.now() - began) / 1000);
     this.credit--;
     this.last = time;
     tell({ type: "frame", run, time, picture }, picture);
@@ -80,6 +154,7 @@ class Outlet {
   }
 }
 
+const restoring = new Restoring();
 const outlet = new Outlet();
 const kernels = fetch(new URL("kernels.wasm", import.meta.url))
   .then((answer) => answer.arrayBuffer())
@@ -92,7 +167,7 @@ function secondsOf(header: Header, ticks: number): number {
 async function decoderOf(header: Header, pictures: BrowserPictures): Promise<Decoder> {
   const aspect = header.pixel_aspect_num / header.pixel_aspect_den;
   tell({ type: "video", width: header.width, height: header.height, aspect });
-  return new Decoder(header, await kernels, pictures);
+  return restoring.of(new Decoder(header, await kernels, pictures));
 }
 
 /** A file: any frame can be sought as soon as it has arrived. */
@@ -257,7 +332,10 @@ async function open(stream: string, live: boolean): Promise<void> {
 }
 
 self.onmessage = ({ data }: MessageEvent<Order>) => {
-  if (data.type === "open") open(data.stream, data.live).catch(fail);
+  if (data.type === "open") {
+    restoring.how = data.restore;
+    open(data.stream, data.live).catch(fail);
+  } else if (data.type === "restore") void restoring.turn(data.restore);
   else if (data.type === "seek") player?.seek(data.time, data.run);
-  else outlet.next(data.time);
+  else if (data.type === "next") outlet.next(data.time);
 };

@@ -7,7 +7,14 @@ interface Exports {
   mark(): Pointer;
   release(at: Pointer): void;
   take(bytes: number): Pointer;
-  open(left: Pointer, right: Pointer, width: number, height: number): void;
+  open(
+    left: Pointer,
+    right: Pointer,
+    leftShown: Pointer,
+    rightShown: Pointer,
+    width: number,
+    height: number,
+  ): void;
   draw(time: number, bend: Pointer, side: Pointer, target: Pointer): void;
   addFace(
     points: Pointer,
@@ -54,6 +61,27 @@ interface Exports {
     columns: number,
     side: number,
     sigma: number,
+  ): void;
+  split(
+    picture: Pointer,
+    width: number,
+    height: number,
+    gains: Pointer,
+    rows: number,
+    columns: number,
+    side: number,
+    target: Pointer,
+    halfWidth: number,
+    halfHeight: number,
+  ): void;
+  restore(
+    picture: Pointer,
+    width: number,
+    height: number,
+    drawn: Pointer,
+    columns: number,
+    rows: number,
+    target: Pointer,
   ): void;
   dissolve(left: Pointer, right: Pointer, count: number, time: number, target: Pointer): void;
   hold(

@@ -1,6 +1,6 @@
 import type { Geometry } from "../scaffold/geometry.js";
 import type { Interval, Sample } from "../scaffold/intervals.js";
-import type { Texture } from "../scaffold/layers/texture.js";
+import { gainsOf, type Texture } from "../scaffold/layers/texture.js";
 import { Place } from "../scaffold/layout.js";
 import type { Header } from "../stream/header.js";
 import { type Bend, Bends, heldBend } from "./bend.js";
@@ -17,8 +17,9 @@ export interface Yuv {
   readonly data: Uint8Array;
 }
 
-/** Share of a block's detail that one unit of gain adds. */
-const STRENGTH = 0.25;
+/** Key pictures before and after a frame. */
+export type Pair = readonly [left: Picture, right: Picture];
+
 /** Weights of red and blue in luma, by the code points of ITU-T H.273. */
 const MATRICES: Readonly<Record<number, readonly [number, number]>> = {
   1: [0.2126, 0.0722],
@@ -31,7 +32,7 @@ const MATRICES: Readonly<Record<number, readonly [number, number]>> = {
 
 /** Draws the frames of one stream; section 8 of the stream format. */
 export class Renderer {
-  private opened: { left: Picture; right: Picture } | undefined;
+  private opened: { decoded: Pair; shown: Pair } | undefined;
   private readonly bottom: number;
 
   constructor(
@@ -69,10 +70,9 @@ export class Renderer {
     if (!texture?.gains.some((gain) => gain)) return fitted;
     const { width, height, cell } = this.geometry;
     const side = this.geometry.blockSide(texture.blockLog2);
-    const gains = Float32Array.from(texture.gains, (gain) => STRENGTH * gain);
     return this.kernels.scoped(() => {
       const at = this.kernels.put(fitted);
-      const from = this.kernels.put(gains);
+      const from = this.kernels.put(gainsOf(texture));
       const [rows, columns] = texture.shape;
       this.kernels.call.raiseTexture(at, width, height, from, rows, columns, side, cell / 4);
       return this.kernels.get(at, fitted.length);
@@ -93,18 +93,20 @@ export class Renderer {
     });
   }
 
-  /** The frame `offset` of an interval BETWEEN two key pictures, 0 < offset < its length. */
+  /** The frame `offset` of an interval BETWEEN two key pictures, 0 < offset < its length.
+   *
+   * `decoded`: those that motion is found in; `shown`: those that are moved. */
   between(
-    left: Picture,
-    right: Picture,
+    decoded: Pair,
+    shown: Pair,
     interval: Interval,
     bends: Bends,
     offset: number,
   ): Picture {
     const { width, height } = this.geometry;
     const time = offset / interval.ticks.length;
-    if (interval.dissolves) return this.dissolved(left, right, time);
-    this.open(left, right);
+    if (interval.dissolves) return this.dissolved(shown, time);
+    this.open(decoded, shown);
     return this.kernels.scoped(() => {
       const [vectors, side] = this.bend(bends.at(offset), interval, offset);
       const target = this.kernels.call.take(4 * width * height);
@@ -144,15 +146,17 @@ export class Renderer {
   }
 
   /** Motion is found once for all frames between two pictures. */
-  private open(left: Picture, right: Picture): void {
-    if (this.opened?.left === left && this.opened.right === right) return;
+  private open(decoded: Pair, shown: Pair): void {
+    const { opened } = this;
+    if (opened && isSame(opened.decoded, decoded) && isSame(opened.shown, shown)) return;
     const { width, height } = this.geometry;
     this.kernels.call.release(this.bottom);
-    this.opened = { left, right };
-    this.kernels.call.open(this.kernels.put(left), this.kernels.put(right), width, height);
+    this.opened = { decoded, shown };
+    const [a, b, c, d] = [...decoded, ...shown].map((picture) => this.kernels.put(picture));
+    this.kernels.call.open(a!, b!, c!, d!, width, height);
   }
 
-  private dissolved(left: Picture, right: Picture, time: number): Picture {
+  private dissolved([left, right]: Pair, time: number): Picture {
     return this.kernels.scoped(() => {
       const [a, b] = [this.kernels.put(left), this.kernels.put(right)];
       const target = this.kernels.call.take(left.length);
@@ -160,6 +164,10 @@ export class Renderer {
       return this.kernels.get(target, left.length);
     });
   }
+}
+
+function isSame(one: Pair, other: Pair): boolean {
+  return one[0] === other[0] && one[1] === other[1];
 }
 
 function cropped(picture: Picture, fromWidth: number, width: number, height: number): Picture {

@@ -27,7 +27,7 @@ export interface Interval extends Span {
   readonly camera: Camera | undefined;
   readonly faces: Faces | undefined;
   readonly texture: Texture | undefined;
-  /** How the picture is to be restored, 0 for as usual: for a restorer, which is not here. */
+  /** How the picture is to be restored, 0 for as usual. */
   readonly guide: number;
   readonly samples: readonly Sample[];
 }

@@ -17,7 +17,9 @@ export interface ParsedPacket {
   /** Of the AV1 sequence that its pictures belong to. */
   readonly slot: number;
   readonly crf: number;
-  /** Width and height of the group's coded pictures. */
+  /** The side of the group's coded pictures, in eighths of the display's. */
+  readonly eighths: number;
+  /** Their width and height. */
   readonly codedSize: readonly [number, number];
   readonly intervals: readonly Interval[];
   /** Of the pictures that end the intervals, in order. */
@@ -32,6 +34,7 @@ interface Sequence {
   packets: number;
   readonly reader: ElementReader;
   readonly crf: number;
+  readonly eighths: number;
   readonly alone: boolean;
   readonly codedSize: readonly [number, number];
   layout: LayoutReader;
@@ -59,7 +62,8 @@ export class GroupReader {
     const intervals = spans.map((span) => sequence.intervals.read(span));
     this.goOn(slot, sequence);
     const opensShot = packet.type !== PacketType.INTER;
-    return { opensShot, slot, crf: sequence.crf, codedSize: sequence.codedSize, intervals, units };
+    const { crf, eighths, codedSize } = sequence;
+    return { opensShot, slot, crf, eighths, codedSize, intervals, units };
   }
 
   /** Where the packet's frames lie: a faster substitute for `read` of a whole stream. */
@@ -142,6 +146,7 @@ export class GroupReader {
       packets: 0,
       reader,
       crf,
+      eighths,
       alone,
       codedSize,
       layout: this.layoutOf(reader),

@@ -9,6 +9,14 @@ export interface Texture {
   readonly gains: Uint8Array;
 }
 
+/** Share of a block's detail that one unit of gain adds. */
+const STRENGTH = 0.25;
+
+/** The share of its detail that each block gains. */
+export function gainsOf(texture: Texture): Float32Array {
+  return Float32Array.from(texture.gains, (gain) => STRENGTH * gain);
+}
+
 /** Context of a gain, by the sum of the gains to the left, above and, twice, before. */
 const CONTEXTS = [0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 5];
 
