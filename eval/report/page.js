@@ -91,8 +91,10 @@ const players = [...document.querySelectorAll(".film")].map((film) => {
     stage.dataset.mode = state.mode;
     draw();
   };
+  // A pause before the first frame rejects what play promised.
+  const start = () => video.play().catch(() => {});
   const actions = {
-    play: () => (video.paused ? video.play() : video.pause()),
+    play: () => (video.paused ? start() : video.pause()),
     step: (by) => show(Math.max(0, state.frame) + by),
     mode: (name) => {
       state.mode = name;
@@ -109,7 +111,7 @@ const players = [...document.querySelectorAll(".film")].map((film) => {
       loop.setAttribute("aria-pressed", state.looping);
       if (state.looping) {
         video.currentTime = (data.worst[0] + 0.1) / data.rate;
-        video.play();
+        start();
       }
     },
     wipe: (by) => {

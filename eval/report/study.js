@@ -183,7 +183,7 @@ addEventListener("keydown", (event) => {
   const choice = { ArrowLeft: "left", ArrowRight: "right", ArrowDown: "tie" }[event.key];
   if (choice) vote(choice);
   else if (event.key === "Backspace" && at > 0) show(at - 1);
-  else if (event.key === " ") video.paused ? video.play() : video.pause();
+  else if (event.key === " ") video.paused ? video.play().catch(() => {}) : video.pause();
   else return;
   event.preventDefault();
 });
