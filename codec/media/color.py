@@ -49,9 +49,8 @@ def coded_picture(picture: Picture, color: Color, pixel_format: str) -> av.Video
     """
     if not av.VideoFormat(pixel_format).is_rgb:
         return yuv_from_rgb(picture, color, pixel_format)
-    return av.VideoFrame.from_ndarray(picture, "rgb24").reformat(
-        format=pixel_format, src_color_range=ColorRange.JPEG, dst_color_range=ColorRange.JPEG
-    )
+    frame, full = av.VideoFrame.from_ndarray(picture, "rgb24"), ColorRange.JPEG
+    return _converted(frame, pixel_format, src_color_range=full, dst_color_range=full)
 
 
 def rgb_from_yuv(frame: av.VideoFrame, color: Color) -> Picture:
@@ -127,7 +126,7 @@ def rgb_picture(frame: av.VideoFrame, label: str) -> Picture:
     color = source_color(frame)
     if _is_rgb(frame):
         full = "JPEG"
-        plain = frame.reformat(format="rgb24", src_color_range=full, dst_color_range=full)
+        plain = _converted(frame, "rgb24", src_color_range=full, dst_color_range=full)
         return np.asarray(plain.to_ndarray(), np.uint8)
     if color.matrix not in _MATRICES:
         raise UnsupportedInputError(
@@ -178,7 +177,7 @@ def _refuse_alpha(frame: av.VideoFrame, label: str) -> None:
     has_alpha = any(component.is_alpha for component in frame.format.components)
     # GIFs, screenshots and ProRes 4444 have the channel and yet, nearly always, opaque pictures.
     if (has_alpha or frame.format.has_palette) and bool(
-        (frame.reformat(format="rgba").to_ndarray()[..., 3] < 255).any()
+        (_converted(frame, "rgba").to_ndarray()[..., 3] < 255).any()
     ):
         raise _alpha_error(label)
 
