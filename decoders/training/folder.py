@@ -26,7 +26,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.training.learner import Learner
 from gsvc.decoders.training.losses import AlexDistance, luma_of
-from gsvc.decoders.training.parallel import processes, rank, whole
+from gsvc.decoders.training.parallel import processes, rank
 from gsvc.decoders.training.tasks import Batch, Task
 from gsvc.decoders.training.tensors import on_device
 
@@ -129,11 +129,6 @@ def _state(learner: Learner) -> dict[str, Any]:
         state["critic optimizer"] = get_optimizer_state_dict(adversary.critic, adversary.optimizer)
         state["critic steps"] = torch.tensor(adversary.steps)
     return state
-
-
-def whole_average(learner: Learner) -> dict[str, Tensor]:
-    """The averaged weights in single pieces. All processes must ask."""
-    return {name: whole(value).cpu() for name, value in learner.weights().items()}
 
 
 _ROWS = 8
