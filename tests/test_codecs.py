@@ -24,13 +24,14 @@ from gsvc.decoders.interpolation.rife import loaded_rife
 from gsvc.eval.baselines import DEFAULT_CODECS, codecs, find_codec
 from gsvc.eval.baselines.base import Codec, Settings, Value
 from gsvc.eval.baselines.conventional import X264, X265, ConventionalCodec
+from gsvc.eval.baselines.ffmpeg_encoders import VVenC
 from gsvc.eval.baselines.svtav1 import SvtAv1
-from gsvc.eval.baselines.vvenc import VVenC
 from gsvc.eval.bench.cells import CONDITIONS, codec_spec, under
 from gsvc.eval.metrics.fidelity import psnr_y
 from needs import need, need_clip, need_package
 
-CONVENTIONAL = ("x264", "x265", "svtav1", "vp9", "vvenc")
+CONVENTIONAL = ("x264", "x265", "svtav1", "vp9", "vvenc", "libaom")
+QUICK: dict[str, Value] = {"vvenc": "faster", "libaom": 8}
 
 
 def moving(count: int = 12, height: int = 192, width: int = 256) -> list[Picture]:
@@ -61,7 +62,7 @@ def real_or_moving() -> TestClip:
 
 
 def conventional(name: str) -> ConventionalCodec:
-    codec = find_codec(name, **({"preset": "faster"} if name == "vvenc" else {}))
+    codec = find_codec(name, **({"preset": QUICK[name]} if name in QUICK else {}))
     assert isinstance(codec, ConventionalCodec)
     with need(name):
         codec.version()
@@ -217,12 +218,10 @@ def test_vvenc_has_a_random_access_point_every_four_seconds() -> None:
 
 
 def test_vvenc_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gsvc.eval.baselines import vvenc
     from gsvc.eval.late_loading import ffmpeg_path
 
     monkeypatch.setitem(__import__("sys").modules, "imageio_ffmpeg", None)
     ffmpeg_path.cache_clear()
-    vvenc._ffmpeg_version.cache_clear()
     with pytest.raises(MissingDependencyError, match=r"pip install .*gsvc\[bench\]"):
         VVenC().version()
 
@@ -290,7 +289,7 @@ def test_settings_out_of_range_are_refused(name: str) -> None:
         codec.encode(TestClip("none", [], Fraction(25)), at(codec, 40))
 
 
-@pytest.mark.parametrize("name", ["x264", "x265", "vvenc"])
+@pytest.mark.parametrize("name", ["x264", "x265", "vvenc", "libaom"])
 def test_an_unknown_preset_is_refused(name: str) -> None:
     codec = conventional(name)
     with pytest.raises(ConfigError, match="preset zealous"):

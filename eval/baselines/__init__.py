@@ -13,7 +13,7 @@ from gsvc.eval.baselines.base import Codec, Option
 from gsvc.eval.late_loading import declared
 
 DEFAULT_CODECS = (
-    *("x264", "x265", "x265+dis", "x265+rife", "vp9", "vvenc"),
+    *("x264", "x265", "x265+dis", "x265+rife", "vp9", "vvenc", "libaom"),
     *("svtav1", "svtav1+offsets", "svtav1+sr", "svtav1+dis", "svtav1+rife"),
     *("hold", "motion", "gsvc"),
 )
