@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 _Region = TypeVar("_Region")
 
-_DETECTOR_HELP = """auto: the objects that the stream has; without them what the best detector
-that is there finds, and what moves (default); objects; coco: people and 79 classes of things;
-people; moving; none: what the stream has, no picture is decoded; torchvision:NAME; a file .onnx or
-.pt of the YOLO family; your own as module:Class"""
-_EVERY_HELP = "least frames between pictures that the detector looks at (%(default)s)"
-_LINE_HELP = "count who crosses it; may be given again"
-_ZONE_HELP = "time who is in it; may be given again"
-_WHEN_HELP = """an event of your own, "person in door > 5 s", "count car > 3", "activity > 0.1",
-joined by and; may be given again"""
-_RULES_HELP = "lines, zones and rules, one a row: zone door = 10,20,... and NAME: RULE"
+_DETECTOR_HELP = """auto (default): the objects in the stream, otherwise moving objects and those of
+the best installed detector; objects: only those in the stream; coco: COCO's 80 classes; people;
+moving; none: decode no picture; torchvision:NAME; a YOLO file .onnx or .pt; or your own
+module:Class"""
+_EVERY_HELP = "run the detector at most every N frames (%(default)s)"
+_LINE_HELP = "line whose crossings to count; may be repeated"
+_ZONE_HELP = "zone whose visits to time; may be repeated"
+_WHEN_HELP = """rule of an event: "person in door > 5 s", "count car > 3" or "activity > 0.1",
+joined by and; may be repeated"""
+_RULES_HELP = "file of lines, zones and rules, one a row: zone door = 10,20,... or NAME: RULE"
 
 
 def add_settings(parser: ArgumentParser) -> None:
@@ -45,7 +45,13 @@ def add_settings(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--detector", default="auto", metavar="NAME|FILE|CLASS", help=_DETECTOR_HELP)
     add("--every", type=int, default=5, metavar="N", help=_EVERY_HELP)
-    add("--least-score", type=float, default=0.5, metavar="0..1", help="of a user's detector")
+    add(
+        "--least-score",
+        type=float,
+        default=0.5,
+        metavar="0..1",
+        help="least score of a detection, for a detector of your own (%(default)s)",
+    )
     add("--line", action="append", default=[], metavar="[NAME=]X1,Y1,X2,Y2", help=_LINE_HELP)
     add("--zone", action="append", default=[], metavar="[NAME=]X1,Y1,...", help=_ZONE_HELP)
     add("--when", action="append", default=[], metavar="[NAME:]RULE", help=_WHEN_HELP)
@@ -91,12 +97,12 @@ def _regions(
     )
 
 
-DESCRIPTION = """Tell what is in a stream from its objects, or from its scaffold and coded
-pictures, without decoding the frames between: objects and their tracks, crossings of lines, visits
-to zones, events of your own rules, people's key points, activity, motion of the camera, cuts."""
+DESCRIPTION = """Report what a stream shows without decoding every frame: objects and their tracks,
+line crossings, visits to zones, events of your own rules, key points of people, activity, camera
+motion and cuts."""
 
-_HOMOGRAPHY_HELP = """of several streams whose cameras see one piece of ground: JSON, a list of
-one 3x3 matrix a stream, from metres to pixels; objects, lines and zones are in metres then"""
+_HOMOGRAPHY_HELP = """for several cameras of one place: a JSON list of a 3x3 matrix for each stream,
+from metres on the ground to pixels; lines and zones are then in metres"""
 _FORMATS = "jsonl", "csv", "mot", "coco", "html"
 
 
@@ -105,9 +111,19 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("source", nargs="+", metavar="STREAM", help="a stream, or - for standard input")
     add("--homography", metavar="FILE", help=_HOMOGRAPHY_HELP)
-    add("-o", dest="output", metavar="OUT", default=STANDARD_OUTPUT, help="(default: print)")
-    add("--format", choices=_FORMATS, default="jsonl", help="of OUT (%(default)s)")
-    add("--draw", metavar="VIDEO", help="also decode, at steps 0, and draw what was found")
+    add(
+        "-o",
+        dest="output",
+        metavar="OUT",
+        default=STANDARD_OUTPUT,
+        help="the report (default: print it)",
+    )
+    add("--format", choices=_FORMATS, default="jsonl", help="format of the report (%(default)s)")
+    add(
+        "--draw",
+        metavar="VIDEO",
+        help="also decode the video at steps 0 and draw the findings into it",
+    )
     add_settings(parser)
     add_untrusted(parser)
     add_overwrite(parser)

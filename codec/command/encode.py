@@ -137,9 +137,9 @@ JUDGES = "cvvdp", "st_lpips_vgg"
 
 def add_score(parser: ArgumentParser) -> None:
     """--score and --metric."""
-    help = "measure the stream beside its source (gsvc[eval]); of a long one, parts"
+    help = "score the stream against the source, a long one in parts (needs gsvc[eval])"
     parser.add_argument("--score", action="store_true", help=help)
-    usual = f"of --score, repeatable ({', '.join(JUDGES)})"
+    usual = f"metric of --score; may be repeated ({', '.join(JUDGES)})"
     parser.add_argument("--metric", action="append", metavar="NAME", help=usual)
 
 
@@ -212,9 +212,9 @@ def show_scores(options: Namespace, found: "Sequence[Measured]") -> None:
                 print(f"{m.name} has no value: {m.scores.gap}")
 
 
-DESCRIPTION = """Encode a video to a .gsv stream. Input: anything FFmpeg reads, images
-('in/*.png', quoted, or in/%05d.png), or - for y4m on standard input. With --out: several videos, or
-folders."""
+DESCRIPTION = """Encode a video to a .gsv stream. The input is anything that FFmpeg reads, images
+('in/*.png' in quotes, or in/%05d.png), or - for y4m on standard input. With --out, it may be
+several videos or folders."""
 
 RENAMED = {
     "--budget": "--total-size",
@@ -229,43 +229,44 @@ def add_arguments(parser: ArgumentParser) -> None:
     defaults = EncoderSettings()
     arguments.add_paths(parser, "the video", "the stream (default: IN with .gsv)")
     add = parser.add_argument
-    add("--out", metavar="FOLDER", help="encode every IN, folders too, into FOLDER")
-    add("--jobs", "-j", type=int, default=1, metavar="N", help="files at once, with --out (1)")
+    add("--out", metavar="FOLDER", help="encode all inputs, videos or folders, into FOLDER")
+    add("--jobs", "-j", type=int, default=1, metavar="N", help="with --out: videos at a time (1)")
     arguments.add_level(parser, defaults)
     _add_rate(parser)
     _add_look_ahead(parser)
-    seen = "how much more faces weigh than the rest (%(default)g)"
-    hint = "place pictures for a pretrained model: ltx ... (gsvc models list)"
+    seen = "weight of faces against the rest (%(default)g)"
+    hint = "place coded pictures for a pretrained model, such as ltx (gsvc models list)"
     add("--target-backend", metavar="NAME", help=hint)
     add("--face-weight", type=float, default=defaults.face_weight, metavar="1..8", help=seen)
-    pay = "send people and regions even if they do not pay"
+    pay = "always send people and regions, even if this saves no bits"
     add("--semantics", action="store_true", help=pay)
-    speak = "send how faces move where it pays (the default)"
+    speak = "send how faces move if this improves frames (default)"
     add("--faces", action=BooleanOptionalAction, default=defaults.faces, help=speak)
-    add("--objects", action="store_true", help="find objects and send them, for gsvc analyse")
-    only = "send no pictures, only what gsvc analyse needs for this"
+    add("--objects", action="store_true", help="detect objects and send them, for gsvc analyse")
+    only = "send no pictures, only what gsvc analyse needs for this task"
     add("--task", choices=TASKS, help=only)
-    found = "of --objects and --task: auto (default), coco, people, moving, or as of gsvc analyse"
+    found = "detector of --objects and --task: auto (default), coco, people, moving, or one that "
+    found += "gsvc analyse takes"
     add("--detector", metavar="NAME|FILE|CLASS", help=found)
-    add("--events-only", action="store_true", help="send pictures only while something happens")
-    lead = "seconds before an event, with --events-only (%(default)g)"
+    add("--events-only", action="store_true", help="send pictures only while something moves")
+    lead = "with --events-only: seconds to send before an event (%(default)g)"
     add("--pre-roll", type=float, default=defaults.pre_roll, metavar="S", help=lead)
     arguments.add_part(parser, "encode")
-    fewer = "at most N frames a second; of images their rate (25)"
+    fewer = "at most N frames a second; for images, their frame rate (25)"
     add("--fps", type=arguments.frame_rate, metavar="N", help=fewer)
     arguments.add_size(parser)
-    whole = "draw whole pictures of interlaced video"
+    whole = "deinterlace the video"
     add("--deinterlace", action="store_true", help=whole)
-    sound = "carry the sound (the default where there is room), or drop it"
+    sound = "send the sound, or drop it (sent if the rate allows)"
     add("--audio", choices=AUDIO_CODINGS, help=sound)
-    usual = "of the sound (16k, stereo 24k, less in a given size); mono below 18k"
+    usual = "rate of the sound; mono below 18k (mono 16k, stereo 24k, less with a target of size)"
     add("--audio-bitrate", type=arguments.bitrate, metavar="RATE", help=usual)
-    add("--no-texts", action="store_true", help="leave out title, chapters and subtitles")
+    add("--no-texts", action="store_true", help="drop title, chapters and subtitles")
     for layer in TOOLS:
-        add(f"--no-{layer}", action="store_true", help=f"send no {layer}")
-    own = "for the decoder's refiner"
+        add(f"--no-{layer}", action="store_true", help=f"disable the layer {layer}")
+    own = "seed of the decoder's refiner (%(default)s)"
     add("--seed", type=int, default=defaults.seed, metavar="0..65535", help=own)
-    tell = "write nothing; predict size, time and quality from samples"
+    tell = "only predict size, time and quality from samples"
     add("--dry-run", "-n", action="store_true", help=tell)
     add_score(parser)
     arguments.add_overwrite(parser)
@@ -275,48 +276,46 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def _add_look_ahead(parser: ArgumentParser) -> None:
     """How many frames wait, and in how much memory."""
-    slow = "less waiting, 1.1 to 1.5 times the bits at equal quality, ten on fast pans"
-    parser.add_argument("--low-delay", action="store_true", help=f"no look-ahead: {slow}")
+    slow = "1.1 to 1.5 times the bits at equal quality, ten times on fast pans"
+    parser.add_argument("--low-delay", action="store_true", help=f"no lookahead: {slow}")
     arguments.add_gop(parser)
-    ahead = "with look-ahead: hold no frame back for more than S seconds"
+    ahead = "longest time that a frame may wait for lookahead"
     parser.add_argument("--lookahead", type=float, metavar="S", help=ahead)
-    again = "code shots that come back as one (talk in turns): fewer bits there, longer seeks"
+    again = "code shots that come back as one sequence: fewer bits, slower seeks"
     parser.add_argument("--returning-shots", action="store_true", help=again)
-    held = "with look-ahead: hold about half the memory, take longer; the same stream"
+    held = "make the same stream in about half the memory and more time"
     parser.add_argument("--low-memory", action="store_true", help=held)
 
 
 def _add_rate(parser: ArgumentParser) -> None:
     """What rate or quality to meet."""
     rate = parser.add_mutually_exclusive_group()
-    rate.add_argument("--bpp", type=float, help="meet this many bits per pixel")
+    rate.add_argument("--bpp", type=float, help="target rate of the pictures in bits per pixel")
     rate.add_argument(
         "--bitrate",
         type=arguments.bitrate,
         metavar="RATE",
-        help=f"{arguments.BITRATE}, without sound",
+        help=arguments.BITRATE,
     )
-    near = "come near this ST-LPIPS: 0.05 good, 0.3 bad; by an estimate, with --score measured"
+    near = "target ST-LPIPS AlexNet, 0.05 good, 0.3 bad; estimated, or measured with --score"
     rate.add_argument("--quality", type=float, metavar="D", help=near)
-    whole = "make a file of at most this many bytes: 500kB; sound included"
+    whole = "largest size of the file, sound included: 500kB"
     rate.add_argument("--target-size", type=arguments.size, metavar="SIZE", help=whole)
-    shared = "the same as a rate of the whole file, sound included: 16k"
+    shared = "highest rate of the file, sound included: 16k"
     rate.add_argument("--total-bitrate", type=arguments.bitrate, metavar="RATE", help=shared)
-    all = "share this many bytes among all videos of --out: 20MB"
+    all = "with --out: largest size of all streams together: 20MB"
     rate.add_argument("--total-size", type=arguments.size, metavar="SIZE", help=all)
-    pieces = (
-        "make a folder OUT of at most N pieces of --packet-bytes, in any order: LoRa, mesh radio"
-    )
+    pieces = "write at most N pieces of --packet-bytes to folder OUT, for LoRa or mesh radio"
     rate.add_argument("--packets", type=int, metavar="N", help=pieces)
-    most = "bytes of a piece, all headers included: 237"
+    most = "with --packets: largest size of a piece in bytes, headers included: 237"
     parser.add_argument("--packet-bytes", type=int, metavar="N", help=most)
-    good = "so many pieces more: of all, any N may be lost"
+    good = "with --packets: N more pieces, so that any N may be lost"
     parser.add_argument("--parity", type=int, metavar="N", help=good)
-    told = "settings that keep the budgets of this TOML file, as gsvc plan finds them"
+    told = "TOML file of budgets, as in gsvc plan; chooses the settings that keep them"
     parser.add_argument("--plan", metavar="FILE", help=told)
-    cap = "never more than this in any second"
+    cap = "highest rate in any second"
     parser.add_argument("--max-bitrate", type=arguments.bitrate, metavar="RATE", help=cap)
-    small = "no packet of pictures larger than this: 240 for LoRa"
+    small = "largest packet of pictures in bytes: 240 for LoRa"
     parser.add_argument("--max-packet-bytes", type=int, metavar="N", help=small)
 
 

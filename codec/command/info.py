@@ -64,17 +64,17 @@ def _proof(signed: "Credentials") -> str:
     return f"signed as {says} by {signed.signer}, {known}; unchanged since"
 
 
-DESCRIPTION = """Show what is in streams and how many bits each layer takes; of decoded videos and
-images, whether trained models drew them. - reads standard input."""
+DESCRIPTION = """Show what streams contain and how many bits each layer takes. For decoded videos
+and images, show whether trained models drew them. - reads standard input."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc info`."""
     add = parser.add_argument
-    add("sources", metavar="FILE", nargs="+")
-    add("--packets", action="store_true", help="a row for each packet")
-    add("--verbose", action="store_true", help="and for each element of scaffold and header")
-    trusted = "PEM: certificates that you trust, to verify content credentials"
+    add("sources", metavar="FILE", nargs="+", help="a stream, video or image")
+    add("--packets", action="store_true", help="also list each packet")
+    add("--verbose", action="store_true", help="also list each element of header and scaffold")
+    trusted = "PEM file of the authorities whose content credentials you trust"
     add("--anchors", metavar="FILE", help=trusted)
     arguments.add_untrusted(parser)
     arguments.add_json(parser)
@@ -186,8 +186,8 @@ def _put(
         )
 
 
-_MUX = """Put a stream into .mp4, .mkv or .webm: any player shows its coded pictures, with
-sound and subtitles; gsvc decode shows the video, gsvc demux gets the stream back."""
+_MUX = """Put a stream into .mp4, .mkv or .webm. Any player shows its coded pictures, with sound and
+subtitles. gsvc decode shows the whole video, and gsvc demux gets the stream back."""
 
 
 def _add_mapping(source: str, target: str, parser: ArgumentParser) -> None:
@@ -216,7 +216,7 @@ def _mux(options: Namespace) -> int:
     return 0
 
 
-_DEMUX = """Get the stream back that gsvc mux put into a video file, byte for byte."""
+_DEMUX = """Get the stream back from a file of gsvc mux, byte for byte."""
 
 
 def _demux(options: Namespace) -> int:
@@ -232,18 +232,18 @@ def _demux(options: Namespace) -> int:
     return 0
 
 
-_SIGN = """Sign a video or image that gsvc decode marked as synthetic, with your key: adds
-C2PA content credentials (needs gsvc[c2pa]). gsvc info verifies them."""
+_SIGN = """Sign a video or image of gsvc decode, which marked it as synthetic, by C2PA content
+credentials with your key. gsvc info verifies them. Needs gsvc[c2pa]."""
 
 
 def _add_sign(parser: ArgumentParser) -> None:
     """The arguments of `gsvc sign`."""
     add = parser.add_argument
-    add("source", metavar="IN", help="what gsvc decode wrote: .mp4, .mov, .avi, .png or .jpg")
+    add("source", metavar="IN", help="a file of gsvc decode: .mp4, .mov, .avi, .png or .jpg")
     add("-o", dest="output", metavar="OUT", required=True, help="the signed copy")
-    chain = "PEM: your certificate, then those above it"
+    chain = "PEM file of your certificate, then those of its issuers"
     add("--cert", dest="certificates", metavar="FILE", required=True, help=chain)
-    key = "PEM: its private key, which only you can read"
+    key = "PEM file of its private key, readable only by you"
     add("--key", metavar="FILE", required=True, help=key)
     arguments.add_overwrite(parser)
 

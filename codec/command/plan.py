@@ -146,39 +146,44 @@ def _dimensions(size: Sequence[int]) -> str:
     return f"{size[0]}x{size[1]}"
 
 
-DESCRIPTION = """Find the settings for encoder and decoder that reach the best quality within
-budgets, of a quick trial of the video and this machine's profile (gsvc profile). Of quality,
-bandwidth, decoder's and encoder's time, the first that is no budget is optimised."""
+DESCRIPTION = """Find the best settings of encoder and decoder within budgets. gsvc predicts them
+from a quick trial of the video and the profile of this machine (gsvc profile). It optimises the
+first of quality, bandwidth, decoding time and encoding time that has no budget."""
 
 _BUDGETS = {
-    "bandwidth": ("RATE", "of the link, for all: 12k bit/s, sound and headers included"),
-    "decoder-time": ("TIME", "to decode in: 1x of the video's time, 90s, 10min"),
-    "decoder-flops": ("FLOPS", "of its networks, for a second of video: 20G"),
-    "encoder-time": ("TIME", "to encode in: 5x, 90s, 10min"),
-    "memory": ("BYTES", "of either process: 4G"),
-    "vram": ("BYTES", "of a GPU: names the pretrained model to take on it, by counts"),
-    "latency": ("TIME", "from capture to showing: 400ms; below 8s without look-ahead"),
-    "energy": ("ENERGY", "of both ends: 500J, 1Wh"),
-    "quality": ("JUDGE:N", "to reach: jod:6 at least, or texture:0.2 at most"),
+    "bandwidth": ("RATE", "rate of the link in bit/s, sound and headers included: 12k"),
+    "decoder-time": ("TIME", "time to decode: 1x (the video's duration), 90s, 10min"),
+    "decoder-flops": ("FLOPS", "operations of the decoder's networks for a second of video: 20G"),
+    "encoder-time": ("TIME", "time to encode: 5x, 90s, 10min"),
+    "memory": ("BYTES", "memory of each process: 4G"),
+    "vram": ("BYTES", "GPU memory; also suggests a pretrained model that fits"),
+    "latency": ("TIME", "time from capture to display: 400ms; below 8s, no lookahead"),
+    "energy": ("ENERGY", "energy of encoding and decoding: 500J, 1Wh"),
+    "quality": ("JUDGE:N", "quality to reach: at least jod:6, or at most texture:0.2"),
 }
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc plan`."""
     add = parser.add_argument
-    add("source", metavar="IN", nargs="?", help="the video; none with --class")
+    add("source", metavar="IN", nargs="?", help="the video; omit it with --class")
     add_class(parser)
     for name, (metavar, text) in _BUDGETS.items():
         add(f"--{name}", metavar=metavar, help=text)
-    add("--budgets", metavar="FILE", help='a TOML file of them: bandwidth = "12k"')
-    add("--judge", choices=JUDGES, help=f"what quality is ({JUDGES[0]}, or that of --quality)")
-    add("--receiver", metavar="FILE", help="profile of the machine that decodes (this one)")
-    add("--watts", type=float, metavar="W", help="power while computing, where no counter tells")
-    radio = "add what sending takes, by a stated model"
+    add("--budgets", metavar="FILE", help='TOML file of budgets: bandwidth = "12k"')
+    add("--judge", choices=JUDGES, help=f"measure of quality ({JUDGES[0]}, or that of --quality)")
+    add("--receiver", metavar="FILE", help="profile of the decoding machine (this one)")
+    add(
+        "--watts",
+        type=float,
+        metavar="W",
+        help="power while computing, if no counter tells",
+    )
+    radio = "add the energy of sending over this radio"
     add("--radio", choices=tuple(RADIOS), help=radio)
-    heard = "carry the sound, or drop it (dropped where the link is too thin for it)"
+    heard = "send the sound, or drop it (sent if the bandwidth allows)"
     add("--audio", choices=AUDIO_CODINGS, help=heard)
-    told = "predict JOD from SSIM instead of measuring CVVDP: a third less time"
+    told = "predict JOD from SSIM instead of measuring CVVDP; a third faster"
     add("--no-measure", dest="measure", action="store_false", help=told)
     add_json(parser)
 
@@ -213,12 +218,12 @@ def add_class(parser: ArgumentParser) -> None:
     """--class and what is known of such a video."""
     usual = VideoClass(asked.CLASSES[0])
     add = parser.add_argument
-    told = "no video yet, but what is usual for its kind"
+    told = "plan for a typical video of this kind, without a video"
     add("--class", dest="kind", choices=asked.CLASSES, help=told)
-    add_size(parser, f"; of a --class ({usual.width}x{usual.height})")
-    own = f"at most N frames a second; of a --class ({usual.rate:g})"
+    add_size(parser, f"; with --class: WxH ({usual.width}x{usual.height})")
+    own = f"at most N frames a second; with --class: its frame rate ({usual.rate:g})"
     add("--fps", type=frame_rate, metavar="N", help=own)
-    add("--seconds", type=float, metavar="S", help=f"of a --class ({usual.seconds:g})")
+    add("--seconds", type=float, metavar="S", help=f"with --class: duration ({usual.seconds:g})")
 
 
 def kind_of(options: Namespace) -> VideoClass | None:
@@ -274,9 +279,9 @@ def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -
         )
 
 
-_PROFILE = """Measure what encoding and decoding take on this machine, for gsvc plan: a minute or
-two, on a machine that does nothing else. It is kept in the cache for this processor and this
-version of gsvc."""
+_PROFILE = """Measure how long encoding and decoding take on this machine, for gsvc plan. This takes
+a minute or two on an idle machine. The cache keeps the profile for this processor and version of
+gsvc."""
 
 _HEADER = (
     f"{'':<26}{'start s':>7}{'ns a pixel: frame':>19}{'drawn':>8}{'key':>8}{'MB':>7}"
@@ -286,8 +291,13 @@ _HEADER = (
 
 def _add_profile(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--show", action="store_true", help="what was measured before, instead of measuring")
-    add("-o", dest="output", metavar="FILE", help="a copy, for who sends to this machine")
+    add("--show", action="store_true", help="show the existing profile instead of measuring")
+    add(
+        "-o",
+        dest="output",
+        metavar="FILE",
+        help="also write the profile to FILE, for gsvc plan --receiver",
+    )
     add_quiet(parser)
     add_json(parser)
 

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
 def add_security(parser: ArgumentParser) -> None:
     """--key-file and the options of tls:// and wss:// addresses."""
     add = parser.add_argument
-    key = f"udp://: take and send only what its key seals (64 hex digits; or variable {VARIABLE})"
+    key = f"udp://: encrypt and authenticate (SRTP) by this key of 64 hex digits (or {VARIABLE})"
     add("--key-file", metavar="FILE", help=key)
-    own = "PEM: this side's certificate, for a tls:// or wss:// address that listens"
+    own = "PEM file of this side's certificate, to listen at tls:// or wss://"
     add("--tls-cert", metavar="FILE", help=own)
-    add("--tls-key", metavar="FILE", help="PEM: its private key")
-    vouch = "PEM: who vouches for the other side (the system's; listening: nobody is asked)"
+    add("--tls-key", metavar="FILE", help="PEM file of its private key")
+    vouch = (
+        "PEM file of the authorities to trust (the system's); a listener then demands a certificate"
+    )
     add("--tls-ca", metavar="FILE", help=vouch)
 
 
@@ -59,9 +61,9 @@ class LiveSession(Protocol):
 
 def add_watch(parser: ArgumentParser) -> None:
     """--stats and --verbose."""
-    help = "a JSON object a second to a file, or - for standard output"
+    help = "write a JSON object a second to FILE, or - for standard output"
     parser.add_argument("--stats", metavar="FILE", help=help)
-    help = "who connects, and a line a second that stays, with or without a terminal"
+    help = "log connections, and progress every second"
     parser.add_argument("--verbose", "-v", action="store_true", help=help)
 
 
@@ -156,9 +158,10 @@ class Watch:
             JsonLines(self._file).put(kind, **asdict(stats))
 
 
-DESCRIPTION = """Receive what gsvc send sends: udp://@:port, tcp://, tls://, ws:// or wss:// (the
-last two need gsvc[stream]), listening (@) or connecting, and write the video; missing packets never
-stop it. Ends with the stream, or by Ctrl-C; the output is complete then."""
+DESCRIPTION = """Receive a stream of gsvc send and write the video. ADDRESS is udp://@:port, tcp://,
+tls://, ws:// or wss://; the last two need gsvc[stream]. With @ before the host, gsvc listens;
+otherwise it connects. Missing frames are concealed. Reception ends with the stream or by Ctrl-C,
+and the output is then complete."""
 
 RENAMED = {"--budget": "--load"}
 
@@ -170,7 +173,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("-o", dest="output", metavar="OUT", required=True, help="the video, or - for y4m")
     arguments.add_overwrite(parser)
     add_receiving(parser)
-    silence = "end after so long without a packet"
+    silence = "end after S seconds without a packet"
     add("--timeout", dest="silence", type=float, metavar="S", help=silence)
     add_security(parser)
     add_watch(parser)
@@ -181,13 +184,28 @@ def add_receiving(parser: ArgumentParser) -> None:
     add = parser.add_argument
     arguments.add_refiner(parser, DecoderSettings())
     wait = 1000 * ReorderLimits.seconds
-    add("--wait", type=float, default=wait, metavar="MS", help="for missing packets (%(default)g)")
-    add("--no-feedback", dest="feedback", action="store_false", help="ask the sender for nothing")
-    most = "ask the sender for no more, with --adapt it keeps to that (UDP): 12k"
+    add(
+        "--wait",
+        type=float,
+        default=wait,
+        metavar="MS",
+        help="time to wait for missing packets (%(default)g)",
+    )
+    add(
+        "--no-feedback",
+        dest="feedback",
+        action="store_false",
+        help="send no requests and reports to the sender",
+    )
+    most = "highest rate to ask of a sender with --adapt, over UDP: 12k"
     add("--bandwidth", type=arguments.bitrate, metavar="RATE", help=most)
-    share = "time that decoding may take: 0.8x; refiner and rife are left out beyond it"
+    share = "share of real time for decoding: 0.8x; refiner and rife are skipped if it runs out"
     add("--load", type=load, metavar="TIME", help=share)
-    add("--trusted", action="store_true", help="wide limits: pictures beyond 1080p too")
+    add(
+        "--trusted",
+        action="store_true",
+        help="default limits instead of restrictive ones: also above 1080p",
+    )
 
 
 def run(options: Namespace) -> int:
@@ -279,9 +297,9 @@ async def _recv(options: Namespace, receiver: "VideoReceiver", watch: Watch) -> 
                 await run(pool, writer.write, replace(frame, pts=frame.pts - first))
 
 
-_SERVE = """Serve a stream with a player for browsers, which decodes without refinement: a .gsv
-file, what gsvc mux wrote, or what gsvc send sends to ws://host:port, live. Only this machine is
-served unless --host says otherwise. Ends by Ctrl-C."""
+_SERVE = """Serve a page that plays a stream in browsers: a .gsv file, a file of gsvc mux, or the
+live stream of gsvc send at ws://host:port. Without --host, only this machine can open the page.
+Ctrl-C ends it."""
 
 _HOST, _PORT = "127.0.0.1", 8000
 
@@ -289,8 +307,8 @@ _HOST, _PORT = "127.0.0.1", 8000
 def _add_serve(parser: ArgumentParser) -> None:
     """The arguments of `gsvc serve`."""
     parser.add_argument("source", metavar="IN", help="the stream, or ws://host:port")
-    parser.add_argument("--port", type=int, default=_PORT, help="0: a free one (%(default)s)")
-    host = "address to serve at, 0.0.0.0 for all networks (%(default)s)"
+    parser.add_argument("--port", type=int, default=_PORT, help="0: any free port (%(default)s)")
+    host = "address to listen at; 0.0.0.0: every network (%(default)s)"
     parser.add_argument("--host", default=_HOST, help=host)
     arguments.add_untrusted(parser)
     arguments.add_quiet(parser)

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from gsvc.codec.command.send import FramesOf
     from gsvc.codec.network.player_relay import Outage
 
-DESCRIPTION = """Two of these put a thin link between a camera and a player. At the camera: SOURCE
-is rtsp://..., /dev/video0, an .sdp file (RTP), udp://0.0.0.0:port (MPEG-TS) or a file, TARGET as of
-gsvc send. Without a rate or level it follows the link, from 8 to 120 kbit/s. At the player: SOURCE
-is as of gsvc recv (udp://@:port, tcp://, ws://...), TARGET udp://host:port or rtp://host:port
-(MPEG-TS), rtsp://server/name (a server that takes ANNOUNCE) or /dev/video10 (v4l2loopback). It gets
-H.264 without sound at a constant rate, with "frozen, as of 12 s ago" over the picture while no new
-one comes. TARGET http://host:port serves the page of gsvc serve. What worked once is tried again
-when it is lost. Ctrl-C ends either."""
+DESCRIPTION = """Connect a camera and a player over a thin link, by one relay at each end. At the
+camera, SOURCE is rtsp://..., /dev/video0, an .sdp file (RTP), udp://0.0.0.0:port (MPEG-TS) or a
+file, and TARGET an address of gsvc send. Without a rate or level, the rate follows the link between
+8 and 120 kbit/s. At the player, SOURCE is an address of gsvc recv (udp://@:port, tcp://, ws://...),
+and TARGET udp://host:port or rtp://host:port (MPEG-TS), rtsp://server/name (a server that accepts
+ANNOUNCE), /dev/video10 (v4l2loopback), or http://host:port for the page of gsvc serve. The player
+gets H.264 at a constant frame rate, without sound. While no new picture arrives, the picture says
+"frozen, as of 12 s ago". A relay reconnects after a loss. Ctrl-C ends it."""
 
 _GSVC = "udp://@", "tcp://", "tls://", "ws://", "wss://"
 """How a SOURCE begins that sends gsvc."""
@@ -35,11 +35,11 @@ _LOAD = 0.8
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc relay`: some are the camera's side's, some the player's."""
     add = parser.add_argument
-    add("source", metavar="SOURCE", help="the camera, or what gsvc sends")
-    add("target", metavar="TARGET", help="where gsvc goes to, or the player")
+    add("source", metavar="SOURCE", help="the camera, or the address of a gsvc stream")
+    add("target", metavar="TARGET", help="the address of gsvc send, or the player")
     add_sending(parser)
     recv.add_receiving(parser)
-    old = "write over pictures of more than 2 s how old they are, in step with the camera's clock"
+    old = "show the age of pictures older than 2 s; both clocks must agree"
     add("--burn-in-age", action="store_true", help=old)
     recv.add_security(parser)
     recv.add_watch(parser)

@@ -17,8 +17,8 @@ from gsvc.eval.layout import csv_text, markdown, write_bytes
 from gsvc.eval.metrics import DEFAULT_METRICS
 from gsvc.eval.report.exhibits import image
 
-DESCRIPTION = """Measure video B against video A with the benchmark's metrics. Both begin together,
-and frames that are shown at the same time are compared. Needs gsvc[eval]."""
+DESCRIPTION = """Score video B against video A by the metrics of gsvc bench. Both start together;
+frames shown at the same time are compared. Needs gsvc[eval]."""
 
 _log = logging.getLogger(__name__)
 
@@ -27,15 +27,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc score`."""
     add = parser.add_argument
     add("source", metavar="A", help="the original: a video, or a quoted glob of images")
-    add("test", metavar="B", help="what came of it; a .gsv is decoded by one step")
-    names = "repeat for several (those of gsvc bench); names: see the guide, or your module:Class"
+    add("test", metavar="B", help="the decoded video, or a .gsv stream")
+    names = "metric of gsvc bench list metrics, or module:Class; may be repeated"
     add("--metric", action="append", metavar="NAME", help=names)
     add("--frames", type=int, metavar="N", help="read at most N frames of each")
-    every = "measure one frame in N (%(default)s)"
+    every = "score every N-th frame (%(default)s)"
     add("--stride", type=int, default=1, metavar="N", help=every)
-    add("--scale", action="store_true", help="bring B to the size of A")
-    add("--per-frame", action="store_true", help="a row for each frame")
-    add("--plot", metavar="FILE", help="draw the metrics over time, as .svg or .png")
+    add("--scale", action="store_true", help="scale B to the size of A")
+    add("--per-frame", action="store_true", help="also show each frame")
+    add("--plot", metavar="FILE", help="plot the metrics over time to a .svg or .png file")
     add_overwrite(parser)
     add_quiet(parser)
     form = parser.add_mutually_exclusive_group()

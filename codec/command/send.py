@@ -37,10 +37,9 @@ if TYPE_CHECKING:  # late: --help does not wait for FFmpeg
 
     FramesOf = Callable[[VideoReader], Iterator[Frame]]
 
-DESCRIPTION = """Encode a video as it plays and send it: udp://host:port (RTP) to one receiver,
-tcp://, tls://, ws:// or wss:// (the last two need gsvc[stream]) too, or with @ before the host to
-all that connect. With --audio opus its sound goes along over UDP. Ctrl-C ends the stream in good
-order."""
+DESCRIPTION = """Encode a video in real time and send it. ADDRESS is udp://host:port (RTP), tcp://,
+tls://, ws:// or wss://; the last two need gsvc[stream]. With @ before the host, gsvc listens and
+sends to everyone who connects (not over UDP). Ctrl-C ends the stream."""
 
 _LIVE = EncoderSettings(preset="fast", low_delay=True)
 
@@ -66,16 +65,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("address", metavar="ADDRESS", help="udp://host:port, tcp://host:port, ws://host:port")
     add_sending(parser)
     add_part(parser, "send")
-    add("--objects", action="store_true", help="find objects and send them too")
-    add("--events-only", action="store_true", help="pictures only while something happens")
-    add("--loop", action="store_true", help="begin again at the end of the video")
-    fast = "as fast as can be, instead of in real time"
+    add("--objects", action="store_true", help="detect objects and send them too")
+    add("--events-only", action="store_true", help="send pictures only while something moves")
+    add("--loop", action="store_true", help="repeat the video without end")
+    fast = "send as fast as possible, not in real time"
     add("--fast", dest="realtime", action="store_false", help=fast)
-    heard = "send the sound too, over UDP (%(default)s)"
+    heard = "send the sound, over UDP only (%(default)s)"
     add("--audio", choices=AUDIO_CODINGS, default="none", help=heard)
-    usual = "of the sound (16k, stereo 24k); mono below 18k"
+    usual = "rate of the sound; mono below 18k (mono 16k, stereo 24k)"
     add("--audio-bitrate", type=bitrate, metavar="RATE", help=usual)
-    add("--sdp", metavar="FILE", help="write a session description")
+    add("--sdp", metavar="FILE", help="write a session description (SDP) of the RTP stream")
     parser.set_defaults(no_sound="--audio opus sends it")
     add_security(parser)
     add_watch(parser)
@@ -87,20 +86,20 @@ def add_sending(parser: ArgumentParser) -> None:
     wire = WireSettings()
     add_level(parser, _LIVE)
     rate = parser.add_mutually_exclusive_group()
-    rate.add_argument("--bitrate", type=bitrate, metavar="RATE", help=f"{BITRATE}, of the pictures")
-    whole = "keep all that is sent within a link's rate: sound, copies, parity and headers too"
+    rate.add_argument("--bitrate", type=bitrate, metavar="RATE", help=BITRATE)
+    whole = "rate of the link for all that is sent: pictures, sound, copies, parity and headers"
     rate.add_argument("--total-bitrate", type=bitrate, metavar="RATE", help=whole)
-    late = "code whole groups: seconds late, fewer bits"
+    late = "encode with lookahead: fewer bits, seconds of delay"
     add("--look-ahead", dest="low_delay", action="store_false", help=late)
     add_gop(parser)
     add("--fps", type=frame_rate, metavar="N", help="at most N frames a second")
     add_size(parser)
-    add("--deinterlace", action="store_true", help="draw whole pictures of interlaced video")
-    size = "bytes of a datagram at most; larger pictures go in pieces; 240 for LoRa (%(default)s)"
+    add("--deinterlace", action="store_true", help="deinterlace the video")
+    size = "largest datagram in bytes; larger pictures are split; 240 for LoRa (%(default)s)"
     add("--mtu", "--max-packet-bytes", type=int, default=wire.mtu, metavar="N", help=size)
-    follow = "follow the network between these rates, as 4k:60k, from --bitrate on"
+    follow = "follow the network between these rates, starting at --bitrate: 4k:60k"
     add("--adapt", type=adaptation, metavar="LEAST:MOST", help=follow)
-    again = "last packets to repeat (%(default)s)"
+    again = "number of previous packets that each datagram repeats (%(default)s)"
     add("--redundancy", type=int, default=wire.redundancy, metavar="N", help=again)
     add(
         "--parity",
@@ -108,7 +107,7 @@ def add_sending(parser: ArgumentParser) -> None:
         type=int,
         default=wire.parity_span,
         metavar="N",
-        help="datagrams a parity is for, 0: none (%(default)s)",
+        help="datagrams of an intra picture per parity datagram; 0: none (%(default)s)",
     )
 
 
