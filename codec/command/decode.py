@@ -14,9 +14,9 @@ from gsvc.codec.planning.process import peak_memory, process_seconds
 if TYPE_CHECKING:
     from gsvc.codec.planning.realtime import DeadlinePace
 
-DESCRIPTION = """Decode a stream to a video. The suffix of OUT selects a container (.mp4, .mkv,
-.webm ...), images ('out/%05d.png') or y4m (.y4m, or - for standard output). IN may also be the
-pieces of gsvc encode --packets, as a folder or as several files."""
+DESCRIPTION = """Decode a stream to a video. OUT is a container such as video.mp4 or video.mkv,
+images ('out/%05d.png'), or y4m (video.y4m, or - for standard output). IN may also be the pieces of
+gsvc encode --packets, as a folder or as several files."""
 
 RENAMED = {"--budget": "--time-budget"}
 
