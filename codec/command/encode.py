@@ -104,6 +104,8 @@ def as_line(report: reports.EncodeReport) -> str:
     """The report for people."""
     beside = {"sound": report.audio_size, "texts": report.text_size}
     also = "".join(f" + {count} bytes of {what}" for what, count in beside.items() if count)
+    if 2 * report.audio_size > report.size:
+        also += f" ({100 * report.audio_size // report.size} %, --audio none drops it)"
     reached = ""
     if report.measured_quality is not None:
         reached = f"distance {report.measured_quality:.3f} (measured), "

@@ -393,6 +393,10 @@ def _is_beyond(model: Predictor, memory: float | None) -> bool:
 
 _HEADER = f"{'':<11}{'bit/s':>8}{'preset':>8}  {'decoding':<22}{'JOD':>20}{'texture':>9}"
 
+_SCALES = (
+    "JOD: 10 looks like the source, and a step of 1 is what three viewers in four see; texture: "
+    "ST-LPIPS VGG, 0 is the source's"
+)
 _UNJUDGED = "JOD is predicted from SSIM; where gsvc[eval] is installed, the trial measures CVVDP"
 
 
@@ -441,6 +445,7 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
     return [
         _HEADER,
         *(_row(name, choice) for name, choice in rows),
+        _SCALES,
         "",
         _link_line(plan.link, plan.best.settings.bitrate),
         f"encoding {_seconds(seen.encode_seconds)}, {_megabytes(seen.encode_memory)}; "
