@@ -265,6 +265,7 @@ def test_nothing_but_the_page_and_the_stream(connection: http.client.HTTPConnect
     status, body, headers = answer(connection, "/")
     assert status == 200 and b"<canvas" in body
     assert "default-src 'self'" in headers["Content-Security-Policy"]
+    assert headers["Cross-Origin-Embedder-Policy"] == "require-corp"
     assert json.loads(answer(connection, "/source.json")[1])["live"] is None
 
 

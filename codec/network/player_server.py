@@ -46,6 +46,12 @@ _POLICY = (
     "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self' ws: wss:; "
     "img-src data:; object-src 'none'; frame-ancestors 'self'; base-uri 'none'"
 )
+_ISOLATED = {
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Embedder-Policy": "require-corp",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""Browsers share memory between threads, which the restorer takes, on isolated pages alone."""
 _HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(:\d*)?")
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _CHUNK = 1 << 16
@@ -242,6 +248,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-cache")
         self.send_header("Content-Security-Policy", _POLICY)
         self.send_header("X-Content-Type-Options", "nosniff")
+        for name, value in _ISOLATED.items():
+            self.send_header(name, value)
         self.end_headers()
 
     def _refuse(self, status: HTTPStatus, why: str) -> None:
