@@ -50,7 +50,7 @@ _READ, _TRIED, _CODED = 0.1, 0.7, 0.95
 """Shares of the work on a group that are done before its probes, after them, and after its key
 pictures, about, at 1080 lines."""
 _CODEC: Final = "magicyuv"
-_RAW_BYTES = 1 << 28
+_RAW_BYTES = 1 << 27
 """Of frames that wait as they came; those beyond are packed."""
 _FORMAT = "gbrp"
 """Of FFmpeg's lossless coders of RGB that pack each frame by itself, the fastest: 10 ns to pack a
