@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
-from gsvc.eval.summary.rate_tables import headline_gaps, headline_table, slideshow_table, warnings
+from gsvc.eval.summary.rate_tables import (
+    fixed_rate_table,
+    headline_gaps,
+    headline_table,
+    slideshow_table,
+    warnings,
+)
 from gsvc.eval.summary.summarise import Summary, slowest, summarise
 from gsvc.eval.summary.write import headline_csv, tables
 
@@ -66,6 +72,16 @@ def both(clip: str) -> tuple[list[CellRecord], ...]:
         curve("gsvc", clip, cvvdp=1.2, st_lpips_vgg=0.5),
         curve("hold", clip, cvvdp=3, st_lpips_vgg=0.6),
     )
+
+
+def test_quality_at_fixed_rates_is_compared_where_both_get_there() -> None:
+    anchor = curve("svtav1", "runner", cvvdp=0.03, st_lpips_vgg=0.03)
+    ours = curve("gsvc", "runner", cvvdp=0.03, st_lpips_vgg=0.015)
+    made = summary(anchor, ours)
+    *_, cvvdp = fixed_rate_table(made, made.metric("cvvdp")).rows
+    *_, texture = fixed_rate_table(made, made.metric("st_lpips_vgg")).rows
+    assert cvvdp == ["gsvc against svtav1", "-", "-", "+0.00 (1)", "+0.00 (1)", "+0.00 (1)"]
+    assert texture == ["gsvc against svtav1", "-", "-", "-50.0 (1)", "-50.0 (1)", "-"]
 
 
 def test_the_headline_is_that_of_the_judge_who_likes_it_least() -> None:

@@ -292,6 +292,35 @@ def _beside_row(curve: Curve, point: CurvePoint, anchors: Sequence[Curve]) -> Be
     )
 
 
+FIXED_RATES = 0.001, 0.002, 0.003, 0.006, 0.012
+"""Bits per pixel at which every codec's quality is told: what lies below an anchor's least rate is
+in no BD-rate."""
+
+
+@dataclass(frozen=True)
+class FixedRateRow:
+    """A curve's quality at `FIXED_RATES`, by its lower hull."""
+
+    clip: str
+    curve: str
+    metric: str
+    is_anchor: bool
+    values: tuple[float | None, ...]
+    """In the metric's own unit; None outside the hull's rates."""
+
+
+def fixed_rate_rows(found: Sequence[Curve]) -> list[FixedRateRow]:
+    """A row for each of the curves of one metric."""
+    rows = []
+    for curve in found:
+        there = [bd_rate.hull_at(curve.hull, bpp) for bpp in FIXED_RATES]
+        values = [None if v is None else distance(v, curve.higher_is_better) for v in there]
+        rows.append(
+            FixedRateRow(curve.clip, curve.name, curve.metric, curve.is_anchor, tuple(values))
+        )
+    return rows
+
+
 _TARGETS = (0.25, 0.5, 0.75)
 
 

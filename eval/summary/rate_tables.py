@@ -2,9 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from gsvc.codec.weights.hub import RANDOM
-from gsvc.eval.summary.bd_comparisons import BdComparison, BesideRow, SlideshowClip, SlideshowTest
+from gsvc.eval.summary.bd_comparisons import (
+    FIXED_RATES,
+    BdComparison,
+    BesideRow,
+    FixedRateRow,
+    SlideshowClip,
+    SlideshowTest,
+)
 from gsvc.eval.summary.bd_rate import Pooled
 from gsvc.eval.summary.curves import OURS, PRIMARY, MetricInfo, PointRow
 from gsvc.eval.summary.summarise import Summary
@@ -231,25 +239,41 @@ def per_clip_table(summary: Summary, metric: MetricInfo) -> Table:
     return Table(f"BD-rate per clip, {metric.name}", note, header, rows)
 
 
-def beside_table(summary: Summary, metric: MetricInfo) -> Table:
-    """Our points and the hulls of the anchors at the same rate."""
-    mine = [row for row in summary.beside if row.metric == metric.name]
-    anchors = list(dict.fromkeys(name for row in mine for name in row.hulls))
-    rows = [
-        [
-            f"{row.clip}, {row.curve}, level {row.settings.get('level', NONE)}",
-            rate(row.bpp),
-            number(row.value),
-            *(number(row.hulls.get(anchor)) for anchor in anchors),
-        ]
-        for row in mine
-    ]
+def fixed_rate_table(summary: Summary, metric: MetricInfo) -> Table:
+    """Every curve at fixed rates, then ours against each anchor, over the clips of both."""
+    mine = [row for row in summary.fixed_rates if row.metric == metric.name]
+    rows = [[f"{row.clip}, {row.curve}", *map(number, row.values)] for row in mine]
+    anchors = dict.fromkeys(row.curve for row in mine if row.is_anchor)
+    for name in dict.fromkeys(row.curve for row in mine if row.curve.split(",")[0] == OURS):
+        for anchor in anchors:
+            cells = _at_fixed_rates(mine, name, anchor, metric)
+            rows.append([f"{name} against {anchor}", *cells])
+    unit = metric.unit or "points" if metric.higher_is_better else "% of the anchor's value"
     note = (
-        "What the lower hull of each conventional codec reaches at our rate, linear between its "
-        f"points; {NONE}: our rate is outside its range. {basis(summary, metric)}"
+        f"By the lower hull, linear between its points; {NONE}: the codec does not get there. "
+        f"Against an anchor: by how much it is higher or lower ({unit}), the mean over the clips "
+        f"where both get there, their number in brackets. {basis(summary, metric)}"
     )
-    header = ["point", "bpp", "ours", *(f"{anchor} there" for anchor in anchors)]
-    return Table(f"At equal bits, {metric.name}", note, header, rows)
+    header = ["curve", *(f"{bpp:g} bpp" for bpp in FIXED_RATES)]
+    return Table(f"At fixed rates, {metric.name}", note, header, rows)
+
+
+def _at_fixed_rates(
+    rows: Sequence[FixedRateRow], name: str, anchor: str, metric: MetricInfo
+) -> Iterator[str]:
+    """A cell for each rate: a difference, or per cent where lower is better and 0 the source."""
+    ours, theirs = (
+        {row.clip: row.values for row in rows if row.curve == one} for one in (name, anchor)
+    )
+    for at in range(len(FIXED_RATES)):
+        pairs = [(ours[clip][at], theirs[clip][at]) for clip in ours if clip in theirs]
+        both = [(a, b) for a, b in pairs if a is not None and b is not None]
+        if not both:
+            yield NONE
+        elif metric.higher_is_better:
+            yield f"{fmean(a - b for a, b in both):+.2f} ({len(both)})"
+        else:
+            yield f"{percent(100 * fmean(a / b - 1 for a, b in both))} ({len(both)})"
 
 
 def without_bd_rate_table(summary: Summary) -> Table:

@@ -201,6 +201,7 @@ class Summary:
     slideshow: list[bd_comparisons.SlideshowTest]
     points: list[run.PointRow]
     beside: list[bd_comparisons.BesideRow]
+    fixed_rates: list[bd_comparisons.FixedRateRow]
     duels: list[BdComparison]
     pooled: list[PooledBdComparison]
     frontier: list[compute_frontier.FrontierRow]
@@ -254,6 +255,7 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
         slideshow=bd_comparisons.slideshow_tests(compared, found, settings.get("moving", {})),
         points=rows,
         beside=[row for name in names for row in bd_comparisons.beside_rows(found[name])],
+        fixed_rates=[row for name in names for row in bd_comparisons.fixed_rate_rows(found[name])],
         duels=compared,
         pooled=pooled,
         frontier=frontiers,

@@ -273,7 +273,7 @@ def tables(summary: Summary) -> list[Table]:
         rate_tables.pooled_others_table(summary),
         points_table(summary),
         *(rate_tables.per_clip_table(summary, metric) for metric in judges),
-        *(rate_tables.beside_table(summary, metric) for metric in judges),
+        *(rate_tables.fixed_rate_table(summary, metric) for metric in judges),
         rate_tables.without_bd_rate_table(summary),
         exchange_table(summary),
         *(frontier_table(summary, metric) for metric in judges),
