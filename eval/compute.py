@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.planning.process import POWERCAP, EnergyMeter
-from gsvc.encoders.coding.svt_av1 import malloc_trim
+from gsvc.encoders.svt_av1 import malloc_trim
 
 _STATM = Path("/proc/self/statm")
 _INTERVAL = 0.005

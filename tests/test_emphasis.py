@@ -7,8 +7,8 @@ import pytest
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.encoders.coding.keyframes import emphasised
-from gsvc.encoders.search.distortion import Reference
+from gsvc.encoders.distortion import Reference
+from gsvc.encoders.search.probes import emphasised
 from needs import need_clip
 
 CRF = 50.0

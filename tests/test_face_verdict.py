@@ -21,8 +21,8 @@ from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.decoders.interpolation.rendering import held_picture
 from gsvc.decoders.interpolation.scaffold_motion import LANDMARKS, points_of
-from gsvc.encoders.scaffold.face_landmarks import landmark_error
-from gsvc.encoders.search.distortion import Distortion
+from gsvc.encoders.distortion import Distortion
+from gsvc.encoders.face_landmarks import landmark_error
 from needs import need_clip, need_models
 
 SIZE = 176, 144
@@ -129,7 +129,7 @@ def tell(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[Picture], Sequen
 
     def told(pictures: Sequence[Picture], faces: Sequence[Points]) -> None:
         found = Told(pictures, faces)
-        monkeypatch.setattr("gsvc.encoders.coding.group_coder.FaceMesh", lambda: found)
+        monkeypatch.setattr("gsvc.encoders.config.FaceMesh", lambda: found)
 
     return told
 

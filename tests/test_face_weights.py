@@ -13,8 +13,8 @@ from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.errors import ConfigError, MissingModelError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.datasets.clips.clip_reader import load_clip
-from gsvc.encoders.scaffold.face_landmarks import FaceWeights
-from gsvc.encoders.search.distortion import Distortion, Reference
+from gsvc.encoders.distortion import Distortion, Reference
+from gsvc.encoders.face_landmarks import FaceWeights
 from needs import need_clip, need_models
 
 FAST = EncoderSettings(preset="fast", face_weight=1, faces=False)

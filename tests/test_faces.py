@@ -22,8 +22,8 @@ from gsvc.decoders.interpolation.scaffold_motion import (
     points_of,
     states_of,
 )
-from gsvc.encoders.coding.group_coder import CodingConfig
-from gsvc.encoders.search.distortion import Distortion
+from gsvc.encoders.config import CodingConfig
+from gsvc.encoders.distortion import Distortion
 from gsvc.encoders.tuning import LEVELS, PRESETS
 
 GEOMETRY = Geometry(352, 288)

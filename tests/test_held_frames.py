@@ -24,7 +24,7 @@ from gsvc.codec.bitstream.header import Header, Tools
 from gsvc.codec.bitstream.layers.camera import CAMERA
 from gsvc.codec.bitstream.scaffold import Interval, Place
 from gsvc.codec.bitstream.stream_info import read_info
-from gsvc.encoders.coding.svt_av1 import encode_pictures
+from gsvc.encoders.svt_av1 import encode_pictures
 from scaffolds import only
 
 GOLDEN = Path(__file__).parent / "golden"

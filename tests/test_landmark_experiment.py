@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gsvc.datasets.clips.clip_reader import load_clip
-from gsvc.encoders.scaffold.face_landmarks import FaceMesh
+from gsvc.encoders.face_landmarks import FaceMesh
 from gsvc.eval.metrics.semantic import normalised_error
 from landmark_experiment import FaceMover, main
 from needs import need_clip, need_models

@@ -6,7 +6,7 @@ import pytest
 
 from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.decoders.detection.people import DetectedPose
-from gsvc.encoders.scaffold.face_landmarks import OUTER_EYE_CORNERS, FaceMesh
+from gsvc.encoders.face_landmarks import OUTER_EYE_CORNERS, FaceMesh
 from gsvc.eval.bench.work import score
 from gsvc.eval.metrics import find_metric
 from gsvc.eval.metrics.base import Metric

@@ -26,7 +26,7 @@ from gsvc.decoders.keyframes.priors.prior_drawings import (
 )
 from gsvc.decoders.keyframes.priors.prior_files import prior_path
 from gsvc.decoders.keyframes.priors.prior_networks import RRDBNet, SRVGGNetCompact
-from gsvc.encoders.coding.svt_av1 import encode_pictures
+from gsvc.encoders.svt_av1 import encode_pictures
 from needs import need_clip, need_package
 
 SHALLOW = {"x4plus": RRDBNet(1, 8, 4), "animevideov3": SRVGGNetCompact(2, 8)}

@@ -22,9 +22,9 @@ from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.stream_info import read_info
 from gsvc.datasets.clips.clip_reader import load_clip
-from gsvc.encoders.coding.group_coder import CodingConfig
 from gsvc.encoders.coding.keyframes import choose_texture
-from gsvc.encoders.search.distortion import Reference
+from gsvc.encoders.config import CodingConfig
+from gsvc.encoders.distortion import Reference
 from gsvc.encoders.search.group_search import GroupSearch
 from gsvc.encoders.search.rate_control import RateControl, WindowCap
 from gsvc.encoders.tuning import LEVELS, PRESETS, shape_for

@@ -26,7 +26,7 @@ from gsvc.decoders.keyframes.compact.network import SIZES, CompactRefiner, noise
 from gsvc.decoders.keyframes.compact.pipeline import RefinerPipeline, conditions, euler, noise_field
 from gsvc.decoders.keyframes.keyframe import Keyframe, KeyframeDecoder
 from gsvc.decoders.keyframes.priors.prior_drawings import make_prior
-from gsvc.encoders.coding.svt_av1 import encode_pictures
+from gsvc.encoders.svt_av1 import encode_pictures
 from needs import need_clip, need_package
 
 CRF = 60

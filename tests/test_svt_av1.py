@@ -11,8 +11,8 @@ import pytest
 
 from gsvc.codec.bitstream.frames import Color, Picture
 from gsvc.datasets.clips.clip_reader import TestClip
-from gsvc.encoders.coding import svt_av1 as pictures
-from gsvc.encoders.coding.svt_av1 import encode_pictures
+from gsvc.encoders import svt_av1 as pictures
+from gsvc.encoders.svt_av1 import encode_pictures
 from gsvc.eval.baselines.svtav1 import SvtAv1
 
 ONE_PICTURE: list[Picture] = [np.full((128, 128, 3), 90, np.uint8)]
@@ -33,7 +33,7 @@ def test_closing_before_the_end_prints_nothing() -> None:
 import av, numpy as np
 from fractions import Fraction
 from functools import partial
-from gsvc.encoders.coding.svt_av1 import quiet_and_ordinary
+from gsvc.encoders.svt_av1 import quiet_and_ordinary
 coder = av.CodecContext.create("libsvtav1", "w")
 coder.width, coder.height, coder.pix_fmt, coder.time_base = 64, 64, "yuv420p", Fraction(1, 25)
 frame = av.VideoFrame.from_ndarray(np.zeros((96, 64), np.uint8), "yuv420p")

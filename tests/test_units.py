@@ -12,7 +12,7 @@ from gsvc import BitstreamError, Color, Decoder, DecoderSettings, Header, Packet
 from gsvc.codec.bitstream.coded_pictures import HEAD_BYTES, TemporalUnit, joined, parted
 from gsvc.codec.bitstream.group import Coding, GroupReader, GroupWriter, picture_bits, split_payload
 from gsvc.codec.bitstream.scaffold import Interval
-from gsvc.encoders.coding.svt_av1 import encode_pictures
+from gsvc.encoders.svt_av1 import encode_pictures
 from scaffolds import join_payload, only
 
 Pictures = Callable[..., list[gsvc.Picture]]

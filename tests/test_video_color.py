@@ -15,7 +15,7 @@ from gsvc.codec.bitstream.frames import Color, Frame, Picture, VideoFormat
 from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
-from gsvc.encoders.coding.svt_av1 import encode_pictures
+from gsvc.encoders.svt_av1 import encode_pictures
 from video_clips import CFR, Clip, index_of, read, refused, scene
 
 MATRICES = {1: (0.2126, 0.0722), 6: (0.299, 0.114), 9: (0.2627, 0.0593)}

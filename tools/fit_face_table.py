@@ -22,7 +22,7 @@ from gsvc.decoders.interpolation.scaffold_motion import (
     MEAN_STEPS,
     laid_over,
 )
-from gsvc.encoders.scaffold.face_landmarks import FaceMesh, face_tracks
+from gsvc.encoders.face_landmarks import FaceMesh, face_tracks
 
 _FRAMES = 1500
 _ROUNDS = 4

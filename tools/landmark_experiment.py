@@ -23,7 +23,7 @@ from gsvc.codec.bitstream.stream_info import read_info
 from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.decoders.interpolation.rendering import held_picture
 from gsvc.decoders.interpolation.scaffold_motion import LANDMARKS, states_of
-from gsvc.encoders.scaffold.face_landmarks import FaceMesh
+from gsvc.encoders.face_landmarks import FaceMesh
 from gsvc.eval.baselines.gsvc import Gsvc, key_frames
 from gsvc.eval.layout import markdown
 from gsvc.eval.metrics.cvvdp import Cvvdp

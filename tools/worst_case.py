@@ -26,7 +26,7 @@ from gsvc.codec.bitstream.layers.flow import FLOW, Correction
 from gsvc.codec.bitstream.layers.pose import Person
 from gsvc.codec.bitstream.layers.texture import Texture
 from gsvc.codec.bitstream.scaffold import Geometry, Interval
-from gsvc.encoders.coding.svt_av1 import encode_pictures
+from gsvc.encoders.svt_av1 import encode_pictures
 from scaffolds import make_interval, make_sample
 
 SIZE = 1920, 1088

@@ -22,16 +22,11 @@ from gsvc.codec.bitstream.scaffold import MOST_TICKS, nominal_time
 from gsvc.codec.media.color import rgb_picture
 from gsvc.codec.media.video_source import Matrices, oriented
 from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
-from gsvc.encoders.coding.group_coder import (
-    CodedPacket,
-    CodingConfig,
-    CutDetector,
-    GroupCoder,
-    NoPictures,
-)
+from gsvc.encoders.coding.group_coder import CutDetector, GroupCoder, NoPictures
 from gsvc.encoders.coding.lookahead import Lookahead
 from gsvc.encoders.coding.low_delay import EventsOnly, LowDelay
-from gsvc.encoders.coding.svt_av1 import check_size
+from gsvc.encoders.config import CodedPacket, CodingConfig
+from gsvc.encoders.svt_av1 import check_size
 from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES
 
 if TYPE_CHECKING:

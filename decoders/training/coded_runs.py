@@ -33,11 +33,12 @@ from gsvc.decoders.interpolation.rendering import IntervalRenderer
 from gsvc.decoders.keyframes.keyframe import Keyframe, decode_keyframes
 from gsvc.decoders.streams.reconstruction import Reconstruction
 from gsvc.decoders.training.footage import FrameSource
-from gsvc.encoders.coding.group_coder import CodedPacket, CodingConfig
-from gsvc.encoders.coding.keyframes import choose_texture, emphasised
+from gsvc.encoders.coding.keyframes import choose_texture
 from gsvc.encoders.coding.lookahead import Lookahead
-from gsvc.encoders.coding.svt_av1 import MAX_CRF, encode_pictures, quantiser_offsets
-from gsvc.encoders.search.distortion import Reference
+from gsvc.encoders.config import CodedPacket, CodingConfig
+from gsvc.encoders.distortion import Reference
+from gsvc.encoders.search.probes import emphasised
+from gsvc.encoders.svt_av1 import MAX_CRF, encode_pictures, quantiser_offsets
 from gsvc.encoders.tuning import LEVELS, PRESETS, PROBE_PRESET
 
 

@@ -21,7 +21,7 @@ from gsvc.decoders.training import pipeline, sources
 from gsvc.decoders.training.coded_runs import StreamCoding, coded_stream
 from gsvc.decoders.training.crops import KINDS, Place
 from gsvc.decoders.training.samples import LOSSLESS, Sample, picture_bytes, sample_files
-from gsvc.encoders.scaffold.face_landmarks import FaceMesh
+from gsvc.encoders.face_landmarks import FaceMesh
 from gsvc.encoders.scaffold.segmentation_extractor import PersonSegmenter
 
 FLOW_STRIDE = 4

@@ -34,7 +34,7 @@ from gsvc.decoders.detection.people import SingleShotDetector
 from gsvc.decoders.interpolation.optical_flow import dis_flow, gray
 from gsvc.decoders.training.footage import CLIP_SUFFIXES
 from gsvc.encoders.coding.group_coder import CutDetector
-from gsvc.encoders.scaffold.face_landmarks import FACE_MODEL, FACE_STRIDES
+from gsvc.encoders.face_landmarks import FACE_MODEL, FACE_STRIDES
 
 MEASURES = {
     "motion": "mean displacement, in pixels a frame at the prepared size",

@@ -42,17 +42,17 @@ from gsvc.decoders.interpolation.scaffold_motion import (
     points_of,
     states_of,
 )
-from gsvc.encoders.coding.group_coder import CodingConfig
 from gsvc.encoders.coding.keyframes import Keyframes
 from gsvc.encoders.coding.packer import PackedGroup
-from gsvc.encoders.scaffold.extraction import Before, JoinedFrames, RenderedInterval
-from gsvc.encoders.scaffold.face_landmarks import (
+from gsvc.encoders.config import CodingConfig
+from gsvc.encoders.distortion import STRIDE, Distortion
+from gsvc.encoders.face_landmarks import (
     FaceMesh,
     LandmarkFinder,
     face_tracks,
     landmark_error,
 )
-from gsvc.encoders.search.distortion import STRIDE, Distortion
+from gsvc.encoders.scaffold.extraction import Before, JoinedFrames, RenderedInterval
 
 _JUDGED = 2
 """Frames of an interval that are looked at, at most; what is chosen is judged again at the end."""

@@ -42,10 +42,10 @@ from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.keyframes import keyframe
 from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
 from gsvc.encoders import tuning
-from gsvc.encoders.coding.group_coder import CodingConfig
-from gsvc.encoders.coding.svt_av1 import MAX_CRF, encode_pictures
-from gsvc.encoders.search.candidates import GroupPlan
-from gsvc.encoders.search.distortion import Reference, block_sums, local_mean, log_energy, quarter
+from gsvc.encoders.config import CodingConfig
+from gsvc.encoders.distortion import Reference, block_sums, local_mean, log_energy, quarter
+from gsvc.encoders.plans import GroupPlan
+from gsvc.encoders.svt_av1 import MAX_CRF, encode_pictures
 
 _GUIDE_BITS = 4
 """What another guide than the one before takes, about."""
@@ -109,22 +109,6 @@ def _distortions(source: Reference, luma: Picture, cell: int) -> list[NDArray[np
         )
         for g in gains
     ]
-
-
-def emphasised(source: Picture, reference: Reference, decoded: Picture, crf: float) -> Picture:
-    """The source with the detail of its luma raised by what a probe lacks, at most doubled.
-
-    `source`: RGB uint8 (H, W, 3); `reference`: made of it; `decoded`: luma of the probe, uint8
-    (H, W), coded at `crf`. Returns a picture like `source`.
-    """
-    height, width = decoded.shape
-    share = float(np.interp(crf, tuning.EMPHASIS_CRFS, (tuning.EMPHASIS_SHARE, 0.0)))
-    raised = np.clip(share * np.expm1(reference.weaker(decoded)), 0, tuning.EMPHASIS_MOST)
-    gain = cv2.resize(raised, (width, height), interpolation=cv2.INTER_LINEAR)
-    luma = gray(source).astype(np.float32)
-    finer, coarser = (cv2.GaussianBlur(luma, (0, 0), spread) for spread in tuning.EMPHASIS_BAND)
-    added = gain * (finer - coarser)
-    return np.asarray(np.clip(np.rint(source + added[..., None]), 0, 255), np.uint8)
 
 
 class Keyframes:

@@ -27,9 +27,12 @@ from gsvc.codec.bitstream.layers import CAMERA, GUIDE, POSE, SEGMENTATION, TEXTU
 from gsvc.codec.bitstream.scaffold import Interval, Place, Values
 from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
 from gsvc.encoders.coding.face_rdo import FaceExtractor, FaceRdo, WaysToPack
-from gsvc.encoders.coding.group_coder import CodedPacket, CodingConfig, GroupCoder
+from gsvc.encoders.coding.group_coder import GroupCoder
 from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
 from gsvc.encoders.coding.packer import PackedGroup, Packer, in_slots, shared_sequences
+from gsvc.encoders.config import CodedPacket, CodingConfig
+from gsvc.encoders.distortion import Reference
+from gsvc.encoders.plans import PLAIN, GroupPlan, PlannedInterval, Probe
 from gsvc.encoders.scaffold.extraction import (
     Before,
     JoinedFrames,
@@ -39,8 +42,6 @@ from gsvc.encoders.scaffold.extraction import (
     distortion_between,
     rendered_intervals,
 )
-from gsvc.encoders.search.candidates import PLAIN, GroupPlan, PlannedInterval, Probe
-from gsvc.encoders.search.distortion import Reference
 from gsvc.encoders.search.group_search import GroupPlanner, GroupSearch
 from gsvc.encoders.search.rate_control import RateControl
 from gsvc.encoders.tuning import DISTORTION_OF_BITS, Effort, Level

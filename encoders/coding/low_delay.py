@@ -29,11 +29,12 @@ from gsvc.codec.bitstream.layers.texture import TEXTURE
 from gsvc.decoders.keyframes.keyframe import KeyframeDecoder, raise_texture
 from gsvc.encoders import tuning
 from gsvc.encoders.coding.face_rdo import live_faces
-from gsvc.encoders.coding.group_coder import CodedPacket, CodingConfig, GroupCoder
+from gsvc.encoders.coding.group_coder import GroupCoder
 from gsvc.encoders.coding.keyframes import choose_texture
-from gsvc.encoders.coding.svt_av1 import MAX_CRF, PictureStream
+from gsvc.encoders.config import CodedPacket, CodingConfig
 from gsvc.encoders.scaffold import extraction
 from gsvc.encoders.search.rate_control import RateControl
+from gsvc.encoders.svt_av1 import MAX_CRF, PictureStream
 
 _LEAST_CRF = 20.0
 _MOST_FRAMES = 1 << 15

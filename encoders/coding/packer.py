@@ -17,10 +17,11 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.group import SLOTS, Coding, GroupWriter
 from gsvc.codec.bitstream.layers.faces import FACES
 from gsvc.codec.bitstream.scaffold import Interval, Place, nominal_time
-from gsvc.encoders.coding import group_coder
+from gsvc.encoders.coding.group_coder import thumbnail
 from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
-from gsvc.encoders.coding.svt_av1 import encode_pictures
+from gsvc.encoders.config import PACKET_BYTES, PACKET_SECONDS, CodedPacket, CodingConfig
 from gsvc.encoders.search.rate_control import FIXED_BITS, WindowCap
+from gsvc.encoders.svt_av1 import encode_pictures
 from gsvc.encoders.tuning import PROBE_PRESET, RETURNS_AT, RETURNS_CRF, SURE_CUT
 
 _FULLNESS = 1.0, 0.5, 0.25, 0.0
@@ -38,7 +39,7 @@ class PackedGroup:
     """The coded pictures that are in its packets."""
     intervals: Sequence[Interval]
     """Its intervals."""
-    packets: list[group_coder.CodedPacket]
+    packets: list[CodedPacket]
     """Its packets."""
     rest: float
     """Bits that the packets take beside coded pictures, about."""
@@ -52,7 +53,7 @@ class PackedGroup:
 class Packer:
     """Packs groups in order."""
 
-    def __init__(self, config: group_coder.CodingConfig) -> None:
+    def __init__(self, config: CodingConfig) -> None:
         self._config = config
         most = config.max_bitrate
         self._cap = None if most is None else WindowCap(most, FIXED_BITS)
@@ -108,9 +109,7 @@ class Packer:
         coded = self._written(keys, intervals, _FULLNESS[0])
         return sum(packet.bits for packet in coded) - keys.bits
 
-    def _kept(
-        self, keys: Keyframes, intervals: Sequence[Interval]
-    ) -> list[group_coder.CodedPacket] | None:
+    def _kept(self, keys: Keyframes, intervals: Sequence[Interval]) -> list[CodedPacket] | None:
         """The fullest packets that keep the limits, if any do."""
         for fullness in _FULLNESS:
             coded = self._written(keys, intervals, fullness)
@@ -141,10 +140,10 @@ class Packer:
             f"here takes {least}: {lower}raise the cap, shrink the video or lower its frame rate"
         )
 
-    def _keeps_cap(self, coded: Sequence[group_coder.CodedPacket]) -> bool:
+    def _keeps_cap(self, coded: Sequence[CodedPacket]) -> bool:
         return self._cap is None or self._cap.fits(self._timed(coded))
 
-    def _timed(self, coded: Sequence[group_coder.CodedPacket]) -> list[tuple[float, int]]:
+    def _timed(self, coded: Sequence[CodedPacket]) -> list[tuple[float, int]]:
         """The time of each packet, when its last frame is shown, in seconds, and its bits."""
         tick = float(self._config.header.format.time_base)
         _, *ends = accumulate((packet.ticks for packet in coded), initial=self._clock)
@@ -152,7 +151,7 @@ class Packer:
 
     def _written(
         self, keys: Keyframes, intervals: Sequence[Interval], fullness: float
-    ) -> list[group_coder.CodedPacket]:
+    ) -> list[CodedPacket]:
         """The packets, each with so much of what one may hold."""
         plan = keys.plan
         writer = GroupWriter(
@@ -162,7 +161,7 @@ class Packer:
             ),
         )
         units = iter(keys.units)
-        coded: list[group_coder.CodedPacket] = []
+        coded: list[CodedPacket] = []
         at = 0
         for batch in self._batches(keys, intervals, fullness):
             pictures = sum(interval.place is not Place.AFTER for interval in batch)
@@ -172,7 +171,7 @@ class Packer:
             payload = writer.write(batch, list(islice(units, pictures)), slot)
             frames = sum(interval.length for interval in batch)
             ticks = sum(sum(interval.ticks) for interval in batch)
-            coded.append(group_coder.CodedPacket(frames, ticks, payload, kind))
+            coded.append(CodedPacket(frames, ticks, payload, kind))
             at += len(batch)
         return coded
 
@@ -181,10 +180,8 @@ class Packer:
     ) -> Iterator[list[Interval]]:
         """The intervals of each packet; none has those of several shots."""
         config, sizes = self._config, iter(keys.units)
-        most_frames = fullness * group_coder.PACKET_SECONDS * float(config.header.format.frame_rate)
-        most_bytes = fullness * min(
-            group_coder.PACKET_BYTES, config.packet_bytes or group_coder.PACKET_BYTES
-        )
+        most_frames = fullness * PACKET_SECONDS * float(config.header.format.frame_rate)
+        most_bytes = fullness * min(PACKET_BYTES, config.packet_bytes or PACKET_BYTES)
         batch: list[Interval] = []
         frames = size = 0
         for number, interval in enumerate(intervals):
@@ -203,14 +200,12 @@ class Packer:
 _SCALE = 4
 
 
-def shared_sequences(
-    shots: Sequence[Sequence[Picture]], config: group_coder.CodingConfig
-) -> list[list[int]]:
+def shared_sequences(shots: Sequence[Sequence[Picture]], config: CodingConfig) -> list[list[int]]:
     """Numbers of the shots that share a sequence, each in one list, by their first shots."""
     found: list[list[int]] = []
     for number, shot in enumerate(shots):
-        first = group_coder.thumbnail(shot[0])
-        apart = [np.abs(group_coder.thumbnail(shots[one[-1]][-1]) - first).mean() for one in found]
+        first = thumbnail(shot[0])
+        apart = [np.abs(thumbnail(shots[one[-1]][-1]) - first).mean() for one in found]
         near = int(np.argmin(apart)) if found else 0
         looks_alike = bool(found) and apart[near] < SURE_CUT
         if looks_alike and _goes_on(shots[found[near][-1]][-1], shot[0], config):
@@ -220,7 +215,7 @@ def shared_sequences(
     return found
 
 
-def _goes_on(last: Picture, first: Picture, config: group_coder.CodingConfig) -> bool:
+def _goes_on(last: Picture, first: Picture, config: CodingConfig) -> bool:
     """Whether a shot's first picture takes much less after another shot's last one."""
 
     def sizes(*pictures: Picture) -> list[int]:

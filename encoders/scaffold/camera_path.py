@@ -17,7 +17,7 @@ from gsvc.codec.bitstream.layers.camera import MAX_CAMERA, Camera, camera_nodes,
 from gsvc.codec.bitstream.scaffold import Geometry, Place
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.interpolation.scaffold_motion import corners_at
-from gsvc.encoders.search.candidates import PlannedInterval
+from gsvc.encoders.plans import PlannedInterval
 from gsvc.encoders.tuning import CAMERA_TOLERANCE
 
 _LINES = 144

@@ -12,13 +12,13 @@ from gsvc.codec.bitstream.layers.camera import CAMERA
 from gsvc.codec.bitstream.scaffold import Interval, Place, Sample
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.interpolation.rendering import IntervalRenderer, held_picture
-from gsvc.encoders.coding.group_coder import CodingConfig
+from gsvc.encoders.config import CodingConfig
+from gsvc.encoders.distortion import Distortion
+from gsvc.encoders.plans import PLAIN, DrawingMode
 from gsvc.encoders.scaffold.extractor import AnchorProbe, Extractor
 from gsvc.encoders.scaffold.flow_extractor import FlowExtractor
 from gsvc.encoders.scaffold.pose_extractor import PoseExtractor
 from gsvc.encoders.scaffold.segmentation_extractor import SegmentationExtractor
-from gsvc.encoders.search.candidates import PLAIN, DrawingMode
-from gsvc.encoders.search.distortion import Distortion
 from gsvc.encoders.tuning import CORRECTION_LEAST_BITS, CORRECTION_LMBDA
 
 EXTRACTORS: tuple[type[Extractor], ...] = (PoseExtractor, SegmentationExtractor, FlowExtractor)

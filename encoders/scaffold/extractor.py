@@ -17,7 +17,7 @@ from gsvc.codec.bitstream.layers import LAYERS
 from gsvc.codec.bitstream.scaffold import Geometry, Layer, Place, Sample, Scope, Site
 from gsvc.decoders.interpolation.optical_flow import Flow, dense_flow, gray
 from gsvc.decoders.interpolation.rendering import IntervalRenderer
-from gsvc.encoders.search.distortion import Distortion
+from gsvc.encoders.distortion import Distortion
 from gsvc.encoders.tuning import Level
 
 _LONGEST = 127

@@ -14,8 +14,8 @@ from gsvc.codec.bitstream.entropy_coding import Coder
 from gsvc.codec.bitstream.layers.flow import BOTH, FLOW, LEFT, RIGHT, Correction, CorrectionGrid
 from gsvc.codec.bitstream.scaffold import Geometry, Sample
 from gsvc.decoders.interpolation.optical_flow import Flow
+from gsvc.encoders.distortion import block_sums
 from gsvc.encoders.scaffold.extractor import AnchorProbe, Extractor, to_motion_units
-from gsvc.encoders.search.distortion import block_sums
 
 
 class FlowExtractor(Extractor):

@@ -13,7 +13,7 @@ distortion, of the error of `Placement`. Coefficients have a normal prior, fitte
 probes (docs/logs/search.md, "Foretelling trials"); each probe narrows it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -24,11 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.bitstream.layers.camera import Camera
-from gsvc.codec.bitstream.scaffold import Place
 from gsvc.decoders.interpolation.optical_flow import dis_flow, pixel_grid, warp
 from gsvc.decoders.interpolation.rendering import dissolved
-from gsvc.encoders.search.distortion import FloatMap, Structure
+from gsvc.encoders.distortion import FloatMap, Structure
 from gsvc.encoders.tuning import (
     LOG_BITS_OF_CRF,
     MODEL_BITS,
@@ -36,93 +34,6 @@ from gsvc.encoders.tuning import (
     MODEL_LEAST_ERROR,
     Prior,
 )
-
-
-@dataclass(frozen=True)
-class GroupPlan:
-    """The coded pictures of a group."""
-
-    keys: tuple[int, ...]
-    """Their indices in the group, rising."""
-    crf: float
-    """Their quantiser, 1-70 in quarters."""
-    scale: int
-    """The size at which they are coded, in eighths of the side."""
-
-
-@dataclass(frozen=True)
-class PlannedInterval:
-    """Frames of a group that are not sent as pictures.
-
-    BETWEEN two coded pictures `start` and `end`; BEFORE the scene's first coded picture `end`, from
-    `start` on; or AFTER its last one `start`, up to `end`.
-    """
-
-    start: int
-    """Index in the group."""
-    end: int
-    """Index in the group."""
-    place: Place = Place.BETWEEN
-    """Where the frames lie."""
-
-    @property
-    def length(self) -> int:
-        """Frames of the packet that carries them."""
-        return self.end - self.start + (self.place is Place.BEFORE)
-
-    @property
-    def frames(self) -> range:
-        """Their indices."""
-        first = self.start + (self.place is not Place.BEFORE)
-        return range(first, self.end + (self.place is Place.AFTER))
-
-    def time(self, index: int) -> int:
-        """As of `camera_nodes`."""
-        return self.end - index if self.place is Place.BEFORE else index - self.start
-
-
-def planned_intervals(keys: Sequence[int], last: int) -> list[PlannedInterval]:
-    """What lies around the coded pictures of a group whose last frame is `last`."""
-    found = [PlannedInterval(0, keys[0], Place.BEFORE)] if keys[0] else []
-    found += [PlannedInterval(start, end) for start, end in pairwise(keys)]
-    return found + ([PlannedInterval(keys[-1], last, Place.AFTER)] if keys[-1] < last else [])
-
-
-@dataclass(frozen=True)
-class DrawingMode:
-    """How the frames of an interval are drawn, beside the decoder's own motion."""
-
-    camera: Camera | None = None
-    """Moved along this path of the camera."""
-    dissolves: bool = False
-    """By one coded picture fading into the next, without motion."""
-
-
-PLAIN = DrawingMode()
-"""By the decoder's own motion alone."""
-
-
-@dataclass(frozen=True)
-class Probe:
-    """What a plan costs."""
-
-    plan: GroupPlan
-    """The plan."""
-    units: Sequence[bytes]
-    """Temporal units of its coded pictures."""
-    bits: float
-    """Of its packets, of the scaffold only the camera's path."""
-    texture: float
-    """Distortion in texture, weighted mean over all pixels and frames of the group."""
-    distortion: float
-    """All distortion, summed over them."""
-    drawings: Mapping[PlannedInterval, DrawingMode]
-    """How each of its intervals is drawn, in order."""
-
-    def cost(self, lmbda: float) -> float:
-        """D + lambda R."""
-        return self.distortion + lmbda * self.bits
-
 
 _LINES = 72
 """Short side at which intervals are tried: motion found there is rough, and fast."""

@@ -15,17 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.encoders.coding.group_coder import CodingConfig
-from gsvc.encoders.coding.svt_av1 import MAX_CRF
-from gsvc.encoders.search.candidates import (
-    GroupPlan,
-    Placement,
-    PlanFeatures,
-    Probe,
-    predicted_costs,
-)
-from gsvc.encoders.search.distortion import Distortion, FloatMap
+from gsvc.encoders.config import CodingConfig
+from gsvc.encoders.distortion import Distortion, FloatMap
+from gsvc.encoders.plans import GroupPlan, Probe
+from gsvc.encoders.search.candidates import Placement, PlanFeatures, predicted_costs
 from gsvc.encoders.search.probes import Probes
+from gsvc.encoders.svt_av1 import MAX_CRF
 from gsvc.encoders.tuning import (
     DISTORTION_OF_BITS,
     EASIER,

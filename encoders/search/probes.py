@@ -23,11 +23,9 @@ from gsvc.decoders.interpolation.optical_flow import Bend, MotionBetween, gray
 from gsvc.decoders.interpolation.rendering import BidirectionalWarp, dissolved, held_picture
 from gsvc.decoders.interpolation.scaffold_motion import camera_field
 from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
-from gsvc.encoders.coding.group_coder import CodingConfig
-from gsvc.encoders.coding.keyframes import emphasised
-from gsvc.encoders.coding.svt_av1 import Planes, encode_planes, malloc_trim, planes_of
-from gsvc.encoders.scaffold.camera_path import CameraPath
-from gsvc.encoders.search.candidates import (
+from gsvc.encoders.config import CodingConfig
+from gsvc.encoders.distortion import Distortion, FloatMap, Reference, quarter
+from gsvc.encoders.plans import (
     PLAIN,
     DrawingMode,
     GroupPlan,
@@ -35,9 +33,13 @@ from gsvc.encoders.search.candidates import (
     Probe,
     planned_intervals,
 )
-from gsvc.encoders.search.distortion import Distortion, FloatMap, Reference, quarter
+from gsvc.encoders.scaffold.camera_path import CameraPath
+from gsvc.encoders.svt_av1 import Planes, encode_planes, malloc_trim, planes_of
 from gsvc.encoders.tuning import (
+    EMPHASIS_BAND,
     EMPHASIS_CRFS,
+    EMPHASIS_MOST,
+    EMPHASIS_SHARE,
     FADED,
     MIXED,
     PROBE_PRESET,
@@ -163,6 +165,22 @@ _WHOLE, _PART, _SHARE = 128, 48, 0.25
 of the group that parts make up, at least two of them."""
 _KEPT_BYTES = 1 << 27
 """Of pictures as they are coded, which several plans have in common."""
+
+
+def emphasised(source: Picture, reference: Reference, decoded: Picture, crf: float) -> Picture:
+    """The source with the detail of its luma raised by what a probe lacks, at most doubled.
+
+    `source`: RGB uint8 (H, W, 3); `reference`: made of it; `decoded`: luma of the probe, uint8
+    (H, W), coded at `crf`. Returns a picture like `source`.
+    """
+    height, width = decoded.shape
+    share = float(np.interp(crf, EMPHASIS_CRFS, (EMPHASIS_SHARE, 0.0)))
+    raised = np.clip(share * np.expm1(reference.weaker(decoded)), 0, EMPHASIS_MOST)
+    gain = cv2.resize(raised, (width, height), interpolation=cv2.INTER_LINEAR)
+    luma = gray(source).astype(np.float32)
+    finer, coarser = (cv2.GaussianBlur(luma, (0, 0), spread) for spread in EMPHASIS_BAND)
+    added = gain * (finer - coarser)
+    return np.asarray(np.clip(np.rint(source + added[..., None]), 0, 255), np.uint8)
 
 
 class Probes:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gsvc.codec.bitstream.header import HEADER_BYTES
-from gsvc.encoders.coding.group_coder import CodingConfig
+from gsvc.encoders.config import CodingConfig
 
 _LONG_GROUP = 30.0
 """Seconds of a group from which its intra picture is hardly felt."""

@@ -22,7 +22,7 @@ from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
 from gsvc.codec.bitstream.frames import Color, Picture
 from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
-from gsvc.encoders.coding.svt_av1 import quiet_and_ordinary
+from gsvc.encoders.svt_av1 import quiet_and_ordinary
 from gsvc.eval.baselines import base
 from gsvc.eval.baselines.base import Value, join_parts, split_parts
 from gsvc.eval.late_loading import CodecFacts

@@ -18,7 +18,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.extras import need
 from gsvc.datasets.clips.clip_reader import ClipFormat
 from gsvc.decoders.keyframes.priors.prior_files import prior_path
-from gsvc.encoders.coding.svt_av1 import OFFSET_LAYERS, quantiser_offsets
+from gsvc.encoders.svt_av1 import OFFSET_LAYERS, quantiser_offsets
 from gsvc.eval.baselines import conventional
 from gsvc.eval.baselines.base import Compute, Decoded, Option, Settings, Value, all_of
 from gsvc.eval.compute import Flops, count_flops

@@ -18,7 +18,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.model_files import EXTRACTORS
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.decoders.detection.people import COCO17, DetectedPose, PoseEstimator
-from gsvc.encoders.scaffold.face_landmarks import LIPS, OUTER_EYE_CORNERS, FaceMesh, Square, apart
+from gsvc.encoders.face_landmarks import LIPS, OUTER_EYE_CORNERS, FaceMesh, Square, apart
 from gsvc.encoders.scaffold.segmentation_extractor import PersonSegmenter
 from gsvc.eval.metrics import base
 from gsvc.eval.metrics.cvvdp import Cvvdp

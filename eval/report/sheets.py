@@ -25,8 +25,8 @@ from gsvc.codec.media.color import yuv_from_rgb
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.encoders.coding.svt_av1 import quiet_and_ordinary
-from gsvc.encoders.scaffold.face_landmarks import LIPS
+from gsvc.encoders.face_landmarks import LIPS
+from gsvc.encoders.svt_av1 import quiet_and_ordinary
 from gsvc.eval.baselines.conventional import BT709
 from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.layout import write_bytes

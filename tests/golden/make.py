@@ -43,7 +43,7 @@ from gsvc.codec.bitstream.objects import (
     Parts,
 )
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Sample
-from gsvc.encoders.coding.svt_av1 import encode_pictures
+from gsvc.encoders.svt_av1 import encode_pictures
 from scaffolds import make_interval, make_sample, only, scaffold_hash
 
 FOLDER = Path(__file__).parent

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.scaffold import Geometry
 from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.encoders.scaffold.face_landmarks import FaceWeights
+from gsvc.encoders.face_landmarks import FaceWeights
 from gsvc.encoders.tuning import DEFAULT_TUNE, FLAT, TUNES
 
 STRIDE = 4

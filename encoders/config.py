@@ -1,0 +1,162 @@
+"""What the search, the extractors and the coders of groups are told, and a packet to be."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from gsvc.codec.bitstream.container import PacketType
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, MissingDependencyError, MissingModelError
+from gsvc.codec.bitstream.header import Header
+from gsvc.codec.weights.hub import HUB_MODELS
+from gsvc.encoders import tuning
+from gsvc.encoders.distortion import Distortion
+from gsvc.encoders.face_landmarks import FaceMesh, FaceWeights
+from gsvc.encoders.svt_av1 import can_code
+
+_log = logging.getLogger(__name__)
+
+FRAMING_BYTES = 8
+"""What a packet takes beside its payload: type, length, frames and CRC-32C, at most."""
+PACKET_SECONDS, PACKET_BYTES = 1.0, 1100
+"""A packet with look-ahead takes no further interval that would bring it beyond either: a receiver
+waits for it, and a datagram of 1200 bytes holds it."""
+_PACKET_BITS, _PICTURE_BITS = 80, 4
+"""What a packet takes beside its pictures and scaffold, with the length of the scaffold and the end
+of the range coder's run; and what the layout and flags take for a picture. Both measured."""
+_SMALLEST_SCALE = 4
+
+
+@dataclass(frozen=True)
+class CodedPacket:
+    """A picture packet to be."""
+
+    frames: int
+    """Frames that it completes."""
+    ticks: int
+    """Duration of those frames in units of the time base."""
+    payload: bytes
+    """As `GroupWriter` writes it."""
+    type: PacketType = PacketType.INTER
+    """INTRA, INTER or SHOT."""
+
+    @property
+    def bits(self) -> int:
+        """Size of the packet, framing included."""
+        return 8 * (len(self.payload) + FRAMING_BYTES)
+
+    @property
+    def is_intra(self) -> bool:
+        """Whether it opens a group."""
+        return self.type == PacketType.INTRA
+
+
+@dataclass(frozen=True)
+class CodingConfig:
+    """What a coder of groups needs to know."""
+
+    header: Header
+    """Of the stream: format and tools."""
+    level: tuning.Level
+    """As it suits the format."""
+    effort: tuning.Effort
+    """As the preset says."""
+    bpp: float
+    """Bits per pixel of the stream; infinite where a quality decides."""
+    exact: bool
+    """Whether `bpp` is to be met, or only a limit."""
+    tune: tuning.Tune = tuning.TUNES[tuning.DEFAULT_TUNE]
+    """What bits go to."""
+    people: float = 1.0
+    """Weight of faces in the distortion, where all else weighs 1."""
+    faces: bool = False
+    """Send the motion of faces where it pays."""
+    semantics: bool = False
+    """Send people and regions whether they pay or not."""
+    quality: float | None = None
+    """ST-LPIPS AlexNet of the rendering to come to, in place of the level's lambda."""
+    lean: bool = False
+    """Hold less memory, for more time: frames wait packed, one probe is made at a time."""
+    max_bitrate: float | None = None
+    """Bits that any second may take."""
+    packet_bytes: int | None = None
+    """Bytes that any packet may take, framing included."""
+    gop: float = tuning.FILE_GOP
+    """Seconds from one intra picture to the next, at most; infinite for no limit."""
+    lookahead: float = inf
+    """Seconds for which look-ahead may hold a frame back, at most."""
+
+    @property
+    def grid(self) -> int:
+        """Frames from place to place where pictures are to lie, as the header's model has it."""
+        named = (one for one in HUB_MODELS.values() if one.hint == self.header.model_id)
+        return next((one.grid for one in named), 1)
+
+    @property
+    def longest_interval(self) -> int:
+        """Frames that a packet may complete."""
+        return DEFAULT_LIMITS.longest_interval(self.header.format.width, self.header.format.height)
+
+    @property
+    def longest_group(self) -> int:
+        """Frames of a group with look-ahead, at most: as `gop`, `lookahead` and memory allow."""
+        form = self.header.format
+        held = tuning.MOST_GROUP_PIXELS // (form.width * form.height)
+        # A frame waits for the rest of its group and, after its last coded picture, for the next.
+        seconds = min(self.gop, self.lookahead / 2)
+        frames = max(1, round(min(held, seconds * float(form.frame_rate))))
+        # Groups begin on the grid, where one goes on from another.
+        return max(1, frames - frames % self.grid)
+
+    def can_scale(self, scale: int) -> bool:
+        """Whether coded pictures may be coded at `scale` eighths of the side."""
+        return scale >= _SMALLEST_SCALE and can_code(self.header.geometry.coded_size(scale))
+
+    def framing_bits(self, frames: int, pictures: int, bits: float) -> float:
+        """What `pictures` pictures of `bits` bits in `frames` frames are likely to take besides."""
+        seconds = frames / float(self.header.format.frame_rate)
+        packets = max(1.0, seconds / PACKET_SECONDS, bits / 8 / PACKET_BYTES)
+        return _PACKET_BITS * min(packets, pictures) + _PICTURE_BITS * pictures
+
+    def distortion(self) -> Distortion:
+        """What renderings are compared with. Faces weigh no more where the model that finds them is
+        not here.
+
+        Raises MissingModelError and MissingDependencyError if people are to be sent, which needs
+        models anyway.
+        """
+        if self.people == 1:
+            return Distortion(self.tune.place)
+        try:
+            return Distortion(self.tune.place, FaceWeights(self.people))
+        except (MissingModelError, MissingDependencyError) as cause:
+            if self.semantics:
+                raise
+            _log.warning("faces weigh no more than the rest: %s", cause)
+            return Distortion(self.tune.place)
+
+    def face_points(self, distortion: Distortion) -> FaceMesh | None:
+        """What finds the points of faces; None where they are not to be sent, or a model is not
+        here. `distortion`: that of `distortion`, which may have said so."""
+        if not self.faces:
+            return None
+        try:
+            return FaceMesh()
+        except (MissingModelError, MissingDependencyError) as cause:
+            if self.people == 1 or distortion.sees_faces:
+                _log.warning("faces are drawn without their own motion: %s", cause)
+            return None
+
+    def packet_excess(self, coded: Sequence[CodedPacket]) -> float:
+        """Size of the largest packet in proportion to `packet_bytes`; 0 without a limit."""
+        # Framing takes a byte more where a large packet completes 128 frames.
+        largest = max(len(packet.payload) for packet in coded) + FRAMING_BYTES + 1
+        return largest / self.packet_bytes if self.packet_bytes else 0.0
+
+    @property
+    def packet_advice(self) -> str:
+        """What to tell a user whose limit on packets cannot be kept."""
+        return (
+            f"no key picture of this video fits into packets of {self.packet_bytes} bytes: raise "
+            "max_packet_bytes or shrink the video"
+        )
