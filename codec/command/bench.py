@@ -93,18 +93,18 @@ def _add_run(parser: ArgumentParser) -> None:
     frames, stride, (size,) = RunSettings.frames, RunSettings.stride, RunSettings.sizes
     clips = f"a set, SET/CLIP, a video or a folder ({_CLIPS})"
     add("clips", nargs="*", metavar="CLIP", help=clips)
-    same = "the same, as an option"
+    same = "CLIP as an option"
     add("--clips", dest="more_clips", action="append", metavar="CLIP", help=same)
     add("--out", "-o", required=True, metavar="RUN", help="the folder of the run")
     add("--codec", action="append", metavar="NAME[:KEY=VALUE,...]", help="may be repeated")
-    add("--metric", action="append", metavar="NAME", help="may be repeated")
+    add("--metric", action="append", metavar="NAME", help="may be repeated (bench list metrics)")
     against = "codec to compare with; may be repeated (conventional codecs)"
     add("--anchor", action="append", metavar="CODEC", help=against)
     add("--size", action="append", metavar="288|480|native", help=f"shorter side ({size})")
     add("--levels", type=integers, metavar="N,N", help="levels of gsvc (0,1,2,3)")
     add("--steps", type=integers, metavar="N,N", help="steps of gsvc's refiner (0,1)")
     add("--seeds", type=integers, metavar="N,N", help="seeds of gsvc's refiner (0)")
-    how = "whole: 30 s of each clip, any keyframe interval; join: 97 frames, at most 4 s"
+    how = "whole: 30 s, any keyframe interval; join: 97 frames, keyframes at most 4 s apart"
     add("--condition", choices=sorted(CONDITIONS), help=how)
     count = f"frames of each clip, 0 for all ({frames})"
     add("--frames", type=int, metavar="N", help=count)
@@ -244,8 +244,8 @@ def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> 
 RUN = Verb(_RUN, _add_run, _run)
 
 
-_LIST = """What --codec (with its options and their usual values: NAME:KEY=VALUE+VALUE,...),
---metric and --clips take. Your own classes are taken too, as module:Class."""
+_LIST = """List what --codec, --metric and --clips take. Codecs are listed with their options and
+usual values, as NAME:KEY=VALUE+VALUE,... Codecs and metrics may also be your own module:Class."""
 _KINDS = ("codecs", "metrics", "clips")
 _WIDEST = 60
 """Columns that a cell is padded to; the few longer ones push the rest of their line aside."""
@@ -271,16 +271,16 @@ def _list(options: Namespace) -> int:
     return 0
 
 
-_FILES = """Check the files of a folder against a manifest (CSV: path,bytes,sha256), or write one of
-them. A file that is missing or differs is told in a line."""
+_FILES = """Check the files of a folder against a manifest (CSV: path,bytes,sha256), or write one.
+Files that are missing or differ are listed."""
 
 
 def _add_files(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("folder", metavar="FOLDER", help="where the set is")
+    add("folder", metavar="FOLDER", help="the folder of the set")
     task = parser.add_mutually_exclusive_group(required=True)
-    task.add_argument("--check", metavar="MANIFEST", help="compare with this manifest")
-    task.add_argument("--write", metavar="MANIFEST", help="write a manifest of all files")
+    task.add_argument("--check", metavar="MANIFEST", help="manifest to compare with")
+    task.add_argument("--write", metavar="MANIFEST", help="manifest to write")
     add_overwrite(parser)
 
 

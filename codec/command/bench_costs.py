@@ -12,17 +12,17 @@ from gsvc.codec.command import main
 from gsvc.codec.command.arguments import add_device, add_json, integers
 from gsvc.codec.weights.extras import need
 
-_SPEED = """Time refiners on synthetic pictures of 16:9, one at a time and several at once, and
-the drawing of frames by motion (on the CPU), as one table. On a CPU a second table shows our own
-networks in each precision, memory layout and number of threads. Needs gsvc[refine]."""
+_SPEED = """Time refiners, one picture at a time and several at once, and rendering by motion on the
+CPU, with synthetic pictures of 16:9. On a CPU a second table shows our own networks by precision,
+memory layout and number of threads. Needs gsvc[refine]."""
 
 
 def _add_speed(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add_device(parser, "cpu")
-    lines = "lines of the pictures (288,720,1080)"
+    lines = "shorter sides of pictures (288,720,1080)"
     add("--size", type=integers, default=[288, 720, 1080], metavar="N,N", help=lines)
-    names = "motion, rife, or as in gsvc decode; repeat for several (all that ship)"
+    names = "motion, rife, or a back end of gsvc decode; may be repeated (all that ship)"
     add("--backend", action="append", metavar="NAME", help=names)
     add_json(parser, "machine and speeds as ")
 
@@ -56,8 +56,8 @@ def _speed(options: Namespace) -> int:
 SPEED = main.Verb(_SPEED, _add_speed, _speed)
 
 
-_FLOPS = """Count the operations of back ends for a window of frames, or a coded picture, from
-their published settings: no weights are needed. Of 16:9; a multiply-add is two operations."""
+_FLOPS = """Count the operations of back ends for a window of frames or a coded picture of 16:9,
+from their published settings, without weights. A multiply-add is two operations."""
 
 
 def _add_flops(parser: ArgumentParser) -> None:
@@ -65,9 +65,9 @@ def _add_flops(parser: ArgumentParser) -> None:
     add("names", nargs="*", metavar="NAME", help="back ends (all)")
     size = "shorter sides of pictures (288,480,720)"
     add("--size", type=integers, metavar="N,N", help=size)
-    add("--window", type=int, default=33, metavar="8k+1", help="frames at once (%(default)s)")
-    add("--steps", type=int, metavar="N", help="as many as are usual, if not given")
-    saved = "share of the steps that a cache saves (%(default)s)"
+    add("--window", type=int, default=33, metavar="8k+1", help="frames of a window (%(default)s)")
+    add("--steps", type=int, metavar="N", help="steps of the model (its usual number)")
+    saved = "share of steps that a cache saves (%(default)s)"
     add("--saved", type=float, default=0.0, metavar="0..1", help=saved)
     add_json(parser, "rows as ")
 
@@ -92,22 +92,22 @@ def _flops(options: Namespace) -> int:
 FLOPS = main.Verb(_FLOPS, _add_flops, _flops)
 
 
-_CACHE = """Decode streams, one after another, with latent caches of several capacities: hit
-rate, steps saved, and how far frames are from those without a cache; two families of hit rates
-fitted."""
+_CACHE = """Decode streams, one after another, with latent caches of several capacities. Show the
+hit rate, the steps saved, how far frames differ from those without a cache, and two fitted families
+of hit rates."""
 _CAPACITIES = "0,2,5,10,20,50,100"
 
 
 def _add_cache(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("streams", nargs="+", type=Path, metavar="STREAM", help="in the order they are watched")
-    megabytes = "of the cache, in megabytes (%(default)s)"
+    add("streams", nargs="+", type=Path, metavar="STREAM", help="streams, in the order of decoding")
+    megabytes = "capacities in megabytes (%(default)s)"
     add("--capacity", default=_CAPACITIES, metavar="MB,MB", help=megabytes)
-    keeps = "one that keeps latents (%(default)s)"
+    keeps = "back end that keeps latents (%(default)s)"
     add("--backend", default="compact:nano", metavar="NAME", help=keeps)
-    add("--steps", type=int, default=8, metavar="N", help="of each loop (%(default)s)")
+    add("--steps", type=int, default=8, metavar="N", help="steps of a run (%(default)s)")
     add_device(parser, "cpu")
-    add("--plot", type=Path, metavar="IMAGE", help="draw it too, .svg or .png")
+    add("--plot", type=Path, metavar="IMAGE", help="also plot to a .svg or .png file")
     add_json(parser, "rows and fits as ")
 
 
@@ -148,10 +148,10 @@ def _capacities(text: str) -> list[int]:
 CACHE = main.Verb(_CACHE, _add_cache, _cache)
 
 
-_BACKEND = """Measure a pretrained back end where its weights are: seconds and memory of windows
-at 288, 480 and 720 lines, then the packaged clips at levels 0 to 3 with the headline's metrics,
-beside steps 0. OUT is a run like any other, to be sent back: compare it by gsvc bench compare. The
-same command resumes."""
+_BACKEND = """Measure a pretrained back end on a machine that has its weights: seconds and memory of
+windows at 288, 480 and 720 lines, then the packaged clips at levels 0 to 3 with the headline's
+metrics, with steps 0 for comparison. OUT is a run like any other, for gsvc bench compare. The same
+command resumes."""
 METRICS = "cvvdp", "st_lpips_vgg", "ms_ssim", "motion_error", "jumps"
 
 
@@ -161,11 +161,16 @@ def _add_backend(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("name", choices=tuple(PRETRAINED), metavar="NAME", help=", ".join(PRETRAINED))
     add("--out", "-o", required=True, type=Path, metavar="OUT", help="the folder of the results")
-    add("--steps", type=integers, metavar="N,N", help="as many as are usual, if not given")
-    add("--seeds", type=integers, default=[0, 1], metavar="N,N", help="of the noise (0,1)")
-    add("--frames", type=int, default=97, metavar="N", help="of each clip (%(default)s)")
-    add("--clip", action="append", metavar="CLIP", help="in place of all packaged ones, repeat")
-    add("--size", default="288", metavar="288|480|native", help="short side of clips (%(default)s)")
+    add("--steps", type=integers, metavar="N,N", help="steps of the model (its usual number)")
+    add("--seeds", type=integers, default=[0, 1], metavar="N,N", help="seeds of the noise (0,1)")
+    add("--frames", type=int, default=97, metavar="N", help="frames of each clip (%(default)s)")
+    add(
+        "--clip",
+        action="append",
+        metavar="CLIP",
+        help="instead of the packaged clips; may be repeated",
+    )
+    add("--size", default="288", metavar="288|480|native", help="shorter side (%(default)s)")
     add("--dry-run", "-n", action="store_true", help="only list what would run")
 
 

@@ -15,24 +15,29 @@ if TYPE_CHECKING:
     from gsvc.codec.planning.machine_profile import Profile
     from gsvc.eval.planning.surface import MeasuredPoint
 
-_PLAN = """Judge the planner by random budgets on packaged clips, of which nothing is in its
-numbers: plans are carried out by real processes and measured, and regret is taken over the points
-of benchmark runs. OUT keeps what is done: the same command resumes. Run gsvc profile first, on a
-machine that does nothing else; on one that others use, give --cpu."""
+_PLAN = """Measure the planner by random budgets on packaged clips that none of its constants come
+from. Real processes run the plans; the regret is taken over the points of benchmark runs. The same
+command resumes. Run gsvc profile first on an idle machine, or give --cpu on a busy one."""
 
 
 def _add_plan(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    summaries = "of runs with gsvc, CVVDP and ST-LPIPS VGG"
+    summaries = "summaries of runs with gsvc, CVVDP and ST-LPIPS VGG"
     add("summaries", nargs="+", type=Path, metavar="SUMMARY.csv", help=summaries)
     add("--out", "-o", required=True, type=Path, metavar="OUT", help="the folder of the results")
-    add("--budgets", type=int, default=40, metavar="N", help="random ones (%(default)s)")
-    add("--frames", type=int, default=97, metavar="N", help="of each clip (%(default)s)")
-    told = "seconds are the processor's, with a profile that is measured so"
+    add(
+        "--budgets",
+        type=int,
+        default=40,
+        metavar="N",
+        help="number of random budgets (%(default)s)",
+    )
+    add("--frames", type=int, default=97, metavar="N", help="frames of each clip (%(default)s)")
+    told = "measure processor seconds, and make a profile of them"
     add("--cpu", action="store_true", help=told)
-    first = "seed of the first (%(default)s)"
+    first = "seed of the first budget (%(default)s)"
     add("--seed", type=int, default=0, metavar="N", help=first)
-    log = "predictions.jsonl of an earlier OUT, to correct by, repeat for several"
+    log = "predictions.jsonl of an earlier OUT, to correct predictions; may be repeated"
     add("--log", action="append", type=Path, default=[], metavar="FILE", help=log)
 
 
@@ -105,9 +110,9 @@ def _profile(options: Namespace) -> "Profile":
 PLAN = Verb(_PLAN, _add_plan, _plan)
 
 
-_SURFACE = """Draw what bits, computation and memory buy of each other, from a run with gsvc,
-CVVDP and ST-LPIPS VGG: contours of quality, bits at one quality over computation, what memory
-saves, a table of exchange rates, and index.html, a page with sliders for three budgets."""
+_SURFACE = """Plot the exchange of bits, computation and memory in a run with gsvc, CVVDP and
+ST-LPIPS VGG: contours of quality, bits at equal quality over computation, what memory saves, a
+table of exchange rates, and index.html, a page with sliders for three budgets."""
 _CAPACITIES = 0, 1, 2, 4, 8, 16, 32, 64
 _NOTE = """Decoding time was measured by the run. Memory's saving is the share of steps that windows
 of 33 frames would leave out by their similarity; what pictures lose by it was not judged. Energy of
@@ -117,10 +122,10 @@ sheet of the SX1276 (LoRa)."""
 
 def _add_surface(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    source = "a run's folder, or its summary.csv: then the page has no stills"
+    source = "the folder of the run, or its summary.csv for a page without stills"
     add("run", type=Path, metavar="RUN", help=source)
     add("--out", "-o", required=True, type=Path, metavar="OUT", help="the folder of the results")
-    clips = "clips whose windows a cache of latents is tried on, all frames (packaged)"
+    clips = "clips to try a latent cache on, with all frames (packaged)"
     add("--clips", action="append", metavar="CLIP", help=clips)
 
 

@@ -21,27 +21,27 @@ from gsvc.eval.report.sheets import write_people_strips
 from gsvc.eval.summary import write_summary
 from gsvc.eval.summary.rate_tables import METRICS, people_table
 
-_ANALYSE = """Run one detector on the decoded frames of each codec and on the source, and compare
-what it finds with the truth. A clip is a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a
-COCO file, VATIC's boxes beside videos (EPFL), or any video; without truth the detector's boxes in
-the source stand for it, and the tables say so. Needs gsvc[analysis]."""
+_ANALYSE = """Run one detector on the source and on each codec's decoded frames, and compare its
+findings with the truth. A clip is a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a COCO
+file, VATIC's boxes beside videos (EPFL), or any video. Without truth, the boxes found in the source
+take its place, and the tables say so. Needs gsvc[analysis]."""
 
 
 def _add_analyse(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("clips", nargs="+", metavar="CLIP", help="a folder or file with truth, or a video")
     add("--out", "-o", required=True, metavar="RUN", help="the folder for tables and plots")
-    codec = "repeat for several (jpeg, webp, x264, x265, svtav1, gsvc:steps=0)"
+    codec = "may be repeated (jpeg, webp, x264, x265, svtav1, gsvc:steps=0)"
     add("--codec", action="append", metavar="NAME[:KEY=VALUE,...]", help=codec)
     add("--detector", default="motion", metavar="NAME", help="motion, people, coco or module:Class")
-    analyser = "module:function, from bytes of gsvc's streams to boxes (gsvc.analyse, if it can)"
+    analyser = "module:function from the bytes of a stream to boxes (gsvc.analyse if possible)"
     add("--analyser", metavar="NAME", help=analyser)
-    add("--size", default="native", metavar="288|480|native", help="short side (%(default)s)")
-    count = "from the start, 0 for all (%(default)s)"
+    add("--size", default="native", metavar="288|480|native", help="shorter side (%(default)s)")
+    count = "frames of each clip, 0 for all (%(default)s)"
     add("--frames", type=int, default=97, metavar="N", help=count)
-    ground = "CLIPs are synthetic sets: all their cameras together, and MODA on the ground"
+    ground = "join all cameras of synthetic sets, and measure MODA on the ground"
     add("--ground", action="store_true", help=ground)
-    rules = "lines, zones and rules, as of gsvc analyse: their events are judged too (event F1)"
+    rules = "file of lines, zones and rules of gsvc analyse, to score their events (F1)"
     add("--rules", metavar="FILE", help=rules)
     add_json(parser, "points as ")
 
@@ -73,11 +73,10 @@ def _analyse(options: Namespace) -> int:
 ANALYSE = Verb(_ANALYSE, _add_analyse, _analyse)
 
 
-_PEOPLE = """Code clips of people who speak with and without the layer of faces, and with
-SVT-AV1, and print what is left of their faces at equal bits: landmarks' normalised mean error, the
-correlation of the mouth's opening, CVVDP and ST-LPIPS VGG inside the face's box; and of their
-bodies: OKS of key points, error of motion. RUN is a run as of gsvc bench run and keeps each rate
-as soon as it is measured: the same command resumes."""
+_PEOPLE = """Code clips of talking heads with and without the layer of faces, and with SVT-AV1.
+Print, at equal bits, the error of landmarks, the correlation of the mouth's opening, CVVDP and
+ST-LPIPS VGG in the face's box, OKS of key points and motion error. RUN is a run as of gsvc bench
+run; the same command resumes."""
 _RATES = "0.0015+0.003+0.006"
 _STRIDE = 3
 _KEPT = 2
@@ -88,17 +87,17 @@ def _add_people(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("clips", nargs="+", metavar="CLIP", help="a set, SET/CLIP, a video or a folder")
     add("--out", "-o", required=True, type=Path, metavar="RUN", help="the folder of the run")
-    other = "what it is compared with: SVT-AV1, all its points or some (%(default)s)"
+    other = "points of SVT-AV1 to compare with (%(default)s)"
     add("--codec", default="svtav1", metavar="svtav1[:KEY=VALUE,...]", help=other)
     rates = "bits per pixel, joined by + (%(default)s)"
     add("--bpp", default=_RATES, metavar="R+R", help=rates)
-    count = "from the start, 0 for all (%(default)s)"
+    count = "frames of each clip, 0 for all (%(default)s)"
     add("--frames", type=int, default=97, metavar="N", help=count)
     every = "score every N-th frame (%(default)s)"
     add("--stride", type=int, default=_STRIDE, metavar="N", help=every)
-    jobs = "processes, 0 for one a core (%(default)s)"
+    jobs = "processes; 0: one for each core (%(default)s)"
     add("--jobs", "-j", type=int, default=0, metavar="N", help=jobs)
-    strips = "also draw RUN/strips: eight successive frames of each mouth that speaks"
+    strips = "also draw RUN/strips: eight successive frames of each talking mouth"
     add("--strips", action="store_true", help=strips)
 
 

@@ -18,9 +18,9 @@ from gsvc.eval.summary.rate_tables import has_random_weights
 from gsvc.eval.summary.summarise import reasons_without_rate, summarise
 from gsvc.eval.summary.write import pooled_csv, tables
 
-_TABLE = """Print tables of a run: Markdown, CSV, or LaTeX (booktabs). Without --title, those
-of BD-rates, or of points where there are none; CSV then has a row for each pair and metric, and a
-number a column. RUN/summary.csv has every point, with a column for each setting."""
+_TABLE = """Print tables of a run as Markdown, CSV or LaTeX (booktabs). Without --title, print the
+BD-rates, or the points if there are none. CSV then has a row for each pair and metric.
+RUN/summary.csv has every point, with a column for each setting."""
 _FORMATS = ("markdown", "csv", "latex")
 _USUAL = "BD-rate pooled over clips", "Points"
 
@@ -29,8 +29,8 @@ def _add_table(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("run", metavar="RUN", help="the folder of the run")
     add("--format", choices=_FORMATS, default="markdown", metavar="|".join(_FORMATS))
-    add("--title", metavar="TEXT", help="tables whose title begins so, as in summary.md")
-    anchor = "codec that the others are measured against, repeat for several"
+    add("--title", metavar="TEXT", help="tables of summary.md whose titles begin with TEXT")
+    anchor = "codec to compare with; may be repeated (conventional codecs)"
     add("--anchor", action="append", metavar="CODEC", help=anchor)
 
 
@@ -65,12 +65,12 @@ def _table(options: Namespace) -> int:
 TABLE = Verb(_TABLE, _add_table, _table)
 
 
-_STUDY = "Let people choose between pairs of a run's videos, and score what they chose."
-_MAKE = """Write STUDY/page, which voters open in a browser (from a folder or a server), and
-STUDY/key.json, which says what they saw: keep it from them. Every clip and level of gsvc is shown
+_STUDY = "Let people compare pairs of a run's videos, and score their votes."
+_MAKE = """Write STUDY/page, which voters open in a browser, from a folder or a server, and
+STUDY/key.json, which says what they saw: keep it secret. The page shows each clip and level of gsvc
 beside AV1 at the nearest rate, without names, in random order and on random sides."""
-_SCORE = """Read the files that voters saved and write STUDY/scores.md, .csv, .json and .svg:
-Bradley-Terry scores with ties, by clip and pooled, with intervals over voters."""
+_SCORE = """Read the files of voters and write STUDY/scores.md, .csv, .json and .svg: Bradley-Terry
+scores with ties, by clip and pooled, with intervals over voters."""
 
 
 def _add_study(parser: ArgumentParser) -> None:
@@ -80,17 +80,17 @@ def _add_study(parser: ArgumentParser) -> None:
     make = steps.add_parser("make", help="write the page for voters", description=_MAKE)
     add = make.add_argument
     add("run", metavar="RUN", help="the folder of the run")
-    add("study", metavar="STUDY", help="the folder to make")
-    ours = 'a curve of the run, as "gsvc, steps 1" (the one with the most steps)'
+    add("study", metavar="STUDY", help="the folder to write")
+    ours = 'curve of the run, such as "gsvc, steps 1" (the one with the most steps)'
     add("--ours", default="", metavar="CURVE", help=ours)
-    others = "compared with ours, repeat for several (svtav1)"
+    others = "curve to compare with; may be repeated (svtav1)"
     add("--against", action="append", default=[], metavar="CURVE", help=others)
-    within = "leave out pairs whose bits differ by more than this factor (%(default)g)"
+    within = "skip pairs whose bits differ by more than this factor (%(default)g)"
     add("--within", type=float, default=1.5, metavar="FACTOR", help=within)
     add_json(make)
     score = steps.add_parser("score", help="score votes", description=_SCORE)
     score.add_argument("study", metavar="STUDY", help="the folder of the study")
-    score.add_argument("votes", nargs="+", metavar="VOTES", help="files that voters saved")
+    score.add_argument("votes", nargs="+", metavar="VOTES", help="files of the voters")
     add_json(score)
 
 
@@ -139,7 +139,7 @@ def _add_run(parser: ArgumentParser) -> None:
 
 def _add_sheets(parser: ArgumentParser) -> None:
     _add_run(parser)
-    parser.add_argument("--faces", action="store_true", help="also mouths that speak")
+    parser.add_argument("--faces", action="store_true", help="also draw talking mouths")
 
 
 def _plot(options: Namespace) -> int:

@@ -8,11 +8,11 @@ from gsvc.codec.command.arguments import add_json, tell_event
 from gsvc.codec.command.main import Verb, add_modules, find_verb
 from gsvc.codec.weights.extras import need
 
-DESCRIPTION = """Make video ready for training, on one machine or many. Needs gsvc[data]."""
+DESCRIPTION = """Prepare video for training, on one machine or many. Needs gsvc[data]."""
 
 ACTIONS = {
-    "plan": "what preparing many clips takes, from what a few took",
-    "prepare": "shards of samples out of any amount of video",
+    "plan": "predict the cost of preparing many clips",
+    "prepare": "make shards of samples from any amount of video",
 }
 """Action → its line in `gsvc data --help`."""
 _PLACES = {"plan": "data:PLAN", "prepare": "data_prepare"}
@@ -30,16 +30,16 @@ def run(options: Namespace) -> int:
     return find_verb(_MODULES + _PLACES[options.action]).run(options)
 
 
-_PLAN = """Extend what gsvc data prepare measured while it made OUT to any number of clips and
-machines: core hours of each stage, hours, samples, bytes, shards, memory."""
+_PLAN = """Predict, from what gsvc data prepare measured for OUT, the cost of any number of clips on
+any number of machines: core hours of each stage, hours, samples, bytes, shards and memory."""
 
 
 def _add_plan(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("out", metavar="OUT", help="the folder of a few clips that were prepared")
-    add("--clips", type=int, default=1_000_000, metavar="N", help="to prepare (%(default)s)")
+    add("out", metavar="OUT", help="the folder of a few prepared clips")
+    add("--clips", type=int, default=1_000_000, metavar="N", help="clips to prepare (%(default)s)")
     add("--nodes", type=int, default=8, metavar="N", help="machines (%(default)s)")
-    add("--cores", type=int, default=32, metavar="N", help="of each (%(default)s)")
+    add("--cores", type=int, default=32, metavar="N", help="cores of each machine (%(default)s)")
     add_json(parser)
 
 

@@ -119,9 +119,9 @@ def tell_beside(options: Namespace, line: WorkLine | None, event: str, **values:
     tell_event(options, event, **values)
 
 
-DESCRIPTION = """Find videos, split them at cuts, set copies and what is of no use aside, encode
-each clip with every lambda, extract masks, poses, faces and flow, and write WebDataset shards with
-a manifest. The same command goes on where it was stopped."""
+DESCRIPTION = """Find videos, split them at cuts, reject duplicate and useless clips, encode each
+clip with every lambda, extract masks, poses, faces and flow, and write WebDataset shards with a
+manifest. The same command continues after a stop."""
 
 _USUAL = ("masks", "pose", "faces", "flow")
 _EXTRACTED = (*_USUAL, "drawings", "features")
@@ -132,31 +132,47 @@ _USUAL_LIMIT = 600.0
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc data prepare`."""
     add = parser.add_argument
-    sources = "folders, videos, tar files, lists (.txt), as paths or as URLs of fsspec; then OUT"
+    sources = "folders, videos, tar files or lists (.txt), as paths or URLs of fsspec"
     add("sources", nargs="+", metavar="SOURCE", help=sources)
-    add("out", metavar="OUT", help="the folder of shards")
-    add("--kind", choices=("pictures", "windows"), default="pictures", help="(%(default)s)")
-    add("--lines", type=int, default=288, metavar="N", help="short side (%(default)s)")
-    add("--frames", type=int, default=33, metavar="N", help="of a clip (%(default)s)")
-    add("--most-clips", type=int, default=64, metavar="N", help="of a source (%(default)s)")
-    lambdas = "encode with these (default: those of levels 0 to 3)"
+    add("out", metavar="OUT", help="the folder for shards")
+    add(
+        "--kind",
+        choices=("pictures", "windows"),
+        default="pictures",
+        help="kind of samples (%(default)s)",
+    )
+    add("--lines", type=int, default=288, metavar="N", help="shorter side (%(default)s)")
+    add("--frames", type=int, default=33, metavar="N", help="frames of a clip (%(default)s)")
+    add(
+        "--most-clips",
+        type=int,
+        default=64,
+        metavar="N",
+        help="most clips of a source (%(default)s)",
+    )
+    lambdas = "lambdas to encode with (those of levels 0 to 3)"
     add("--lambdas", type=float, nargs="+", default=[], metavar="L", help=lambdas)
-    add("--preset", choices=("fast", "medium", "slow"), default="fast", help="(%(default)s)")
-    kinds = f"({' '.join(_USUAL)}); the others' networks run on a GPU, where there is one"
+    add(
+        "--preset",
+        choices=("fast", "medium", "slow"),
+        default="fast",
+        help="preset to encode with (%(default)s)",
+    )
+    kinds = f"what to extract; drawings and features use a GPU if available ({' '.join(_USUAL)})"
     add("--extract", nargs="*", choices=_EXTRACTED, default=list(_USUAL), help=kinds)
-    limits = "set clips aside that are outside, as in motion=.1:20 (see docs/data.md)"
+    limits = "reject clips outside these limits, such as motion=.1:20 (docs/data.md)"
     add("--limits", nargs="+", default=[], metavar="NAME=LEAST:MOST", help=limits)
-    add("--shard-clips", type=int, default=64, metavar="N", help="in a shard (%(default)s)")
-    add("--seed", type=int, default=0, metavar="N", help="of all that is drawn (%(default)s)")
-    later = "end when the clips are chosen: gsvc train shards --producers makes their samples"
+    add("--shard-clips", type=int, default=64, metavar="N", help="clips in a shard (%(default)s)")
+    add("--seed", type=int, default=0, metavar="N", help="seed of all random choices (%(default)s)")
+    later = "stop when clips are chosen; gsvc train shards --producers makes samples"
     add("--survey-only", action="store_true", help=later)
-    where = 'a Ray cluster; "local" (default) starts one here, "none" does without'
+    where = "Ray cluster to use; local starts one here, none uses no Ray (local)"
     add("--ray", default="local", metavar="ADDRESS", help=where)
-    add("--jobs", "-j", type=int, default=0, metavar="N", help="cores of a local one (all)")
-    add("--store", type=int, metavar="MB", help="its object store (default: Ray's)")
-    card = "of each GPU that networks may share (default: all of it)"
+    add("--jobs", "-j", type=int, default=0, metavar="N", help="cores of a local cluster (all)")
+    add("--store", type=int, metavar="MB", help="object store of a local cluster (Ray's default)")
+    card = "memory of each GPU that networks may share (all)"
     add("--gpu-memory", type=int, metavar="MB", help=card)
-    late = "set a clip aside with which an operator takes longer, a source after six times as long"
+    late = "reject a clip that takes an operator longer, and a source after six times this"
     add("--time-limit", type=float, default=600.0, metavar="S", help=f"{late} (%(default)g)")
     add_json(parser)
 

@@ -7,14 +7,14 @@ from gsvc.codec.bitstream.errors import OutputError
 from gsvc.codec.command.main import Verb, add_modules, find_verb
 from gsvc.codec.weights.extras import need
 
-DESCRIPTION = """Train refiners: a pack of footage, a run, its weights. Needs gsvc[eval]."""
+DESCRIPTION = """Train refiners on footage. Needs gsvc[eval]."""
 
 ACTIONS = {
-    "pack": "make a pack to train on",
+    "pack": "make a pack of training samples",
     "run": "train on a pack",
-    "shards": "train on shards, on any number of processes",
-    "plan": "memory of a run, and the layout that fits",
-    "adopt": "check and score the weights of a run, and ship what is better",
+    "shards": "train on shards, in any number of processes",
+    "plan": "predict the memory of a run, and choose a layout",
+    "adopt": "check, score and ship the weights of a run",
     "export": "write the trainer as one file",
 }
 """Action → its line in `gsvc train --help`."""
@@ -37,9 +37,9 @@ def run(options: Namespace) -> int:
     return find_verb(_MODULES + _PLACES[options.action]).run(options)
 
 
-_RUN = """Train a network on a pack of gsvc train pack, as a recipe says. RUN gets averaged weights,
-tables of losses and scores and a sheet of pictures; gsvc train adopt makes them what gsvc decode
---backend takes. gsvc train export writes the same as one file for other machines."""
+_RUN = """Train a network by a recipe on a pack of gsvc train pack. RUN gets averaged weights,
+tables of losses and scores and a sheet of pictures. gsvc train adopt makes weights for gsvc decode
+--backend of them. gsvc train export writes this trainer as one file for other machines."""
 
 
 def _add_run(parser: ArgumentParser) -> None:
@@ -65,7 +65,9 @@ numpy and Pillow: python3 {_TARGET} PACK RUN --recipe nano --minutes 9"""
 
 
 def _add_export(parser: ArgumentParser) -> None:
-    parser.add_argument("target", nargs="?", default=_TARGET, metavar="FILE", help=f"({_TARGET})")
+    parser.add_argument(
+        "target", nargs="?", default=_TARGET, metavar="FILE", help=f"the file to write ({_TARGET})"
+    )
 
 
 def _export(options: Namespace) -> int:

@@ -10,18 +10,24 @@ from gsvc.codec.command.arguments import add_json, tell_event
 if TYPE_CHECKING:
     from gsvc.decoders.training.adoption import Candidate, Scores
 
-DESCRIPTION = """Check the averaged weights of a run and write them as gsvc decode --backend takes
-them, with a section for the model card. With --clips, score them on what was held out against what
-ships; exits with 1 unless they are better by both CVVDP and ST-LPIPS VGG."""
+DESCRIPTION = """Check the averaged weights of a run and write them for gsvc decode --backend, with
+a section for the model card. With --clips, score them on held-out clips against the shipped
+weights, and exit with 1 unless they are better by both CVVDP and ST-LPIPS VGG."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc train adopt`."""
     add = parser.add_argument
     add("run", metavar="RUN", help="the folder of the run, with its average.safetensors")
-    add("--clips", metavar="FOLDER", help="where the clips are that the pack held out")
-    add("--frames", type=int, default=49, metavar="N", help="of each clip at most (%(default)s)")
-    add("--ship", action="store_true", help="put them into the package if they are better")
+    add("--clips", metavar="FOLDER", help="the folder of the clips that the pack held out")
+    add(
+        "--frames",
+        type=int,
+        default=49,
+        metavar="N",
+        help="at most N frames of each clip (%(default)s)",
+    )
+    add("--ship", action="store_true", help="put better weights into the package")
     add_json(parser)
 
 

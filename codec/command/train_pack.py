@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from gsvc.decoders.training.packing import PartFolder
 
 DESCRIPTION = """Code a folder of videos and photographs as streams of any rate, and pack crops of
-what decodes beside crops of the source. PACK.parts keeps what is made: the same command goes on."""
+the decoded pictures with those of the source. PACK.parts keeps finished parts: the same command
+continues."""
 
 _KINDS = "pictures", "windows"
 _LINE_SECONDS = 10.0
@@ -26,14 +27,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("data", metavar="DATA", help="the folder of videos, photographs and cut-outs")
     add("pack", metavar="PACK", help="the file to write")
-    add("--kind", choices=_KINDS, default="pictures", help="of samples (%(default)s)")
-    size = "of the file at most, of 1000000 bytes each (%(default)g)"
+    add("--kind", choices=_KINDS, default="pictures", help="kind of samples (%(default)s)")
+    size = "largest size of the file, in units of 1000000 bytes (%(default)g)"
     add("--megabytes", type=float, default=55.0, metavar="MB", help=size)
-    time = "to make parts at most (%(default)g)"
+    time = "longest time to make parts (%(default)g)"
     add("--minutes", type=float, default=60.0, metavar="M", help=time)
-    unseen = "files to score on, not to train on"
+    unseen = "files to hold out for scoring"
     add("--held-out", nargs="+", default=[], metavar="NAME", help=unseen)
-    add("--seed", type=int, default=0, metavar="N", help="of all that is drawn (%(default)s)")
+    add("--seed", type=int, default=0, metavar="N", help="seed of all random choices (%(default)s)")
     add("--jobs", "-j", type=int, default=1, metavar="N", help="processes (%(default)s)")
     add_json(parser)
 

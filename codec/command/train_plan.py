@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from gsvc.decoders.training.layouts import Devices, Layout, Trial
     from gsvc.decoders.training.recipe import Recipe
 
-DESCRIPTION = """Say what a step of training takes, in each layout of processes: memory, what a
-device lacks, what is exchanged; and choose one. --check runs it and measures."""
+DESCRIPTION = """Predict the memory of a training step in each layout of processes, what a device
+lacks and what is exchanged, and recommend a layout. --check runs a layout and measures it."""
 
 _LAYOUTS = re.compile(r"(one|replicas|fsdp(, tensor [1-9]\d*)?|tensor)(, recomputing)?")
 _MB, _GB, _TERA = 1_000_000, 1e9, 1e12
@@ -26,15 +26,21 @@ def add_arguments(parser: ArgumentParser) -> None:
 
     add = parser.add_argument
     add_recipe(parser)
-    add("--size", metavar="NAME", help="of the refiner, in place of the recipe's: nano, base ...")
-    add("--batch", type=int, metavar="N", help="samples of a step, of all devices (the recipe's)")
-    add("--devices", type=int, default=1, metavar="N", help="(%(default)s)")
-    add("--memory", type=float, default=80.0, metavar="GB", help="of each (%(default)g)")
-    link = "between devices, in 1000000000 bytes a second (%(default)g)"
+    add("--size", metavar="NAME", help="size of the refiner: nano, base ... (the recipe's)")
+    add("--batch", type=int, metavar="N", help="samples of a step on all devices (the recipe's)")
+    add("--devices", type=int, default=1, metavar="N", help="number of devices (%(default)s)")
+    add(
+        "--memory",
+        type=float,
+        default=80.0,
+        metavar="GB",
+        help="memory of each device (%(default)g)",
+    )
+    link = "rate between devices, in 1000000000 bytes a second (%(default)g)"
     add("--bandwidth", type=float, default=50.0, metavar="GB", help=link)
-    reached = "that training reaches on each, in 10^12 operations a second (%(default)g)"
+    reached = "speed of each device in training, in 10^12 operations a second (%(default)g)"
     add("--tflops", type=float, default=50.0, metavar="T", help=reached)
-    here = "measure it here or under torchrun: replicas, fsdp, tensor ..."
+    here = "layout to measure, here or under torchrun: replicas, fsdp, tensor ..."
     add("--check", metavar="LAYOUT", help=here)
     add_json(parser)
 

@@ -20,9 +20,9 @@ _AHEAD, _JOBS_AHEAD = 8, 64
 _STORE = 200_000_000
 """Bytes of the object store of a cluster that is started here."""
 
-DESCRIPTION = """Train a network on shards of gsvc data prepare, as a recipe says. Under torchrun,
-on all its processes. The same command goes on from the last checkpoint, in the middle of an epoch,
-on more processes or fewer. Needs gsvc[data]."""
+DESCRIPTION = """Train a network by a recipe on shards of gsvc data prepare, under torchrun in all
+its processes. The same command continues from the last checkpoint, also in the middle of an epoch
+and in more or fewer processes. Needs gsvc[data]."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -31,32 +31,50 @@ def add_arguments(parser: ArgumentParser) -> None:
 
     add = parser.add_argument
     add("shards", metavar="SHARDS", help="the folder of gsvc data prepare")
-    add("run", metavar="RUN", help="the folder of the run, which goes on if it holds one")
+    add("run", metavar="RUN", help="the folder of the run; an existing run is continued")
     add_recipe(parser)
-    add("--steps", type=int, default=10_000, metavar="N", help="in all (%(default)s)")
-    add("--stop", type=int, metavar="N", help="save and end at this step, to go on later")
-    add("--batch", type=int, metavar="N", help="samples of a step, of all processes (the recipe's)")
-    layouts = "one network in each process, or one in parts (default: replicas)"
+    add(
+        "--steps",
+        type=int,
+        default=10_000,
+        metavar="N",
+        help="number of steps in all (%(default)s)",
+    )
+    add("--stop", type=int, metavar="N", help="save and stop at this step")
+    add("--batch", type=int, metavar="N", help="samples of a step in all processes (the recipe's)")
+    layouts = "how processes share the network (default: replicas)"
     add("--layout", choices=("replicas", "fsdp", "tensor"), default="replicas", help=layouts)
-    inner = "with fsdp: processes in each group that has blocks in parts (%(default)s)"
+    inner = "with fsdp: processes that split the blocks of a network (%(default)s)"
     add("--tensor", type=int, default=1, metavar="N", help=inner)
-    again = "compute activations again on the way back"
+    again = "recompute activations in the backward pass"
     add("--recompute", action=BooleanOptionalAction, default=False, help=again)
-    quick = "through torch.compile (default: on a GPU)"
+    quick = "use torch.compile (default: on a GPU)"
     add("--compiled", action=BooleanOptionalAction, default=None, help=quick)
     low = "compute layers in bfloat16 (default: on a GPU)"
     add("--bf16", action=BooleanOptionalAction, default=None, help=low)
-    add("--save-every", type=int, default=500, metavar="N", help="steps (%(default)s)")
-    add("--workers", type=int, default=2, metavar="N", help="that read ahead (%(default)s)")
-    where = 'a Ray cluster that makes the batches; "local:N" starts one with N cores'
+    add(
+        "--save-every",
+        type=int,
+        default=500,
+        metavar="N",
+        help="steps between checkpoints (%(default)s)",
+    )
+    add(
+        "--workers",
+        type=int,
+        default=2,
+        metavar="N",
+        help="processes that read ahead (%(default)s)",
+    )
+    where = 'Ray cluster that makes the batches; "local:N" starts one with N cores'
     add("--producers", metavar="ADDRESS", help=where)
-    fresh = "producers decode and encode the sources: SHARDS need be surveyed only"
+    fresh = "let producers make samples of the sources; SHARDS needs only the survey"
     add("--anew", action="store_true", help=fresh)
-    add("--teacher", metavar="FILE", help="average.safetensors of the run that teaches")
-    unseen = "clips that the shards do not show, for gsvc train adopt to score on"
+    add("--teacher", metavar="FILE", help="average.safetensors of the teacher's run")
+    unseen = "clips that are not in the shards, for gsvc train adopt"
     add("--held-out", nargs="+", default=[], metavar="NAME", help=unseen)
-    add("--device", metavar="NAME", help="cuda or cpu (default: cuda, where there is one)")
-    add("--seed", type=int, default=0, metavar="N", help="of all that is drawn (%(default)s)")
+    add("--device", metavar="NAME", help="cuda or cpu (cuda if available)")
+    add("--seed", type=int, default=0, metavar="N", help="seed of all random choices (%(default)s)")
     add_json(parser)
 
 

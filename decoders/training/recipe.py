@@ -137,25 +137,27 @@ def _check_fields(name: str, kind: type, settings: Mapping[str, Any]) -> None:
 
 def add_recipe(parser: ArgumentParser) -> None:
     """`--recipe`."""
-    names = f"{', '.join(recipe_texts())}, or a .toml file that changes one"
+    names = f"{', '.join(recipe_texts())}, or a .toml file based on one"
     parser.add_argument("--recipe", required=True, metavar="NAME", help=names)
 
 
 def add_train_arguments(parser: ArgumentParser) -> None:
     """The arguments of a run on a pack."""
     add = parser.add_argument
-    add("pack", metavar="PACK", help="of gsvc train pack")
-    add("run", metavar="RUN", help="the folder of the run, which goes on if it holds one")
+    add("pack", metavar="PACK", help="the pack of gsvc train pack")
+    add("run", metavar="RUN", help="the folder of the run; an existing run is continued")
     add_recipe(parser)
-    add("--minutes", type=float, default=9.0, metavar="M", help="of this call (%(default)g)")
-    add("--resume-from", metavar="DIR", help="go on from the run in another folder")
-    add("--weights", metavar="FILE", help="begin from these weights, .safetensors")
-    add("--teacher", metavar="FILE", help="average.safetensors of the run that teaches")
-    add("--batch", type=int, metavar="N", help="samples of a step (default: the recipe's)")
-    few = "of the pack at least, its first ones, to start sooner; 0 for all (%(default)s)"
+    add(
+        "--minutes", type=float, default=9.0, metavar="M", help="minutes of this call (%(default)g)"
+    )
+    add("--resume-from", metavar="DIR", help="folder of another run to continue from")
+    add("--weights", metavar="FILE", help="weights to start from, .safetensors")
+    add("--teacher", metavar="FILE", help="average.safetensors of the teacher's run")
+    add("--batch", type=int, metavar="N", help="samples of a step (the recipe's)")
+    few = "read only about the first N samples of the pack; 0: all (%(default)s)"
     add("--samples", type=int, default=0, metavar="N", help=few)
-    add("--device", metavar="NAME", help="as torch names it (default: cuda, where there is one)")
-    quick = "through torch.compile (default: on a GPU)"
+    add("--device", metavar="NAME", help="device of torch (cuda if available)")
+    quick = "use torch.compile (default: on a GPU)"
     add("--compiled", action=BooleanOptionalAction, default=None, help=quick)
-    add("--seed", type=int, default=0, metavar="N", help="of all that is drawn (%(default)s)")
+    add("--seed", type=int, default=0, metavar="N", help="seed of all random choices (%(default)s)")
     add("--json", action="store_true", help="print events as JSON, one a line")
