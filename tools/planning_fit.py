@@ -228,9 +228,9 @@ def by_key(found: Sequence[CostFit], name: str) -> Mapping[str, list[float]]:
 
 TARGET = Path(planning_model.__file__).with_name("fitted.json")
 KEPT = Path(__file__).with_name("planning_development")
-_HELD = KEPT / "memory", KEPT / "lean"
-"""Measured on other days, beside profiles of then: what 33 and 97 frames hold, and what lean
-encodings take."""
+_HELD = KEPT / "memory", KEPT / "lean", KEPT / "ways"
+"""Measured on other days, beside profiles of then: what 33 and 97 frames hold, what lean encodings
+take, and what each way to decode gains and takes."""
 LINES = {
     "jod_of_trial": ("offset", "slope"),
     "jod": ("offset", "slope"),

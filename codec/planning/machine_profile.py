@@ -46,7 +46,7 @@ class Way:
 
     @property
     def name(self) -> str:
-        """As profiles and tables call it: "dis", "rife + compact:nano"."""
+        """As profiles and tables call it: "dis", "rife + restorer"."""
         return f"{self.motion} + {self.backend}" if self.backend else self.motion
 
     @property
@@ -57,23 +57,22 @@ class Way:
 
     @property
     def arguments(self) -> list[str]:
-        """The same for `gsvc decode`."""
-        refiner = ["--steps", "1", "--backend", self.backend] if self.backend else ["--steps", "0"]
-        return refiner + (["--motion", self.motion] if self.motion != "dis" else [])
+        """The same for `gsvc decode`, which restores unless told otherwise."""
+        plain = [] if self.backend else ["--steps", "0"]
+        return plain + (["--motion", self.motion] if self.motion != "dis" else [])
 
 
 WAYS = {
     way.name: way
     for way in (
         Way(),
-        Way(backend="compact:nano"),
-        Way(backend="compact:small"),
+        Way(backend=DecoderSettings.backend),
         Way("rife"),
-        Way("rife", "compact:nano"),
+        Way("rife", DecoderSettings.backend),
     )
 }
-"""By name, the plain one first. More steps than one gain nothing (docs/model_card.md), and
-compact:base was not measured at every level."""
+"""By name, the plain one first. More steps than one gain nothing (docs/model_card.md); compact
+refiners need torch, take longer and lose by CVVDP what they gain by ST-LPIPS."""
 
 
 _FORMAT, _VERSION = "gsvc-profile", 1
@@ -277,9 +276,7 @@ def _scaled_profile() -> Profile:
 
 def _runs(name: str) -> bool:
     """Whether this way to decode has here what it needs."""
-    way = WAYS[name]
-    has_networks = way == Way() or not EXTRAS["refine"].missing
-    return has_networks and (way.motion != RIFE.name or is_present(RIFE))
+    return WAYS[name].motion != RIFE.name or (not EXTRAS["refine"].missing and is_present(RIFE))
 
 
 def _draw(folder: Path, film: _Film) -> str:
