@@ -1,4 +1,6 @@
 import sys
+from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -6,9 +8,22 @@ import pytest
 from demo import measure
 from gsvc.codec.bitstream.errors import InputError, MissingDependencyError
 from gsvc.codec.bitstream.frames import Picture
+from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.metrics import perceptual as shift_tolerant
+from gsvc.eval.metrics.base import Values
 from gsvc.eval.metrics.fidelity import psnr_y
-from gsvc.eval.metrics.perceptual import NETS, Net, st_lpips, st_lpips_each
+from gsvc.eval.metrics.perceptual import NETS, Net, StLpips
+
+
+def st_lpips(reference: Sequence[Picture], test: Sequence[Picture], net: Net) -> Values:
+    return st_lpips_each(reference, [test], net)[0]  # type: ignore[no-any-return]
+
+
+def st_lpips_each(
+    reference: Sequence[Picture], tests: Sequence[Sequence[Picture]], net: Net
+) -> Values:
+    clip = TestClip("it", reference, Fraction(25))
+    return StLpips(net).measure(clip, tests, range(len(reference)))
 
 
 def picture(height: int = 48, width: int = 64, shift: int = 0) -> Picture:

@@ -99,16 +99,17 @@ def test_a_missing_or_other_file_is_an_error_that_says_what_to_do(
 def test_a_viewer_sees_more_with_a_prior_than_without() -> None:
     """Carphone is an evaluation clip: nothing is chosen here, it is only looked at."""
     need_package("stlpips_pytorch")
-    from gsvc.datasets.clips.clip_reader import load_clip
-    from gsvc.eval.metrics.perceptual import st_lpips
+    from gsvc.datasets.clips.clip_reader import TestClip, load_clip
+    from gsvc.eval.metrics.perceptual import StLpips
 
-    (truth,), _ = load_clip(need_clip("carphone"), frames=1)
+    (truth,), rate = load_clip(need_clip("carphone"), frames=1)
     key = coded(truth)
     shown = [
         CompactBackend(f"compact:{size}").refine(key, steps=1, seed=1)
         for size in ("nano", "small", "base")
     ]
-    scores = [float(st_lpips([truth], [p], "vgg").mean()) for p in (key.picture, *shown)]
+    clip, tests = TestClip("carphone", [truth], rate), [[one] for one in (key.picture, *shown)]
+    scores = StLpips("vgg").measure(clip, tests, [0])[:, 0].tolist()
     assert max(scores[2:]) < min(scores[:2])
 
 

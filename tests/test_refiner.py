@@ -90,14 +90,15 @@ def test_trained_weights_bring_key_pictures_nearer_to_the_source(
     backend: str, backbones: list[Any]
 ) -> None:
     need_package("stlpips_pytorch")
-    from gsvc.datasets.clips.clip_reader import load_clip
-    from gsvc.eval.metrics.perceptual import st_lpips
+    from gsvc.datasets.clips.clip_reader import TestClip, load_clip
+    from gsvc.eval.metrics.perceptual import StLpips
 
-    (truth,), _ = load_clip(need_clip("carphone"), frames=1)
+    (truth,), rate = load_clip(need_clip("carphone"), frames=1)
+    clip = TestClip("carphone", [truth], rate)
     given = coded(truth)
     refined = CompactBackend(backend).refine(given, steps=1, seed=1)
     for backbone in backbones:
-        before, after = st_lpips([truth, truth], [given.picture, refined], backbone)
+        before, after = StLpips(backbone).measure(clip, [[given.picture], [refined]], [0])[:, 0]
         assert after < before
 
 

@@ -17,12 +17,13 @@ from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.datasets.clips.sets import find_clips
 from gsvc.eval.baselines import find_codec
 from gsvc.eval.bench.store import CellRecord
-from gsvc.eval.report import compare_runs, write_plots, write_report, write_sheets
+from gsvc.eval.report.compare import compare_runs
 from gsvc.eval.report.exhibits import label, legend, panels
-from gsvc.eval.report.plots import tunes
-from gsvc.eval.report.sheets import differences, speaking_place, worst_second
-from gsvc.eval.summary import write_summary
+from gsvc.eval.report.plots import tunes, write_plots
+from gsvc.eval.report.report_page import write_report
+from gsvc.eval.report.sheets import differences, speaking_place, worst_second, write_sheets
 from gsvc.eval.summary.curves import point_rows
+from gsvc.eval.summary.write import write_summary
 from needs import need, need_clip
 from readme_chart import draw_chart, keep_results
 from small_run import FRAMES, record, write_run

@@ -22,7 +22,6 @@ from gsvc.eval.report.study import (
     EQUAL,
     SOURCE,
     Key,
-    StudySettings,
     StudyTrial,
     StudyVersion,
     make_study,
@@ -49,7 +48,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def study(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study") / "study"
-    make_study(run, folder, StudySettings(OURS, (AV1, HOLD), within=1000))
+    make_study(run, folder, ours=OURS, others=(AV1, HOLD), within=1000)
     return folder
 
 
@@ -182,7 +181,7 @@ def test_a_study_is_not_made_twice_nor_of_nothing(run: Path, study: Path, tmp_pa
     with pytest.raises(ConfigError, match="holds a study"):
         make_study(run, study)
     with pytest.raises(ConfigError, match='"x266" is not in the run: choose from'):
-        make_study(run, tmp_path / "a", StudySettings(others=("x266",)))
+        make_study(run, tmp_path / "a", others=("x266",))
     with pytest.raises(InputError, match="holds no study"):
         score_study(tmp_path, [])
 

@@ -23,8 +23,7 @@ from gsvc.codec.planning import video_trial as classes
 from gsvc.codec.planning.machine_profile import load_profile
 from gsvc.codec.planning.prediction import seen_at
 from gsvc.codec.planning.video_trial import TRIAL_LEVELS, TrialPoint, VideoTrial
-from gsvc.eval.planning.validation import as_text
-from planning_fit import KEPT
+from planning_fit import KEPT, as_text
 
 TARGET = Path(classes.__file__).with_name("classes.json")
 CLIPS = {

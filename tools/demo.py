@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import pairwise
 from math import log
 from pathlib import Path
@@ -16,9 +17,10 @@ import numpy as np
 
 import gsvc
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
-from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream.frames import Frame, Picture
 from gsvc.codec.bitstream.stream_info import StreamInfo
 from gsvc.codec.media.output import explain_failure
+from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.weights.extras import need
 from gsvc.codec.weights.model_files import pull
 from gsvc.datasets.clips.clip_reader import TestClip, load_clip
@@ -30,8 +32,8 @@ from gsvc.eval.baselines.gsvc import Gsvc, key_frames
 from gsvc.eval.baselines.svtav1 import SvtAv1
 from gsvc.eval.layout import markdown, write_bytes
 from gsvc.eval.metrics.fidelity import psnr_y
-from gsvc.eval.metrics.perceptual import NETS, st_lpips_each
-from gsvc.eval.report.sheets import captioned, image_file, write_video
+from gsvc.eval.metrics.perceptual import NETS, StLpips
+from gsvc.eval.report.sheets import captioned, image_file
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,10 @@ class ClipQuality:
 def measure(reference: Sequence[Picture], tests: Sequence[Sequence[Picture]]) -> list[ClipQuality]:
     """ST-LPIPS and PSNR-Y for each of `tests`, averaged over the frames.
 
-    Several tests at once cost little more than half of one at a time. Errors as in `st_lpips`.
+    Several tests at once cost little more than half of one at a time. Errors as of `StLpips`.
     """
-    alex, vgg = (st_lpips_each(reference, tests, net).mean(axis=1) for net in NETS)
+    clip, indices = TestClip("it", reference, Fraction(25)), range(len(reference))
+    alex, vgg = (StLpips(net).measure(clip, tests, indices).mean(axis=1) for net in NETS)
     return [
         ClipQuality(float(alex[index]), float(vgg[index]), float(psnr_y(reference, test).mean()))
         for index, test in enumerate(tests)
@@ -168,7 +171,9 @@ def run(folder: Path, frame_count: int = 97, say: Callable[[str], None] = print)
     info = gsvc.info(stream)
     results = _decoded(ours, clip, encoded, say)
     shown = results[STEPS.index(SHOWN_STEPS)]
-    write_video(folder / f"{CLIP}.mp4", info.header.format, shown.frames)
+    with open_writer(folder / f"{CLIP}.mp4", info.header.format, overwrite=True) as writer:
+        for pts, picture in enumerate(shown.frames):
+            writer.write(Frame(picture, pts))
     results += _baselines(clip, info.bpp, say)
     say(f"measuring one frame in {STRIDE}")
     part = slice(None, None, STRIDE)

@@ -23,15 +23,15 @@ from typing import Any
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.bitstream.errors import GsvcError, OutputError
-from gsvc.codec.bitstream.frames import Picture, VideoFormat
+from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.network.rtp import RTP_HEADER_BYTES
 from gsvc.codec.network.stats import IP_UDP_BYTES, ReceiverStats
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
-from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.datasets.clips.packaged import packaged_clip
 from gsvc.eval.layout import markdown
-from gsvc.eval.metrics.perceptual import st_lpips
-from gsvc.eval.report.sheets import write_video
+from gsvc.eval.metrics.perceptual import StLpips
 from lossy_relay import Loss, LossyRelay
 
 _STRIDE = 101
@@ -206,7 +206,8 @@ def _distance(pictures: dict[int, Picture], others: dict[int, Picture]) -> str:
     if not common:
         return ""
     ours, theirs = [pictures[index] for index in common], [others[index] for index in common]
-    return f"{st_lpips(theirs, ours, 'alex').mean():.4f}"
+    clip = TestClip("theirs", theirs, Fraction(25))
+    return f"{StLpips('alex').measure(clip, [ours], range(len(common))).mean():.4f}"
 
 
 def _free_port() -> int:
@@ -256,7 +257,9 @@ def _outcomes(
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:
         clip = Path(folder, "clip.nut")
-        write_video(clip, VideoFormat(width, height, 1 / rate, rate), frames)
+        with open_writer(clip, VideoFormat(width, height, 1 / rate, rate)) as writer:
+            for pts, picture in enumerate(frames):
+                writer.write(Frame(picture, pts))
         for case in cases:
             print(f"loss: {case}", file=sys.stderr, flush=True)
             outcomes.append(asyncio.run(run_case(case, clip, options)))

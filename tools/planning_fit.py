@@ -6,6 +6,7 @@ says; time and memory are lines in what is counted.
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,6 @@ from gsvc.codec.planning.prediction import (
 from gsvc.decoders.keyframes.backends import find_backend
 from gsvc.encoders.tuning import DEFAULT_PRESET, PRESETS
 from gsvc.eval.compute import count_flops
-from gsvc.eval.planning.validation import as_text
 from planning_points import LEAN, EncodingRow, read_points
 
 KINDS = "plain", "rife", "refined"
@@ -224,6 +224,13 @@ def _positive(
 def by_key(found: Sequence[CostFit], name: str) -> Mapping[str, list[float]]:
     """The fitted numbers of one name."""
     return {cost.key: cost.numbers for cost in found if cost.name == name and cost.rows}
+
+
+def as_text(value: object) -> str:
+    """JSON with short numbers."""
+    return json.dumps(
+        json.loads(json.dumps(value), parse_float=lambda t: float(f"{float(t):.5g}")), indent=1
+    )
 
 
 TARGET = Path(planning_model.__file__).with_name("fitted.json")

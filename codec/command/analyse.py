@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator
@@ -144,7 +143,6 @@ def run(options: Namespace) -> int:
 
 
 def _together(options: Namespace) -> "AnalysisCost":
-
     with _output(options) as file:
         cost, damage = write_together(options, file)
     if damage is not None:
@@ -232,27 +230,14 @@ def _line_of(cost: "AnalysisCost") -> str:
     )
 
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
-_OPENS, _CLOSES = "[{", "]}"
 _MOST = 1e100
 _WANTED = "write [[a, b, c], [d, e, f], [g, h, i]], from metres to pixels, or a list of them"
-
-Place = tuple[int, ...]
-"""Number of a value in what holds it, from the outermost on."""
-
-
-class _Fault(Exception):
-    """What is wrong with the value at a place."""
-
-    def __init__(self, place: Place, what: str) -> None:
-        super().__init__(what)
-        self.place = place
 
 
 def read_homographies(path: str) -> list[Any]:
     """One matrix a camera, or a list of one a frame, from metres on the ground to pixels.
 
-    Raises InputError, with line and column of what is wrong.
+    Raises InputError, with the stream whose matrix is wrong.
     """
     try:
         text = Path(path).read_text("utf-8")
@@ -269,43 +254,32 @@ def parse_homographies(text: str, name: str) -> list[Any]:
         place = f"{name}:{error.lineno}:{error.colno}"
         raise InputError(f"{place}: no JSON ({error.msg})") from error
     except (RecursionError, ValueError) as error:
-        raise InputError(f"{name}:1:1: no JSON that can be read: {error}") from error
+        raise InputError(f"{name}: no JSON that can be read: {error}") from error
     maps = list(content.values()) if isinstance(content, dict) else content
-    try:
-        if not isinstance(maps, list) or not maps:
-            raise _Fault((), f"no list of homographies: {_WANTED}, for each stream")
-        for number, one in enumerate(maps):
-            _check(one, (number,))
-    except _Fault as fault:
-        raise InputError(f"{name}:{_line_and_column(text, fault.place)}: {fault}") from fault
+    if not isinstance(maps, list) or not maps:
+        raise InputError(f"{name}: no list of homographies: {_WANTED}, for each stream")
+    for number, one in enumerate(maps):
+        is_list = isinstance(one, list) and one and all(map(_has_rows, one))
+        for matrix in one if is_list else [one]:
+            if fault := _fault_of(matrix):
+                raise InputError(f"{name}: stream {number}: {fault}")
     return maps
 
 
-def _check(value: Any, place: Place) -> None:
-    """A matrix, or a list of some."""
-    if isinstance(value, list) and value and all(_is_matrix_like(one) for one in value):
-        for number, one in enumerate(value):
-            _check_matrix(one, (*place, number))
-    else:
-        _check_matrix(value, place)
-
-
-def _is_matrix_like(value: Any) -> bool:
+def _has_rows(value: Any) -> bool:
     return isinstance(value, list) and any(isinstance(row, list) for row in value)
 
 
-def _check_matrix(value: Any, place: Place) -> None:
-    if not isinstance(value, list) or len(value) != 3:
-        raise _Fault(place, f"no matrix of 3 rows: {_WANTED}")
-    for number, row in enumerate(value):
-        if not isinstance(row, list) or len(row) != 3:
-            raise _Fault((*place, number), "a row of a homography has 3 numbers")
-        for column, one in enumerate(row):
-            is_number = isinstance(one, int | float) and not isinstance(one, bool)
-            if not (is_number and abs(one) < _MOST):  # nan is below nothing
-                raise _Fault((*place, number, column), "no number that a homography can have")
-    if not _is_invertible(value):
-        raise _Fault(place, "this homography cannot be inverted: check its numbers")
+def _fault_of(matrix: Any) -> str:
+    """What is wrong with a homography; "" where nothing is."""
+    rows = matrix if isinstance(matrix, list) else []
+    if len(rows) != 3 or any(not isinstance(row, list) or len(row) != 3 for row in rows):
+        return f"no matrix of 3 rows of 3 numbers: {_WANTED}"
+    numbers = [one for row in rows for one in row]
+    # nan is below nothing
+    if not all(type(one) in (int, float) and abs(one) < _MOST for one in numbers):
+        return "no number that a homography can have"
+    return "" if _is_invertible(rows) else "it cannot be inverted: check its numbers"
 
 
 def _is_invertible(matrix: list[list[float]]) -> bool:
@@ -314,29 +288,6 @@ def _is_invertible(matrix: list[list[float]]) -> bool:
     with np.errstate(all="ignore"):
         size = float(np.abs(np.linalg.det(np.array(matrix, np.float64))))
     return bool(np.isfinite(size)) and size >= 1e-12
-
-
-def _line_and_column(text: str, place: Place) -> str:
-    """Where a value stands, "line:column", from 1."""
-    at = next((start for one, start in _places(text) if one == place), 0)
-    line = text.count("\n", 0, at)
-    return f"{line + 1}:{at - text.rfind(chr(10), 0, at)}"
-
-
-def _places(text: str) -> Iterator[tuple[Place, int]]:
-    """Every value of a text that is JSON, and where it begins; keys are none."""
-    open_at: list[int] = []
-    tokens = [(one.group(), one.start()) for one in _TOKEN.finditer(text)]
-    follows = [token for token, _ in tokens[1:]] + [""]
-    for (token, start), after in zip(tokens, follows, strict=True):
-        if token in _CLOSES:
-            open_at.pop()
-        elif token == ",":
-            open_at[-1] += 1
-        elif token != ":" and after != ":":
-            yield tuple(open_at), start
-            if token in _OPENS:
-                open_at.append(0)
 
 
 _COLUMNS = "frame", "seconds", "track", "class", "x", "y", "score", "streams"

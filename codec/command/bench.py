@@ -31,10 +31,9 @@ from gsvc.eval.bench.store import BenchFolder
 from gsvc.eval.bench.workers import Workers, local_pool, ray_workers
 from gsvc.eval.layout import markdown
 from gsvc.eval.metrics import DEFAULT_METRICS
-from gsvc.eval.summary import write_summary
 from gsvc.eval.summary.rate_tables import headline_gaps, protocol, warnings
 from gsvc.eval.summary.summarise import reasons_without_rate, slowest
-from gsvc.eval.summary.write import tables
+from gsvc.eval.summary.write import tables, write_summary
 
 DESCRIPTION = "Measure gsvc and other codecs on clips: rate, compute, quality. Needs gsvc[eval]."
 

@@ -18,8 +18,8 @@ from gsvc.eval.bench.store import BenchFolder
 from gsvc.eval.bench.workers import local_pool
 from gsvc.eval.layout import markdown
 from gsvc.eval.report.sheets import write_people_strips
-from gsvc.eval.summary import write_summary
 from gsvc.eval.summary.rate_tables import METRICS, people_table
+from gsvc.eval.summary.write import write_summary
 
 _ANALYSE = """Run one detector on the source and on each codec's decoded frames, and compare its
 findings with the truth. A clip is a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a COCO

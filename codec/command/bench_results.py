@@ -10,13 +10,15 @@ from gsvc.codec.command.arguments import add_json
 from gsvc.codec.command.main import CommandParser, Verb
 from gsvc.eval.bench.store import load_run
 from gsvc.eval.layout import FORMATS
-from gsvc.eval.report import compare_runs, write_plots, write_report, write_sheets
-from gsvc.eval.report.study import StudySettings, make_study
+from gsvc.eval.report.compare import compare_runs
+from gsvc.eval.report.plots import write_plots
+from gsvc.eval.report.report_page import write_report
+from gsvc.eval.report.sheets import write_sheets
+from gsvc.eval.report.study import make_study
 from gsvc.eval.report.study_scores import score_study
-from gsvc.eval.summary import write_summary
 from gsvc.eval.summary.rate_tables import has_random_weights
 from gsvc.eval.summary.summarise import reasons_without_rate, summarise
-from gsvc.eval.summary.write import pooled_csv, tables
+from gsvc.eval.summary.write import pooled_csv, tables, write_summary
 
 _TABLE = """Print tables of a run as Markdown, CSV or LaTeX (booktabs). Without --title, print the
 BD-rates, or the points if there are none. CSV then has a row for each pair and metric.
@@ -100,9 +102,10 @@ def _study(options: Namespace) -> int:
 
 
 def _make_study(options: Namespace) -> int:
-    settings = StudySettings(options.ours, tuple(options.against), options.within, _tell_progress)
-    folder = Path(options.study)
-    pairs = make_study(Path(options.run), folder, settings)
+    folder, asked = Path(options.study), {"ours": options.ours, "others": options.against}
+    pairs = make_study(
+        Path(options.run), folder, **asked, within=options.within, tell=_tell_progress
+    )
     page = folder / "page" / "index.html"
     if options.json:
         JsonLines(sys.stdout).put("done", page=str(page), pairs=len(pairs))

@@ -288,7 +288,6 @@ def _shares(options: Namespace, sources: Sequence[str]) -> dict[str, int]:
     """
     if options.total_size is None:
         return {}
-
     made = {}
     for source in sources:
         with suppress(InputError), without_warnings(True):

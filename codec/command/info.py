@@ -2,10 +2,9 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
-from contextlib import AbstractContextManager
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.api.reports import JsonLines, shown_time
@@ -109,7 +108,8 @@ def _show_any(source: str, options: Namespace) -> None:
 def _show(source: str, options: Namespace) -> None:
     """Show one stream. Raises what it suffers from, damage after all that was shown."""
     limits, elements = arguments.limits_of(options), options.verbose
-    with _opened(source, options) as file:
+    # FFmpeg opens no strangers' files.
+    with (open_stream if options.untrusted else open_any)(source) as file:
         pieces = file.found if isinstance(file, PieceStream) else None
         found = read_info(file, elements=elements, limits=limits, partial=True)
     packets = options.packets or elements
@@ -142,11 +142,6 @@ def _show_pieces(source: str, found: Gathered, options: Namespace) -> None:
         print(f"  {name:<18} {', '.join(map(str, numbers)) or 'none'}")
     shown = "the preview" if found.is_preview else "a part" if found.missing else "all"
     print(f"  {'can be shown':<18} {shown}, described below")
-
-
-def _opened(source: str, options: Namespace) -> AbstractContextManager[BinaryIO]:
-    """A stream, or the one in a video file; FFmpeg opens no strangers' files."""
-    return open_stream(source) if options.untrusted else open_any(source)
 
 
 def _named(source: str, damage: BitstreamError, more: str = "") -> BitstreamError:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.command.arguments import add_json, add_quiet, add_size, frame_rate, json_lines
+from gsvc.codec.command import arguments
 from gsvc.codec.command.main import Verb
 from gsvc.codec.command.planned import TCP, Carried, carried, trial_judge
 from gsvc.codec.media.output import atomic_output, refuse_foreign
@@ -77,7 +77,8 @@ class PretrainedChoice:
     def as_lines(self, source: str) -> list[str]:
         """For people."""
         fitting = asked.preferred(self.models)
-        lines = ["", f"--vram {self._text} holds, besides, at {_dimensions(self._size)}:"]
+        size = arguments.shown_dimensions(self._size)
+        lines = ["", f"--vram {self._text} holds, besides, at {size}:"]
         for one in fitting:
             how = _KINDS[one.kind or ""]
             lines.append(f"  {one.name:<16}{one.memory / 1e9:>5.1f} GB  {how}")
@@ -91,7 +92,8 @@ class PretrainedChoice:
         if self.chosen is None:
             return [self._refusal()]
         model, scaled = self.chosen.model, self.chosen.size != self._size
-        at = f", the video scaled to {_dimensions(self.chosen.size)} first" if scaled else ""
+        size = arguments.shown_dimensions(self.chosen.size)
+        at = f", the video scaled to {size} first" if scaled else ""
         how = _KINDS[model.kind or ""].partition(":")[0]
         told = (
             f"by counts alone: {model.name}{at}, the largest network held {how}; {model.steps} "
@@ -142,10 +144,6 @@ def flops_of(model: HeldModel, size: Sequence[int], rate: float) -> float:
     return total * rate / max(1, work.frames - 1)
 
 
-def _dimensions(size: Sequence[int]) -> str:
-    return f"{size[0]}x{size[1]}"
-
-
 DESCRIPTION = """Find the best settings of encoder and decoder within budgets. gsvc predicts them
 from a quick trial of the video and the profile of this machine (gsvc profile). It optimises the
 first of quality, bandwidth, decoding time and encoding time that has no budget."""
@@ -185,20 +183,19 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--audio", choices=AUDIO_CODINGS, help=heard)
     told = "predict JOD from SSIM instead of measuring CVVDP; a third faster"
     add("--no-measure", dest="measure", action="store_false", help=told)
-    add_json(parser)
+    arguments.add_json(parser)
 
 
 def run(options: Namespace) -> int:
     """Plan, and show the plan."""
     budgets, kind = budgets_of(options), kind_of(options)
     planner = planner_of(options, kind or options.source, budgets)
-
     plan = planner.plan(budgets, options.judge or JUDGES[0])
     source = options.source or f"{options.kind}.mp4"
-    models = _pretrained(budgets, planner)
+    models = PretrainedChoice(budgets, planner.size, planner.rate) if budgets.vram else None
     if options.json:
         held = models.as_json(source) if models else {}
-        json_lines(options).put("plan", **plan_search.as_json(source, plan), **held)
+        arguments.json_lines(options).put("plan", **plan_search.as_json(source, plan), **held)
         return 0
     lines = plan_search.as_lines(source, plan)
     if kind is not None:
@@ -209,20 +206,15 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _pretrained(budgets: Budgets, planner: BudgetPlanner) -> PretrainedChoice | None:
-    """Of --vram, at the planned video's size."""
-    return PretrainedChoice(budgets, planner.size, planner.rate) if budgets.vram else None
-
-
 def add_class(parser: ArgumentParser) -> None:
     """--class and what is known of such a video."""
     usual = VideoClass(asked.CLASSES[0])
     add = parser.add_argument
     told = "plan for a typical video of this kind, without a video"
     add("--class", dest="kind", choices=asked.CLASSES, help=told)
-    add_size(parser, f"; with --class: WxH ({usual.width}x{usual.height})")
+    arguments.add_size(parser, f"; with --class: WxH ({usual.width}x{usual.height})")
     own = f"at most N frames a second; with --class: its frame rate ({usual.rate:g})"
-    add("--fps", type=frame_rate, metavar="N", help=own)
+    add("--fps", type=arguments.frame_rate, metavar="N", help=own)
     add("--seconds", type=float, metavar="S", help=f"with --class: duration ({usual.seconds:g})")
 
 
@@ -298,8 +290,8 @@ def _add_profile(parser: ArgumentParser) -> None:
         metavar="FILE",
         help="also write the profile to FILE, for gsvc plan --receiver",
     )
-    add_quiet(parser)
-    add_json(parser)
+    arguments.add_quiet(parser)
+    arguments.add_json(parser)
 
 
 def _profile(options: Namespace) -> int:
@@ -314,7 +306,7 @@ def _profile(options: Namespace) -> int:
             profile.save(copy)
     if options.json:
         path = str(machine_profile.profile_path())
-        json_lines(options).put("profile", path=path, **asdict(profile))
+        arguments.json_lines(options).put("profile", path=path, **asdict(profile))
     elif not options.quiet:
         print("\n".join(_lines(profile)))
     return 0

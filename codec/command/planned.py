@@ -177,11 +177,12 @@ def encoded(
     """After the job: the truth into the log, and how to decode, for who watches."""
     import shlex
 
+    from gsvc.codec.planning.machine_profile import known_profile
     from gsvc.codec.planning.process import peak_memory
 
     whole = options.start == 0 and options.frames is None  # else it is another job than foretold
     preset = plan.best.settings.preset
-    seconds = report.elapsed + _starting(preset) if whole else None
+    seconds = report.elapsed + known_profile().encode[preset].start if whole else None
     foretold.note(
         {
             "rate": report.bitrate if whole else None,
@@ -193,12 +194,6 @@ def encoded(
     if has_watcher(options) and not options.json:
         way = plan.best.settings.way.arguments
         print(f"as planned: {shlex.join(['gsvc', 'decode', report.target, *way])}", file=sys.stderr)
-
-
-def _starting(preset: str) -> float:
-    from gsvc.codec.planning.machine_profile import known_profile
-
-    return known_profile().encode[preset].start
 
 
 def budgeted_decoding(options: Namespace) -> tuple[DecoderSettings, Foretold]:

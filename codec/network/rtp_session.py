@@ -103,24 +103,15 @@ class RtpSender:
         self._reported: tuple[float, int] | None = None
         self._highest, self._expected, self._missing = 0, 0, 0.0
         self._news: float | None = None
-        self._packetizer = Packetizer(header, self.ssrc, settings, sequence=secrets.randbits(16))
+        self.packetizer = Packetizer(header, self.ssrc, settings, sequence=secrets.randbits(16))
         self._time_base = header.format.time_base
         self._sent = RetransmissionBuffer()
         self._last_key = float("-inf")
 
-    @property
-    def protects(self) -> bool:
-        """Whether copies and parity are sent, as the settings have them."""
-        return self._packetizer.protects
-
-    @protects.setter
-    def protects(self, protects: bool) -> None:
-        self._packetizer.protects = protects
-
     def send(self, packets: Sequence[container.Packet]) -> list[bytes]:
         """The datagrams of packets that are ready together, see `Packetizer.packetize`."""
         sent = []
-        for rtp in self._packetizer.packetize(packets):
+        for rtp in self.packetizer.packetize(packets):
             data = self._sealed(rtp.to_bytes())
             self._sent.add(rtp.sequence, data)
             self.datagrams += 1

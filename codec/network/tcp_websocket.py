@@ -29,7 +29,7 @@ from gsvc.codec.bitstream.container import Packet, read_packet, read_varint
 from gsvc.codec.bitstream.header import HEADER_BYTES, Header
 from gsvc.codec.network.address import Address
 from gsvc.codec.network.congestion_control import Reception
-from gsvc.codec.network.rtcp import BitrateLimit, PictureLimit, Rtcp, read_rtcp, write_rtcp
+from gsvc.codec.network.rtcp import BitrateLimit, PictureLimit, read_rtcp, write_rtcp
 
 if TYPE_CHECKING:
     from websockets.asyncio.connection import Connection
@@ -310,14 +310,10 @@ async def heed(channel: Channel, found: Announced) -> None:
     with suppress(OSError, errors.BitstreamError):
         while True:
             for packet in read_rtcp(await channel.read_message(_MOST_BYTES)):
-                _note(packet, found)
-
-
-def _note(packet: Rtcp, found: Announced) -> None:
-    if isinstance(packet, BitrateLimit):
-        found.limit = packet.bitrate
-    elif isinstance(packet, PictureLimit):
-        found.pictures = packet.pictures
+                if isinstance(packet, BitrateLimit):
+                    found.limit = packet.bitrate
+                elif isinstance(packet, PictureLimit):
+                    found.pictures = packet.pictures
 
 
 def strictest(every: list[Announced]) -> Announced:

@@ -142,7 +142,7 @@ class RateAdapter:
         self.controller.tried = self._flight.burst(self._clock(), _ROOM)
         if seen.lost:
             self._lost = self._clock()
-        rtp.protects = self._clock() - self._lost < _WARY
+        rtp.packetizer.protects = self._clock() - self._lost < _WARY
         self._report(seen, self._share, dropped)
         self._flight.trip = self.controller.shortest_trip or self._flight.trip
 
@@ -325,7 +325,8 @@ class VideoSender:
                 "receivers begin at a picture, and a task has none: send objects beside pictures"
             )
         self._encoder, self._settings = encoder, settings or SendSettings()
-        self._adapter = self._adapter_of(encoder)
+        bounds = self._settings.adapt
+        self._adapter = None if bounds is None else RateAdapter(encoder, bounds)
         link = self._settings.total_bitrate
         self._link = None if link is None else LinkRate(encoder, link)
         size = max(4, round(_WAITING_SECONDS * encoder.header.format.frame_rate))
@@ -435,11 +436,6 @@ class VideoSender:
             estimate=self._adapter.controller.estimate if self._adapter else None,
             wire_bits=self._wire_bits,
         )
-
-    def _adapter_of(self, encoder: Encoder) -> RateAdapter | None:
-        """What follows the network. Raises ConfigError where that is not possible."""
-        bounds = self._settings.adapt
-        return None if bounds is None else RateAdapter(encoder, bounds)
 
     def _heard(self) -> None:
         """Feedback came: the rate may follow it."""

@@ -102,11 +102,6 @@ def seen_work(times: float, keys: float, bpp: float) -> list[float]:
     return [1.0, log(max(times, 1e-3)), log(keys + _FEW_KEYS), log(bpp)]
 
 
-def level_for(bpp: float) -> int:
-    """That the encoder chooses for a rate; see `EncoderSettings.chosen_level`."""
-    return sum(bpp > level.usual_bpp for level in LEVELS)
-
-
 ENOUGH = 3
 """Jobs from which a median is taken."""
 _SHIPPED = 6
@@ -371,7 +366,7 @@ class Predictor:
         """Waiting for coded pictures, and the mean computing of a frame at both ends."""
         waits = LONG_LATENCY
         if settings.low_delay:
-            waits = LEVELS[level_for(bpp)].spacing
+            waits = LEVELS[sum(bpp > level.usual_bpp for level in LEVELS)].spacing
         return waits + seconds / self.trial.frames
 
     def _joules(self, settings: PlanSettings, encode: float, decode: float) -> float | None:

@@ -16,8 +16,8 @@ from fractions import Fraction
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
-from math import ceil
-from statistics import fmean
+from math import ceil, sqrt
+from statistics import fmean, stdev
 from time import perf_counter
 from typing import Any
 
@@ -187,7 +187,7 @@ class _Trials:
         pixels = self.video.width * self.video.height * len(pictures)
         size = len(header.to_bytes()) + sum(len(packet.to_bytes()) for packet in packets)
         parser = GroupReader(header)
-        keys = sum(_keys(parser, packet) for packet in packets)
+        keys = sum(len(parser.read(packet).units) for packet in packets if packet.is_picture)
         pairs = zip(pictures[::_EVERY], shown[::_EVERY], strict=True)
         unlike = 1 - fmean(likeness(a, b) for a, b in pairs)
         return TrialPoint(
@@ -195,7 +195,7 @@ class _Trials:
             likeness=float(-np.log(max(1e-4, unlike))),
             keys=keys / len(pictures),
             seconds=seconds / pixels,
-            jod=None if self.judge is None else self._judged(self.judge, shown),
+            jod=self.judge and self.judge(pictures, shown, self.video.frame_rate),
         )
 
     def _coded(self, level: int) -> tuple[list[Packet], Header, float]:
@@ -210,13 +210,6 @@ class _Trials:
             ]
             packets += encoder.flush()
         return packets, encoder.header, self.clock() - began
-
-    def _judged(self, judge: Judge, shown: Sequence[Picture]) -> float | None:
-        return judge(self.pictures, shown, self.video.frame_rate)
-
-
-def _keys(parser: GroupReader, packet: Packet) -> int:
-    return len(parser.read(packet).units) if packet.is_picture else 0
 
 
 def likeness(a: Picture, b: Picture) -> float:
@@ -423,12 +416,13 @@ def forecast(
     whole = spans.seconds / sampled
     size = _FIXED + spans.seconds * sum(sizes) / sampled
     sound = whole * sum(report.audio_size for report in reports)
-    one = reports[0]
+    one, several = reports[0], len(reports) > 1
+    spread = stdev(rates) / sqrt(len(rates)) if several else 0.0  # the standard error of their mean
     return EncodeForecast(
         frames=spans.frames,
         duration=spans.seconds,
         size=round(size),
-        spread=_standard_error(rates) * spans.seconds / size,
+        spread=spread * spans.seconds / size,
         bitrate=8 * (size - sound) / spans.seconds,
         bpp=8 * (size - sound) / (one.width * one.height * spans.frames),
         elapsed=whole * sum(report.elapsed for report in reports),
@@ -436,12 +430,3 @@ def forecast(
         sampled=sampled,
         samples=len(reports),
     )
-
-
-def _standard_error(values: Sequence[float]) -> float:
-    """Of the mean of samples; 0 for one."""
-    if len(values) < 2:
-        return 0.0
-    mean = fmean(values)
-    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return float((variance / len(values)) ** 0.5)

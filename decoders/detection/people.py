@@ -196,24 +196,6 @@ def _overlap(box: Array, others: Array) -> Array:
 _STRIDES = (8, 16, 32, 32, 32)
 
 
-class PersonDetector:
-    """Called with a picture, gives the people in it, the most probable first.
-
-    The constructor raises MissingModelError when the model is missing.
-    """
-
-    def __init__(self) -> None:
-        self._detect = SingleShotDetector("pose_detection", _STRIDES)
-
-    def __call__(self, picture: Picture) -> list[NDArray[np.float64]]:
-        """Detect people in RGB uint8 (H, W, 3) of any size.
-
-        Returns the two points of each person's circle, centre and top, as x, y in pixels, float64
-        (2, 2); they may lie outside the picture.
-        """
-        return [found.points[:2] for found in self._detect(picture)]
-
-
 COCO17: tuple[int, ...] = (0, 2, 5, 7, 8, 11, 12, 13, 14, 15, 16, 23, 24, 25, 26, 27, 28)
 """COCO's 17 points among the 33, in COCO's order: nose, then left and right of eye, ear, shoulder,
 elbow, wrist, hip, knee, ankle."""
@@ -250,7 +232,7 @@ class PoseEstimator:
     def __init__(self, max_people: int = 4) -> None:
         if not 1 <= max_people <= 16:
             raise ConfigError(f"max_people is {max_people}: choose 1 to 16")
-        self._detect = PersonDetector()
+        self._detect = SingleShotDetector("pose_detection", _STRIDES)
         self._network = LiteRtModel("pose_landmark_full")
         self._side = self._network.input_shape[1]
         self._max_people = max_people
@@ -258,8 +240,8 @@ class PoseEstimator:
     def __call__(self, picture: Picture) -> list[DetectedPose]:
         """Detect poses in RGB uint8 (H, W, 3) of any size."""
         poses: list[DetectedPose] = []
-        for circle in self._detect(picture):
-            pose = self._pose(picture, circle)
+        for found in self._detect(picture):
+            pose = self._pose(picture, found.points[:2])  # of the person's circle: centre and top
             if pose is not None and not any(_same_person(pose, other) for other in poses):
                 poses.append(pose)
             if len(poses) == self._max_people:

@@ -170,11 +170,13 @@ def _keys(
     )
 
 
-def _window(refiner: WindowRefiner, height: int, width: int) -> Callable[[], object]:
+def _window(
+    refiner: WindowRefiner, height: int, width: int, steps: int = 1
+) -> Callable[[], object]:
     frames = np.stack(_pictures(height, width, refiner.delay + 1))
     keys = {index: frames[index] for index in range(0, len(frames), _SPACING)}
     trust = np.ones(frames.shape[:3], np.float32)
-    return lambda: refiner.restore(frames, keys, trust, steps=1, seed=0)
+    return lambda: refiner.restore(frames, keys, trust, steps=steps, seed=0)
 
 
 def _motion(height: int, width: int) -> TimedWork:
@@ -399,13 +401,12 @@ def _shown(value: float | None, form: str) -> str:
 
 _SIZES = (288, 512), (480, 854), (720, 1280)
 _PACKAGES = "gsvc", "torch", "diffusers", "transformers"
-_KEYS = 8
 
 
 def window_speeds(name: str, device: str, steps: int) -> Mapping[str, object]:
     """What a window or a coded picture takes at each size, loading apart; and of what it was made.
 
-    Pictures are noise: they cost what others cost. Errors as of `load_refiner`.
+    Errors as of `load_refiner`.
     """
     refiner = load_refiner(name, device)
     rows: list[Mapping[str, object]] = []
@@ -413,8 +414,8 @@ def window_speeds(name: str, device: str, steps: int) -> Mapping[str, object]:
         size = f"{width}x{height}"
         try:
             refiner.check(height, width, steps=steps)
-            _restore(refiner, 64, 64, 1)  # loads it
-            seconds, memory = _backend_measured(refiner, height, width, steps)
+            _restoring(refiner, 64, 64, 1)()  # loads it
+            seconds, memory = _backend_measured(_restoring(refiner, height, width, steps), device)
         except DeviceError as error:
             rows.append({"size": size, "why_not": str(error)})
             continue
@@ -426,27 +427,17 @@ def window_speeds(name: str, device: str, steps: int) -> Mapping[str, object]:
     return {"name": name, "device": on, "steps": steps, **weights, **packages, "windows": rows}
 
 
-def _backend_measured(
-    refiner: Refiner, height: int, width: int, steps: int
-) -> tuple[float, int | None]:
-    on_gpu = refiner.device.startswith("cuda")
+def _backend_measured(work: Callable[[], object], device: str) -> tuple[float, int | None]:
+    on_gpu = device.startswith("cuda")
     if on_gpu:
-        torch.cuda.reset_peak_memory_stats(refiner.device)
-    began = perf_counter()
-    _restore(refiner, height, width, steps)
-    if on_gpu:
-        torch.cuda.synchronize(refiner.device)
-    peak = torch.cuda.max_memory_allocated(refiner.device) if on_gpu else None
-    return perf_counter() - began, peak
+        torch.cuda.reset_peak_memory_stats(device)
+    seconds = _seconds(work, device)
+    return seconds, torch.cuda.max_memory_allocated(device) if on_gpu else None
 
 
-def _restore(refiner: Refiner, height: int, width: int, steps: int) -> None:
-    rng = np.random.default_rng(1)
+def _restoring(refiner: Refiner, height: int, width: int, steps: int) -> Callable[[], object]:
+    """What restores a window, or a coded picture, of that size."""
     if isinstance(refiner, WindowRefiner):
-        shape = refiner.delay + 1, height, width
-        frames = rng.integers(0, 256, (*shape, 3), np.uint8)
-        keys = {at: frames[at] for at in range(0, len(frames), _KEYS)}
-        refiner.restore(frames, keys, np.ones(shape, np.float32), steps=steps, seed=0)
-    else:
-        picture = rng.integers(0, 256, (height, width, 3), np.uint8)
-        refiner.refine(Keyframe.of(picture, None, 40, 1), steps=steps, seed=0)
+        return _window(refiner, height, width, steps)
+    keyframe = Keyframe.of(_pictures(height, width, 1)[0], None, 40, 1)
+    return lambda: refiner.refine(keyframe, steps=steps, seed=0)

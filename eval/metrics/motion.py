@@ -15,17 +15,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.decoders.interpolation.optical_flow import Flow, dis_flow, gray, pixel_grid, warp
-from gsvc.eval.metrics.base import (
-    FrameMetric,
-    Frames,
-    Golden,
-    Indices,
-    ProvedMetric,
-    Tests,
-    Values,
-    check_sides,
-    luma,
-)
+from gsvc.eval.metrics import base
 from gsvc.eval.metrics.perceptual import SMALLEST_SIDE, distances, layer_maps, network
 
 LINES = 288
@@ -45,7 +35,7 @@ _PRESET = cv2.DISOPTICAL_FLOW_PRESET_MEDIUM
 _ADVICE = "install a usual OpenCV: pip install --force-reinstall opencv-python-headless"
 
 
-class MotionError(FrameMetric):
+class MotionError(base.FrameMetric):
     """How far the decoded motion is from the source's, where the source moves.
 
     Mean distance of the end points of both motions, frame before to frame, over the pixels that
@@ -57,14 +47,14 @@ class MotionError(FrameMetric):
     unit = "px"
     smallest_side = SMALLEST_SIDE
     of_steps = True
-    golden: Golden | None = Golden(0, 0.671875, tolerance=0.05, side=96, frames=3)
+    golden: base.Golden | None = base.Golden(0, 0.671875, tolerance=0.05, side=96, frames=3)
     advice = _ADVICE
     nothing = "the source does not move on any frame measured"
 
     def version(self) -> str:
         return f"DIS medium on luma, pixels at {LINES} lines, where the source moves {_MOVES}"
 
-    def _against(self, source: Frames, index: int) -> Callable[[Frames], float] | None:
+    def _against(self, source: base.Frames, index: int) -> Callable[[base.Frames], float] | None:
         scale = LINES / min(source[0].shape[:2])
         motion = motion_between(source[index - 1], source[index])
         moves = (scale * np.linalg.norm(motion, axis=2) >= _MOVES) & self._counts(source[index - 1])
@@ -73,7 +63,7 @@ class MotionError(FrameMetric):
         if np.mean(moves) < _LEAST_SHARE:
             return None
 
-        def distance(test: Frames) -> float:
+        def distance(test: base.Frames) -> float:
             found = motion_between(test[index - 1], test[index])
             return float(scale * np.linalg.norm((found - motion)[moves], axis=1).mean())
 
@@ -84,7 +74,7 @@ class MotionError(FrameMetric):
         return np.ones(picture.shape[:2], bool)
 
 
-class Jumps(ProvedMetric):
+class Jumps(base.ProvedMetric):
     """The share of frames, 0 to 1, that change over twice as much as the source's do.
 
     The change is the mean difference of luma to the frame before. All frames are looked at.
@@ -92,21 +82,21 @@ class Jumps(ProvedMetric):
 
     name = "jumps"
     per_frame = False
-    golden = Golden(0, 0, frames=3)
+    golden = base.Golden(0, 0, frames=3)
     advice = "reinstall numpy"
     nothing = "a clip of one frame cannot jump"
 
     def version(self) -> str:
         return f"mean luma difference over {_JUMP} times the source's and over {_LEAST_CHANGE}"
 
-    def _values(self, source: TestClip, tests: Tests, indices: Indices) -> Values:
+    def _values(self, source: TestClip, tests: base.Tests, indices: base.Indices) -> base.Values:
         if len(source.frames) < 2:
             return np.full((len(tests), 1), np.nan)
         most = _JUMP * np.maximum(_changes(source.frames), _LEAST_CHANGE)
         return np.array([[np.mean(_changes(test) > most)] for test in tests])
 
 
-class PsnrDiv(FrameMetric):
+class PsnrDiv(base.FrameMetric):
     """PSNR of luma where the decoded motion tears or folds: where its divergence is not small.
 
     C. Daly et al., "An Efficient Quality Metric for Video Frame Interpolation Based on Motion-Field
@@ -122,16 +112,16 @@ class PsnrDiv(FrameMetric):
     higher_is_better = True
     smallest_side = SMALLEST_SIDE
     of_steps = True
-    golden = Golden(np.inf, 16.747, tolerance=0.05, side=96, frames=3)
+    golden = base.Golden(np.inf, 16.747, tolerance=0.05, side=96, frames=3)
     advice = _ADVICE
 
     def version(self) -> str:
         return f"BT.709 luma where DIS medium diverges over {_DIVERGES} of its most"
 
-    def _against(self, source: Frames, index: int) -> Callable[[Frames], float]:
-        def ratio(test: Frames) -> float:
+    def _against(self, source: base.Frames, index: int) -> Callable[[base.Frames], float]:
+        def ratio(test: base.Frames) -> float:
             counts = diverging(motion_between(test[index], test[index - 1]))
-            error = np.mean((luma(source[index]) - luma(test[index]))[counts] ** 2)
+            error = np.mean((base.luma(source[index]) - base.luma(test[index]))[counts] ** 2)
             return float(10 * np.log10(255**2 / error)) if error else float("inf")
 
         return ratio
@@ -149,14 +139,14 @@ def motion_between(one: Picture, other: Picture) -> Flow:
     return dis_flow(gray(one), gray(other), _PRESET)
 
 
-def _disagreement(frames: Frames, index: int, there: Flow) -> NDArray[np.float32]:
+def _disagreement(frames: base.Frames, index: int, there: Flow) -> NDArray[np.float32]:
     """How far motion there and back ends from where it began: float32 (H, W), pixels."""
     back = motion_between(frames[index], frames[index - 1])
     missed = there + warp(back, pixel_grid(*there.shape[:2]) + there)
     return np.asarray(np.linalg.norm(missed, axis=2), np.float32)
 
 
-def _changes(frames: Frames) -> Values:
+def _changes(frames: base.Frames) -> base.Values:
     """Mean luma difference of each frame but the first to the one before."""
     shown = [gray(frame) for frame in frames]
     return np.array([cv2.absdiff(*pair).mean() for pair in pairwise(shown)])
@@ -166,7 +156,7 @@ _MOST_DISAGREEMENT = 1.0
 """Pixels between a position and where the flow there and back leads; beyond it, it is occluded."""
 
 
-class WarpError(FrameMetric):
+class WarpError(base.FrameMetric):
     """The output's warp error minus the source's.
 
     The warp error is the root mean square difference, in levels of 0-255, between a frame and the
@@ -180,13 +170,13 @@ class WarpError(FrameMetric):
     unit = "levels"
     smallest_side = SMALLEST_SIDE
     of_steps = True
-    golden = Golden(0, 15.32877, tolerance=0.05, side=96, frames=3)
+    golden = base.Golden(0, 15.32877, tolerance=0.05, side=96, frames=3)
     advice = "install a usual OpenCV: pip install --force-reinstall opencv-python-headless"
 
     def version(self) -> str:
         return "DIS medium on the source, RGB RMS over unoccluded pixels, output minus source"
 
-    def _against(self, source: Frames, index: int) -> Callable[[Frames], float]:
+    def _against(self, source: base.Frames, index: int) -> Callable[[base.Frames], float]:
         maps, visible = _correspondence(source[index - 1], source[index])
         own = _difference(source, index, maps, visible)
         return lambda test: _difference(test, index, maps, visible) - own
@@ -213,22 +203,22 @@ def _difference(
     return float(np.sqrt(np.mean((frames[index][visible] - moved[visible]) ** 2)))
 
 
-class DifferenceDistance(ProvedMetric):
+class DifferenceDistance(base.ProvedMetric):
     """ST-LPIPS AlexNet between source and output of the pictures of change; 0 = they change alike.
 
     A picture of change is (frame - frame before) / 2 + 128, at half the size to save time.
     """
 
     name = "st_lpips_alex_of_differences"
-    golden = Golden(0, 0.016656, frames=3)
+    golden = base.Golden(0, 0.016656, frames=3)
     advice = "reinstall it: pip install --force-reinstall stlpips-pytorch==0.0.2"
 
     def version(self) -> str:
         network("alex")
         return "stlpips-pytorch alex shift-tolerant on (frame - frame before) / 2 + 128, half size"
 
-    def _values(self, source: TestClip, tests: Tests, indices: Indices) -> Values:
-        check_sides(source.frames, 2 * SMALLEST_SIDE, "ST-LPIPS of differences")
+    def _values(self, source: TestClip, tests: base.Tests, indices: base.Indices) -> base.Values:
+        base.check_sides(source.frames, 2 * SMALLEST_SIDE, "ST-LPIPS of differences")
         values = np.full((len(tests), len(indices)), np.nan)
         later = [column for column, index in enumerate(indices) if index > 0]
         if later:
@@ -246,7 +236,7 @@ def _frame_differences(frames: Sequence[Picture], steps: Sequence[int]) -> list[
     return [np.asarray(cv2.resize(c, size, interpolation=cv2.INTER_AREA)) for c in changes]
 
 
-class FlowWeighted(FrameMetric):
+class FlowWeighted(base.FrameMetric):
     """ST-LPIPS AlexNet, weighted by how wrong the motion is; 0 = equal.
 
     D. Danier, F. Zhang and D. Bull, "FloLPIPS: A Bespoke Video Quality Metric for Frame
@@ -261,18 +251,18 @@ class FlowWeighted(FrameMetric):
     name = "flow_weighted_st_lpips_alex"
     smallest_side = SMALLEST_SIDE
     of_steps = True
-    golden = Golden(0, 0.017619, tolerance=0.05, side=96, frames=3)
+    golden = base.Golden(0, 0.017619, tolerance=0.05, side=96, frames=3)
     advice = "reinstall it: pip install --force-reinstall stlpips-pytorch==0.0.2"
 
     def version(self) -> str:
         network("alex")
         return "stlpips-pytorch alex shift-tolerant, weighted by end-point error of DIS medium"
 
-    def _against(self, source: Frames, index: int) -> Callable[[Frames], float]:
+    def _against(self, source: base.Frames, index: int) -> Callable[[base.Frames], float]:
         motion = motion_between(source[index], source[index - 1])
         features = layer_maps(network("alex"), source[index])
 
-        def distance(test: Frames) -> float:
+        def distance(test: base.Frames) -> float:
             found = motion_between(test[index], test[index - 1])
             wrong = np.linalg.norm(found - motion, axis=2)
             return _weighted(features, test[index], wrong)

@@ -66,32 +66,6 @@ class StLpips(base.ProvedMetric):
         )
 
 
-def st_lpips(
-    reference: Sequence[Picture], test: Sequence[Picture], net: Net
-) -> NDArray[np.float64]:
-    """ST-LPIPS of each pair of frames with the same index.
-
-    Both sequences hold RGB uint8 pictures (H, W, 3) of one size, sides of at least 32 pixels.
-    Returns shape (frames,), float64, 0 = equal, about 1 = unrelated.
-    Raises InputError when the sequences do not pair, MissingDependencyError when the package or its
-    weights are not here or do not give the expected distance on a known pair.
-    """
-    return np.asarray(st_lpips_each(reference, [test], net)[0])
-
-
-def st_lpips_each(
-    reference: Sequence[Picture], tests: Sequence[Sequence[Picture]], net: Net
-) -> NDArray[np.float64]:
-    """`st_lpips` of several tests against one reference, whose features are computed once.
-
-    Returns shape (tests, frames), float64. Errors as in `st_lpips`.
-    """
-    for test in tests:
-        base.check_pairs(reference, test)
-    base.check_sides(reference, SMALLEST_SIDE, "ST-LPIPS")
-    return distances(network(net), reference, tests)
-
-
 def distances(
     network: torch.nn.Module, reference: Sequence[Picture], tests: Sequence[Sequence[Picture]]
 ) -> NDArray[np.float64]:
@@ -168,19 +142,11 @@ def _tensor(frames: Sequence[Picture]) -> torch.Tensor:
 
 @cache
 def network(net: Net) -> torch.nn.Module:
-    """The metric's network in its fast form, proved on the golden pair."""
+    """The metric's network in its fast form."""
     from gsvc.eval.metrics.fast_layers import accelerate
 
     ready = load_network(net)
     accelerate(ready)
-    source, damaged = base.golden_clip(64, 1)
-    same, different = distances(ready, source.frames, [source.frames, damaged])[:, 0]
-    expected = _GOLDEN[net]
-    if not expected.fits(float(same), float(different)):
-        raise MissingDependencyError(
-            f"ST-LPIPS {net} gives {same:.6f} and {different:.6f} on the golden pair instead of "
-            f"0 and {expected.different}: {_REINSTALL}"
-        )
     return ready
 
 

@@ -4,7 +4,6 @@ Each plan is carried out and compared with what was foretold. Points of benchmar
 regret: how much better the best measured point within the same budgets was.
 """
 
-import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -63,13 +62,6 @@ def trial_of(name: str) -> VideoTrial:
     height, width = pictures[0].shape[:2]
     video = VideoFormat(width, height, 1 / rate, rate, color=BT709)
     return try_pictures(pictures, video, judge=jod)
-
-
-def as_text(value: object) -> str:
-    """JSON with short numbers."""
-    return json.dumps(
-        json.loads(json.dumps(value), parse_float=lambda t: float(f"{float(t):.5g}")), indent=1
-    )
 
 
 _JUDGES = {"jod": "cvvdp", "texture": "st_lpips_vgg"}

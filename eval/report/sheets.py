@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import GsvcError, InputError
-from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.color import yuv_from_rgb
-from gsvc.codec.media.video_writer import open_writer
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.encoders.face_landmarks import LIPS
@@ -52,13 +51,6 @@ def image_file(picture: Picture, suffix: str, *options: int) -> bytes:
     """An RGB picture (H, W, 3) uint8 as an image file; `options`: of `cv2.imencode`."""
     _, coded = cv2.imencode(suffix, cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), options)
     return coded.tobytes()
-
-
-def write_video(target: Path, form: VideoFormat, frames: Sequence[Picture]) -> None:
-    """Replace a video, one tick of time from each frame to the next. Raises OutputError."""
-    with open_writer(target, form, overwrite=True) as writer:
-        for pts, frame in enumerate(frames):
-            writer.write(Frame(frame, pts))
 
 
 NEAR_TRANSPARENT = 19

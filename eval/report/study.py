@@ -8,7 +8,7 @@ import json
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -180,30 +180,20 @@ def _level(cell: CellRecord) -> int | float | str:
 _HERE = Path(__file__).parent
 
 
-@dataclass(frozen=True)
-class ShownVideo:
-    """A trial as the page knows it."""
-
-    trial: str
-    """Its id, and the name of its video."""
-    catch: bool
-    form: ClipFormat
-
-
-def page(study: str, shown: Sequence[ShownVideo]) -> str:
-    """The whole page; the videos lie beside it."""
+def page(study: str, shown: Sequence[tuple[StudyTrial, ClipFormat]]) -> str:
+    """The whole page; the videos lie beside it, named by the ids of their trials."""
     data = {
         "study": study,
         "trials": [
             {
-                "id": one.trial,
-                "catch": int(one.catch),
-                "width": one.form.width,
-                "height": one.form.height,
-                "pitch": pane_height(one.form.height),
-                "seconds": float(one.form.frames / one.form.frame_rate),
+                "id": trial.id,
+                "catch": int(bool(trial.catch)),
+                "width": form.width,
+                "height": form.height,
+                "pitch": pane_height(form.height),
+                "seconds": float(form.frames / form.frame_rate),
             }
-            for one in shown
+            for trial, form in shown
         ],
     }
     text = (_HERE / "study.html").read_text()
@@ -220,62 +210,64 @@ _COARSE, _SLOW = 12, 6
 _Frames = Sequence[Picture]
 
 
-@dataclass(frozen=True)
-class StudySettings:
-    """What a study compares."""
-
-    ours: str = ""
-    """Name of a curve; "": gsvc with the most steps."""
-    others: tuple[str, ...] = ()
-    """Names of curves; none: AV1."""
-    within: float = 1.5
-    """Pairs are shown whose bits differ by at most this factor. Raises ConfigError below 1."""
-    tell: Callable[[str], None] = field(default=lambda line: None, compare=False)
-    """Is told of each clip as it is decoded, of what is left out and of what is wrong."""
-
-    def __post_init__(self) -> None:
-        if not self.within >= 1:
-            raise ConfigError(f"within {self.within}: a factor between bits is at least 1")
-
-
 def make_study(
-    run: Path, folder: Path, settings: StudySettings = StudySettings()
+    run: Path,
+    folder: Path,
+    *,
+    ours: str = "",
+    others: Sequence[str] = (),
+    within: float = 1.5,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> list[StudyPair]:
     """Write a study of the streams of a run; returns the pairs that it shows.
 
-    Raises ConfigError when `folder` holds a study or a curve is unknown, InputError when the run
-    has nothing to compare or a clip or stream is not as it was measured, OutputError.
+    Args:
+        run: The run's folder.
+        folder: Where the study goes.
+        ours: Name of a curve; "": gsvc with the most steps.
+        others: Names of curves; none: AV1.
+        within: Pairs are shown whose bits differ by at most this factor.
+        tell: Is told of each clip as it is decoded, of what is left out and of what is wrong.
+
+    Raises:
+        ConfigError: `folder` holds a study, a curve is unknown, or `within` is below 1.
+        InputError: The run has nothing to compare, or a clip or stream is not as it was measured.
+        OutputError: The study cannot be written.
     """
+    if not within >= 1:
+        raise ConfigError(f"within {within}: a factor between bits is at least 1")
     if (folder / FILE).exists():
         raise ConfigError(f"{folder} holds a study, which votes may refer to: take another folder")
     found, summary = load_summary(run)
-    pairs = _near(find_pairs(summary, found.cells, settings.ours, settings.others), settings)
+    pairs = _near(find_pairs(summary, found.cells, ours, others), within, tell)
     key = Key(secrets.token_hex(4), str(run), pairs[0].other.curve, [])
     with explain_failure(folder):
         folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(folder / PAGE, ignore_errors=True)  # of one that was interrupted
     with atomic_folder(folder / PAGE) as target:
         shown = []
-        for trial, videos, clip in _trials(run, found, pairs, settings.tell):
+        for trial, videos, clip in _trials(run, found, pairs, tell):
             data = stacked_video(videos, clip.frame_rate, LOSSLESS_TO_THE_EYE)
             (target / f"{trial.id}.mp4").write_bytes(data)
             key.trials.append(trial)
-            shown.append(ShownVideo(trial.id, bool(trial.catch), clip.format))
-        shown.sort(key=lambda one: one.trial)  # by id, which tells nothing
+            shown.append((trial, clip.format))
+        shown.sort(key=lambda one: one[0].id)  # which tells nothing
         (target / "index.html").write_text(page(key.study, shown))
     key.write(folder)
     return pairs
 
 
-def _near(pairs: Sequence[StudyPair], settings: StudySettings) -> list[StudyPair]:
+def _near(
+    pairs: Sequence[StudyPair], within: float, tell: Callable[[str], None]
+) -> list[StudyPair]:
     """Those whose bits are near enough. Raises InputError without any."""
     near = []
     for pair in pairs:
-        if 1 / settings.within <= pair.bits_ratio <= settings.within:
+        if 1 / within <= pair.bits_ratio <= within:
             near.append(pair)
             continue
         times = f"the nearest {pair.other.curve} takes {pair.bits_ratio:.2f} times our bits"
-        settings.tell(f"left out: {pair.clip}, level {pair.level}: {times}")
+        tell(f"left out: {pair.clip}, level {pair.level}: {times}")
     if near:
         return near
     raise InputError("no two streams have nearly the same bits: run more rates, or widen --within")
