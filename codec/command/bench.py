@@ -2,38 +2,13 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, replace
 from pathlib import Path
 
 from gsvc.codec.api.reports import JsonLines
-from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import add_json, add_overwrite, integers
 from gsvc.codec.command.main import CommandParser, Verb, find_verb
 from gsvc.codec.media.output import atomic_output
 from gsvc.codec.weights.extras import need
-from gsvc.datasets.clips import published_sets
-from gsvc.eval.baselines import DEFAULT_CODECS
-from gsvc.eval.baselines.base import Option
-from gsvc.eval.bench.cells import (
-    CONDITIONS,
-    CodecSpec,
-    RunSettings,
-    codec_spec,
-    listed_clips,
-    listed_codecs,
-    listed_metrics,
-    under,
-)
-from gsvc.eval.bench.run import JsonReporter, Reporter, TextReporter, make_plan, make_run
-from gsvc.eval.bench.store import BenchFolder
-from gsvc.eval.bench.workers import Workers, local_pool, ray_workers
-from gsvc.eval.layout import markdown
-from gsvc.eval.metrics import DEFAULT_METRICS
-from gsvc.eval.summary.rate_tables import headline_gaps, protocol, warnings
-from gsvc.eval.summary.summarise import reasons_without_rate, slowest
-from gsvc.eval.summary.write import tables, write_summary
 
 DESCRIPTION = "Measure gsvc and other codecs on clips: rate, compute, quality. Needs gsvc[eval]."
 
@@ -60,11 +35,6 @@ _ACTIONS = {
 """Action → its line of help, and where its `Verb` is."""
 _OWN_NEEDS = "analyse", "files", "flops", "speed"
 """Actions that need another extra than the rest, and say so themselves, or none."""
-_CLIPS = "packaged"
-_INTERRUPTED = 130
-_MAIN_TABLES = (
-    *("Headline", "Slideshow test", "What is missing", "BD-rate pooled over clips", "Points"),
-)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -89,8 +59,7 @@ the same command resumes, and another clip, codec or metric adds to it."""
 
 def _add_run(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    frames, stride, (size,) = RunSettings.frames, RunSettings.stride, RunSettings.sizes
-    clips = f"a set, SET/CLIP, a video or a folder ({_CLIPS})"
+    clips = "a set, SET/CLIP, a video or a folder (packaged)"
     add("clips", nargs="*", metavar="CLIP", help=clips)
     same = "CLIP as an option"
     add("--clips", dest="more_clips", action="append", metavar="CLIP", help=same)
@@ -99,17 +68,16 @@ def _add_run(parser: ArgumentParser) -> None:
     add("--metric", action="append", metavar="NAME", help="may be repeated (bench list metrics)")
     against = "codec to compare with; may be repeated (conventional codecs)"
     add("--anchor", action="append", metavar="CODEC", help=against)
-    add("--size", action="append", metavar="288|480|native", help=f"shorter side ({size})")
+    add("--size", action="append", metavar="288|480|native", help="shorter side (288)")
     add("--levels", type=integers, metavar="N,N", help="levels of gsvc (0,1,2,3)")
     add("--steps", type=integers, metavar="N,N", help="steps of gsvc's refiner (0,1)")
     add("--seeds", type=integers, metavar="N,N", help="seeds of gsvc's refiner (0)")
     how = "whole: 30 s, any keyframe interval; join: 97 frames, keyframes at most 4 s apart"
-    add("--condition", choices=sorted(CONDITIONS), help=how)
-    count = f"frames of each clip, 0 for all ({frames})"
-    add("--frames", type=int, metavar="N", help=count)
+    add("--condition", choices=("join", "whole"), help=how)
+    add("--frames", type=int, metavar="N", help="frames of each clip, 0 for all (97)")
     add("--longest", type=float, metavar="SECONDS", help="longest part of each clip")
     every = "score every N-th frame (%(default)s)"
-    add("--stride", type=int, default=stride, metavar="N", help=every)
+    add("--stride", type=int, default=7, metavar="N", help=every)
     jobs = "processes; 0: one for each core (%(default)s)"
     add("--jobs", "-j", type=int, default=0, metavar="N", help=jobs)
     add("--ray", metavar="ADDRESS", help="Ray cluster to run on; local starts one here")
@@ -118,126 +86,9 @@ def _add_run(parser: ArgumentParser) -> None:
 
 
 def _run(options: Namespace) -> int:
-    """Run what is not done yet, or list it."""
-    settings, folder = _settings(options), BenchFolder(Path(options.out))
-    reporter: Reporter = JsonReporter(JsonLines(sys.stdout)) if options.json else TextReporter()
-    action = _list_cells if options.dry_run else _carry_out
-    return action(options, settings, folder, reporter)
+    from gsvc.codec.command.bench_run import run
 
-
-def _settings(options: Namespace) -> RunSettings:
-    codecs, frames, longest = list(_codecs(options)), RunSettings.frames, None
-    if options.condition is not None:
-        condition = CONDITIONS[options.condition]
-        codecs = [under(condition, spec) for spec in codecs]
-        frames, longest = condition.frames, condition.longest
-    if options.frames is not None:
-        frames = options.frames or None
-    if options.longest is not None:
-        longest = options.longest or None
-    return RunSettings(
-        clips=tuple([*options.clips, *(options.more_clips or [])] or [_CLIPS]),
-        codecs=tuple(codecs),
-        metrics=tuple(dict.fromkeys(options.metric or DEFAULT_METRICS)),
-        sizes=tuple(dict.fromkeys(options.size or RunSettings.sizes)),
-        anchors=tuple(dict.fromkeys(options.anchor or ())),
-        frames=frames,
-        longest=longest,
-        stride=options.stride,
-    )
-
-
-def _codecs(options: Namespace) -> Iterator[CodecSpec]:
-    """The codecs asked for; --levels, --steps and --seeds are options of gsvc."""
-    extra: dict[str, Option] = {
-        option: tuple(values)
-        for option, name in (("level", "levels"), ("steps", "steps"), ("seed", "seeds"))
-        if (values := getattr(options, name))
-    }
-    specs = [codec_spec(text) for text in dict.fromkeys(options.codec or DEFAULT_CODECS)]
-    if extra and all(spec.name != "gsvc" for spec in specs):
-        raise ConfigError("--levels, --steps and --seeds are of gsvc: add --codec gsvc")
-    for spec in specs:
-        if spec.name != "gsvc" or not extra:
-            yield spec
-            continue
-        if twice := set(extra) & {name for name, _ in spec.options}:
-            raise ConfigError(f"{min(twice)} is given twice: with --codec and by itself")
-        yield replace(spec, options=(*spec.options, *extra.items()))
-
-
-@contextmanager
-def _workers(options: Namespace) -> Iterator[Workers]:
-    if options.jobs < 0:
-        raise ConfigError(f"jobs {options.jobs}: 0 for one a core, or a number of workers")
-    if options.ray is not None:
-        with ray_workers(options.ray, options.jobs) as cluster:
-            yield cluster
-    else:
-        with local_pool(options.jobs) as pool:
-            yield pool
-
-
-def _carry_out(
-    options: Namespace, settings: RunSettings, folder: BenchFolder, reporter: "Reporter"
-) -> int:
-    """Run what is left, then write the summary and show the main tables.
-
-    Returns 1 when a cell failed or a clip could not be read, else 0. A missing package is a gap in
-    the tables.
-    """
-    try:
-        plan, errors = make_run(settings, folder, _workers(options), reporter)
-    except KeyboardInterrupt:
-        reporter.note("interrupted", f"{folder.path} keeps what is done: the same command resumes")
-        return _INTERRUPTED
-    finally:
-        reporter.close()
-    _show_summary(options, folder.path, errors, len(plan.cells))
-    unread = any(gap.kind == "clip" for gap in plan.gaps)
-    return int(bool(errors) or unread)
-
-
-def _list_cells(
-    options: Namespace, settings: RunSettings, folder: BenchFolder, reporter: "Reporter"
-) -> int:
-    with _workers(options) as workers:
-        plan = make_plan(settings, folder, workers, reporter)
-    left = {job.cell.key: job for job in plan.jobs}
-    rows = []
-    for cell in plan.cells:
-        job = left.get(cell.key)
-        state = "done" if job is None else "to do" if job.stream is None else "to complete"
-        rows.append((state, cell, job.decodes if job else 0))
-    encodes, decodes = sum(job.stream is None for job in plan.jobs), plan.decodes
-    if options.json:
-        lines = JsonLines(sys.stdout)
-        for state, cell, count in rows:
-            lines.put("cell", state=state, key=cell.key, label=cell.label, decodes=count)
-        lines.put("done", cells=len(rows), left=len(left), encodes=encodes, decodes=decodes)
-        return 0
-    for state, cell, count in rows:
-        print(f"{state:<12}{count} decodes  {cell.label}")
-    done = len(rows) - len(left)
-    print(f"{len(rows)} cells, {done} done; left: {encodes} encodes, {decodes} decodes")
-    return 0
-
-
-def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> None:
-    summary = write_summary(folder)
-    parts = [protocol(summary)]
-    for table in tables(summary):
-        if table.title.startswith(_MAIN_TABLES):
-            parts += [table.title, markdown(table.header, table.rows)]
-    parts += [*reasons_without_rate(summary)]
-    parts += [f"Slowest: {', '.join(slowest(summary.durations))}"] if summary.durations else []
-    parts += [*headline_gaps(summary), *warnings(summary)]
-    parts.append(f"All tables: {folder / 'summary.md'}")
-    if options.json:
-        done = {"run": str(folder), "cells": cells, "failed": errors}
-        JsonLines(sys.stdout).put("done", **done, headline=asdict(summary.headline))
-    else:
-        print("\n\n".join(parts))
+    return run(options)
 
 
 RUN = Verb(_RUN, _add_run, _run)
@@ -257,7 +108,13 @@ def _add_list(parser: ArgumentParser) -> None:
 
 def _list(options: Namespace) -> int:
     """List one kind."""
-    listed = {"codecs": listed_codecs, "metrics": listed_metrics, "clips": listed_clips}
+    from gsvc.eval.bench import cells
+
+    listed = {
+        "codecs": cells.listed_codecs,
+        "metrics": cells.listed_metrics,
+        "clips": cells.listed_clips,
+    }
     header, rows = listed[options.kind]()
     if options.json:
         lines = JsonLines(sys.stdout)
@@ -289,6 +146,8 @@ def _files(options: Namespace) -> int:
 
 
 def _write(options: Namespace) -> int:
+    from gsvc.datasets.clips import published_sets
+
     with atomic_output(options.write, options.overwrite) as path:
         entries = list(published_sets.folder_entries(options.folder, but=options.write))
         Path(path).write_text(published_sets.manifest_text(entries), encoding="utf-8", newline="")
@@ -297,6 +156,8 @@ def _write(options: Namespace) -> int:
 
 
 def _check(options: Namespace) -> int:
+    from gsvc.datasets.clips import published_sets
+
     entries = published_sets.read_manifest(options.check)
     present = published_sets.folder_files(options.folder, but=options.check)
     wrong = 0

@@ -7,19 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gsvc.codec.api.reports import JsonLines
-from gsvc.codec.command.analyse import rules_of
 from gsvc.codec.command.arguments import add_json
 from gsvc.codec.command.main import Verb
 from gsvc.codec.weights.extras import need
-from gsvc.eval.bench.analysis.analysis_run import AnalysisRunSettings, run_analysis
-from gsvc.eval.bench.cells import RunSettings, codec_spec
-from gsvc.eval.bench.run import TextReporter, make_run
-from gsvc.eval.bench.store import BenchFolder
-from gsvc.eval.bench.workers import local_pool
-from gsvc.eval.layout import markdown
-from gsvc.eval.report.sheets import write_people_strips
-from gsvc.eval.summary.rate_tables import METRICS, people_table
-from gsvc.eval.summary.write import write_summary
 
 _ANALYSE = """Run one detector on the source and on each codec's decoded frames, and compare its
 findings with the truth. A clip is a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a COCO
@@ -49,6 +39,9 @@ def _add_analyse(parser: ArgumentParser) -> None:
 def _analyse(options: Namespace) -> int:
     """Measure, then show the tables. Returns 1 when a clip or a codec failed."""
     need("analysis", "gsvc bench analyse")
+    from gsvc.codec.command.analyse import rules_of
+    from gsvc.eval.bench.analysis.analysis_run import AnalysisRunSettings, run_analysis
+
     settings = AnalysisRunSettings(
         clips=tuple(options.clips),
         codecs=tuple(options.codec or AnalysisRunSettings.codecs),
@@ -103,6 +96,15 @@ def _add_people(parser: ArgumentParser) -> None:
 
 def _people(options: Namespace) -> int:
     """Run what is left, then print the table; 1 when something failed."""
+    from gsvc.eval.bench.cells import RunSettings, codec_spec
+    from gsvc.eval.bench.run import TextReporter, make_run
+    from gsvc.eval.bench.store import BenchFolder
+    from gsvc.eval.bench.workers import local_pool
+    from gsvc.eval.layout import markdown
+    from gsvc.eval.report.sheets import write_people_strips
+    from gsvc.eval.summary.rate_tables import METRICS, people_table
+    from gsvc.eval.summary.write import write_summary
+
     ours = codec_spec(f"gsvc:bpp={options.bpp},steps=0,faces=0+1")
     settings = RunSettings(
         clips=tuple(options.clips),

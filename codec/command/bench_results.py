@@ -8,17 +8,6 @@ from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import add_json
 from gsvc.codec.command.main import CommandParser, Verb
-from gsvc.eval.bench.store import load_run
-from gsvc.eval.layout import FORMATS
-from gsvc.eval.report.compare import compare_runs
-from gsvc.eval.report.plots import write_plots
-from gsvc.eval.report.report_page import write_report
-from gsvc.eval.report.sheets import write_sheets
-from gsvc.eval.report.study import make_study
-from gsvc.eval.report.study_scores import score_study
-from gsvc.eval.summary.rate_tables import has_random_weights
-from gsvc.eval.summary.summarise import reasons_without_rate, summarise
-from gsvc.eval.summary.write import pooled_csv, tables, write_summary
 
 _TABLE = """Print tables of a run as Markdown, CSV or LaTeX (booktabs). Without --title, print the
 BD-rates, or the points if there are none. CSV then has a row for each pair and metric.
@@ -38,28 +27,32 @@ def _add_table(parser: ArgumentParser) -> None:
 
 def _table(options: Namespace) -> int:
     """Print the tables."""
+    from gsvc.eval import layout
+    from gsvc.eval.bench.store import load_run
+    from gsvc.eval.summary import rate_tables, summarise, write
+
     made = load_run(options.run)
     if options.anchor:
         known = list(dict.fromkeys(cell.codec for cell in made.cells))
         if unknown := set(options.anchor) - set(known):
             raise ConfigError(f"no anchor {min(unknown)!r}: the run has {', '.join(known)}")
         made.settings["anchors"] = options.anchor
-    summary = summarise(made.settings, made.cells)
-    if has_random_weights(summary):
+    summary = summarise.summarise(made.settings, made.cells)
+    if rate_tables.has_random_weights(summary):
         raise ConfigError(f"{options.run} is of random weights: they belong in no table")
     if options.format == "csv" and not options.title and summary.pooled:
-        print(pooled_csv(summary), end="")
+        print(write.pooled_csv(summary), end="")
         return 0
-    every = tables(summary)
+    every = write.tables(summary)
     begin = (options.title,) if options.title else _USUAL
     found = [table for table in every if table.title.startswith(begin)]
     if not found:
         titles = "; ".join(table.title for table in every)
         raise ConfigError(f"no table of {options.run} is called so, there are: {titles}")
-    write = FORMATS[options.format]
-    print("\n\n".join(write(table.title, table.header, table.rows) for table in found))
+    form = layout.FORMATS[options.format]
+    print("\n\n".join(form(table.title, table.header, table.rows) for table in found))
     if not options.title:
-        for line in reasons_without_rate(summary):
+        for line in summarise.reasons_without_rate(summary):
             print(line, file=sys.stderr)
     return 0
 
@@ -102,6 +95,8 @@ def _study(options: Namespace) -> int:
 
 
 def _make_study(options: Namespace) -> int:
+    from gsvc.eval.report.study import make_study
+
     folder, asked = Path(options.study), {"ours": options.ours, "others": options.against}
     pairs = make_study(
         Path(options.run), folder, **asked, within=options.within, tell=_tell_progress
@@ -120,6 +115,8 @@ def _make_study(options: Namespace) -> int:
 
 
 def _score_study(options: Namespace) -> int:
+    from gsvc.eval.report.study_scores import score_study
+
     text = score_study(Path(options.study), [Path(name) for name in options.votes])
     if options.json:
         JsonLines(sys.stdout).put("done", path=str(Path(options.study) / "scores.json"))
@@ -146,18 +143,26 @@ def _add_sheets(parser: ArgumentParser) -> None:
 
 
 def _plot(options: Namespace) -> int:
+    from gsvc.eval.report.plots import write_plots
+    from gsvc.eval.summary.write import write_summary
+
     write_summary(Path(options.run))
     write_plots(Path(options.run))
     return _tell_path(options, "plots")
 
 
 def _report(options: Namespace) -> int:
+    from gsvc.eval.report.report_page import write_report
+    from gsvc.eval.summary.write import write_summary
+
     write_summary(Path(options.run))
     write_report(Path(options.run))
     return _tell_path(options, "report.html")
 
 
 def _sheets(options: Namespace) -> int:
+    from gsvc.eval.report.sheets import write_sheets
+
     write_sheets(Path(options.run), faces=options.faces)
     return _tell_path(options, "sheets")
 
@@ -183,6 +188,8 @@ def _add_compare(parser: ArgumentParser) -> None:
 
 
 def _compare(options: Namespace) -> int:
+    from gsvc.eval.report.compare import compare_runs
+
     text = compare_runs(Path(options.run_a), Path(options.run_b))
     if options.json:
         JsonLines(sys.stdout).put("done", text=text)

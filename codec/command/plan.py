@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
@@ -17,11 +18,13 @@ from gsvc.codec.command import arguments
 from gsvc.codec.command.main import Verb
 from gsvc.codec.command.planned import TCP, Carried, carried, trial_judge
 from gsvc.codec.media.output import atomic_output, refuse_foreign
-from gsvc.codec.planning import budgets as asked, machine_profile, plan_search
+from gsvc.codec.planning import budgets as asked
 from gsvc.codec.planning.budgets import JUDGES, Budgets, HeldModel, VideoClass
-from gsvc.codec.planning.plan_search import BudgetPlanner, LinkLoad
 from gsvc.codec.planning.process import RADIOS
-from gsvc.codec.planning.video_trial import clips_of
+
+if TYPE_CHECKING:
+    from gsvc.codec.planning.machine_profile import Profile, ResourceUsage
+    from gsvc.codec.planning.plan_search import BudgetPlanner
 
 _KINDS = {
     "whole": "whole",
@@ -188,6 +191,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Plan, and show the plan."""
+    from gsvc.codec.planning import plan_search
+    from gsvc.codec.planning.video_trial import clips_of
+
     budgets, kind = budgets_of(options), kind_of(options)
     planner = planner_of(options, kind or options.source, budgets)
     plan = planner.plan(budgets, options.judge or JUDGES[0])
@@ -251,17 +257,20 @@ def budgets_of(options: Namespace) -> Budgets:
     return given
 
 
-def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -> BudgetPlanner:
+def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -> "BudgetPlanner":
     """The planner of a video, which is tried, or of a class; profiles are asked for first."""
+    from gsvc.codec.planning.machine_profile import load_profile
+    from gsvc.codec.planning.plan_search import LinkLoad, planner_for
+
     if options.watts is not None and not 0 < options.watts < float("inf"):
         raise ConfigError(f"--watts {options.watts:g}: a power is above 0")
     given = options.receiver
     found = carried(source, budgets, options) if isinstance(source, str) else Carried(LinkLoad(TCP))
     with trial_judge(options.measure and isinstance(source, str)) as judge:
-        return plan_search.planner_for(
+        return planner_for(
             source,
             budgets,
-            receiver=machine_profile.load_profile(Path(given), foreign=True) if given else None,
+            receiver=load_profile(Path(given), foreign=True) if given else None,
             watts=options.watts,
             joules_per_bit=RADIOS[options.radio].joules_per_bit if options.radio else 0.0,
             judge=judge,
@@ -296,6 +305,8 @@ def _add_profile(parser: ArgumentParser) -> None:
 
 def _profile(options: Namespace) -> int:
     """Measure, keep and show."""
+    from gsvc.codec.planning import machine_profile
+
     with ExitStack() as opened:
         copy: Path | None = None
         if options.output is not None:  # a target that is none is told of before a minute's work
@@ -308,26 +319,27 @@ def _profile(options: Namespace) -> int:
         path = str(machine_profile.profile_path())
         arguments.json_lines(options).put("profile", path=path, **asdict(profile))
     elif not options.quiet:
-        print("\n".join(_lines(profile)))
+        print("\n".join(_lines(profile, machine_profile.profile_path())))
     return 0
 
 
-def _measured(options: Namespace) -> machine_profile.Profile:
+def _measured(options: Namespace) -> "Profile":
+    from gsvc.codec.planning import machine_profile
+
     silent = options.quiet or options.json
     profile = machine_profile.measure(lambda line: None if silent else print(line, file=sys.stderr))
     profile.save(machine_profile.profile_path())
     return profile
 
 
-def _lines(profile: machine_profile.Profile) -> list[str]:
+def _lines(profile: "Profile", where: Path) -> list[str]:
     told = profile.machine
-    where = machine_profile.profile_path()
     lines = [f"{told['cpu']}, {told['cores']} cores, gsvc {profile.gsvc}: {where}", _HEADER]
     lines += [_line(f"encode, {name}", usage) for name, usage in profile.encode.items()]
     return lines + [_line(f"decode, {name}", usage) for name, usage in profile.decode.items()]
 
 
-def _line(name: str, usage: machine_profile.ResourceUsage) -> str:
+def _line(name: str, usage: "ResourceUsage") -> str:
     times = 1e9 * usage.frame, 1e9 * usage.drawn, 1e9 * usage.key
     return (
         f"{name:<26}{usage.start:>7.2f}{times[0]:>19.1f}{times[1]:>8.1f}{times[2]:>9.0f}"

@@ -5,17 +5,16 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
 from gsvc.codec.command.arguments import add_json, add_overwrite, add_quiet, say, without_warnings
 from gsvc.codec.command.main import complain
 from gsvc.codec.weights.extras import need
-from gsvc.eval.bench import score
-from gsvc.eval.bench.score import Measured, VideoPair
-from gsvc.eval.layout import csv_text, markdown, write_bytes
-from gsvc.eval.metrics import DEFAULT_METRICS
-from gsvc.eval.report.exhibits import image
+
+if TYPE_CHECKING:
+    from gsvc.eval.bench.score import Measured, VideoPair
 
 DESCRIPTION = """Score video B against video A by the metrics of gsvc bench. Both start together;
 frames shown at the same time are compared. Needs gsvc[eval]."""
@@ -46,6 +45,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Measure, then show; fails when a metric that was named has no value."""
     need("eval", "gsvc score")
+    from gsvc.eval.bench import score
+    from gsvc.eval.metrics import DEFAULT_METRICS
+
     _check_plot(options)
     score.check_stride(options.stride)
     metrics = score.named_metrics(options.metric or DEFAULT_METRICS)
@@ -72,8 +74,12 @@ def _check_plot(options: Namespace) -> None:
 
 
 def _plot(
-    options: Namespace, found: Sequence[Measured], pair: VideoPair, indices: Sequence[int]
+    options: Namespace, found: "Sequence[Measured]", pair: "VideoPair", indices: Sequence[int]
 ) -> None:
+    from gsvc.eval.bench import score
+    from gsvc.eval.layout import write_bytes
+    from gsvc.eval.report.exhibits import image
+
     target = Path(options.plot)
     title = f"{Path(options.test).name} against {Path(options.source).name}"
     kind = target.suffix.lower().removeprefix(".")
@@ -81,8 +87,11 @@ def _plot(
 
 
 def _show(
-    options: Namespace, found: Sequence[Measured], pair: VideoPair, indices: Sequence[int]
+    options: Namespace, found: "Sequence[Measured]", pair: "VideoPair", indices: Sequence[int]
 ) -> None:
+    from gsvc.eval.bench import score
+    from gsvc.eval.layout import csv_text, markdown
+
     if options.json:
         _put(options, found, pair, indices)
         return
@@ -94,8 +103,10 @@ def _show(
 
 
 def _put(
-    options: Namespace, found: Sequence[Measured], pair: VideoPair, indices: Sequence[int]
+    options: Namespace, found: "Sequence[Measured]", pair: "VideoPair", indices: Sequence[int]
 ) -> None:
+    from gsvc.eval.bench import score
+
     lines = JsonLines(sys.stdout)
     for row, index in enumerate(indices if options.per_frame else ()):
         values = {m.name: m.scores.values[row] for m in score.each_frame(found)}
@@ -104,7 +115,7 @@ def _put(
     lines.put("done", frames=len(pair.test), measured=len(indices), alone=pair.alone)
 
 
-def put_scores(lines: JsonLines, found: Sequence[Measured]) -> None:
+def put_scores(lines: JsonLines, found: "Sequence[Measured]") -> None:
     """A JSON object for each metric."""
     for m in found:
         lines.put(
@@ -118,7 +129,7 @@ def put_scores(lines: JsonLines, found: Sequence[Measured]) -> None:
         )
 
 
-def _code(options: Namespace, found: Sequence[Measured], pair: VideoPair) -> int:
+def _code(options: Namespace, found: "Sequence[Measured]", pair: "VideoPair") -> int:
     """Say what is missing; 1 when a metric that was named has no value, or none has."""
     missing = [m for m in found if m.scores.mean is None]
     has_failed = bool(missing) and (bool(options.metric) or len(missing) == len(found))

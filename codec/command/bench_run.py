@@ -1,0 +1,150 @@
+"""`gsvc bench run`: what is asked for becomes a plan, its cells are run, and tables are shown."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from gsvc.codec.api.reports import JsonLines
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.eval.baselines import DEFAULT_CODECS
+from gsvc.eval.baselines.base import Option
+from gsvc.eval.bench.cells import CONDITIONS, CodecSpec, RunSettings, codec_spec, under
+from gsvc.eval.bench.run import JsonReporter, Reporter, TextReporter, make_plan, make_run
+from gsvc.eval.bench.store import BenchFolder
+from gsvc.eval.bench.workers import Workers, local_pool, ray_workers
+from gsvc.eval.layout import markdown
+from gsvc.eval.metrics import DEFAULT_METRICS
+from gsvc.eval.summary.rate_tables import headline_gaps, protocol, warnings
+from gsvc.eval.summary.summarise import reasons_without_rate, slowest
+from gsvc.eval.summary.write import tables, write_summary
+
+_INTERRUPTED = 130
+_MAIN_TABLES = (
+    *("Headline", "Slideshow test", "What is missing", "BD-rate pooled over clips", "Points"),
+)
+
+
+def run(options: Namespace) -> int:
+    """Run what is not done yet, or list it."""
+    settings, folder = _settings(options), BenchFolder(Path(options.out))
+    reporter: Reporter = JsonReporter(JsonLines(sys.stdout)) if options.json else TextReporter()
+    action = _list_cells if options.dry_run else _carry_out
+    return action(options, settings, folder, reporter)
+
+
+def _settings(options: Namespace) -> RunSettings:
+    codecs, frames, longest = list(_codecs(options)), RunSettings.frames, None
+    if options.condition is not None:
+        condition = CONDITIONS[options.condition]
+        codecs = [under(condition, spec) for spec in codecs]
+        frames, longest = condition.frames, condition.longest
+    if options.frames is not None:
+        frames = options.frames or None
+    if options.longest is not None:
+        longest = options.longest or None
+    return RunSettings(
+        clips=tuple([*options.clips, *(options.more_clips or [])] or ["packaged"]),
+        codecs=tuple(codecs),
+        metrics=tuple(dict.fromkeys(options.metric or DEFAULT_METRICS)),
+        sizes=tuple(dict.fromkeys(options.size or RunSettings.sizes)),
+        anchors=tuple(dict.fromkeys(options.anchor or ())),
+        frames=frames,
+        longest=longest,
+        stride=options.stride,
+    )
+
+
+def _codecs(options: Namespace) -> Iterator[CodecSpec]:
+    """The codecs asked for; --levels, --steps and --seeds are options of gsvc."""
+    extra: dict[str, Option] = {
+        option: tuple(values)
+        for option, name in (("level", "levels"), ("steps", "steps"), ("seed", "seeds"))
+        if (values := getattr(options, name))
+    }
+    specs = [codec_spec(text) for text in dict.fromkeys(options.codec or DEFAULT_CODECS)]
+    if extra and all(spec.name != "gsvc" for spec in specs):
+        raise ConfigError("--levels, --steps and --seeds are of gsvc: add --codec gsvc")
+    for spec in specs:
+        if spec.name != "gsvc" or not extra:
+            yield spec
+            continue
+        if twice := set(extra) & {name for name, _ in spec.options}:
+            raise ConfigError(f"{min(twice)} is given twice: with --codec and by itself")
+        yield replace(spec, options=(*spec.options, *extra.items()))
+
+
+@contextmanager
+def _workers(options: Namespace) -> Iterator[Workers]:
+    if options.jobs < 0:
+        raise ConfigError(f"jobs {options.jobs}: 0 for one a core, or a number of workers")
+    if options.ray is not None:
+        with ray_workers(options.ray, options.jobs) as cluster:
+            yield cluster
+    else:
+        with local_pool(options.jobs) as pool:
+            yield pool
+
+
+def _carry_out(
+    options: Namespace, settings: RunSettings, folder: BenchFolder, reporter: Reporter
+) -> int:
+    """Run what is left, then write the summary and show the main tables.
+
+    Returns 1 when a cell failed or a clip could not be read, else 0. A missing package is a gap in
+    the tables.
+    """
+    try:
+        plan, errors = make_run(settings, folder, _workers(options), reporter)
+    except KeyboardInterrupt:
+        reporter.note("interrupted", f"{folder.path} keeps what is done: the same command resumes")
+        return _INTERRUPTED
+    finally:
+        reporter.close()
+    _show_summary(options, folder.path, errors, len(plan.cells))
+    unread = any(gap.kind == "clip" for gap in plan.gaps)
+    return int(bool(errors) or unread)
+
+
+def _list_cells(
+    options: Namespace, settings: RunSettings, folder: BenchFolder, reporter: Reporter
+) -> int:
+    with _workers(options) as workers:
+        plan = make_plan(settings, folder, workers, reporter)
+    left = {job.cell.key: job for job in plan.jobs}
+    rows = []
+    for cell in plan.cells:
+        job = left.get(cell.key)
+        state = "done" if job is None else "to do" if job.stream is None else "to complete"
+        rows.append((state, cell, job.decodes if job else 0))
+    encodes, decodes = sum(job.stream is None for job in plan.jobs), plan.decodes
+    if options.json:
+        lines = JsonLines(sys.stdout)
+        for state, cell, count in rows:
+            lines.put("cell", state=state, key=cell.key, label=cell.label, decodes=count)
+        lines.put("done", cells=len(rows), left=len(left), encodes=encodes, decodes=decodes)
+        return 0
+    for state, cell, count in rows:
+        print(f"{state:<12}{count} decodes  {cell.label}")
+    done = len(rows) - len(left)
+    print(f"{len(rows)} cells, {done} done; left: {encodes} encodes, {decodes} decodes")
+    return 0
+
+
+def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> None:
+    summary = write_summary(folder)
+    parts = [protocol(summary)]
+    for table in tables(summary):
+        if table.title.startswith(_MAIN_TABLES):
+            parts += [table.title, markdown(table.header, table.rows)]
+    parts += [*reasons_without_rate(summary)]
+    parts += [f"Slowest: {', '.join(slowest(summary.durations))}"] if summary.durations else []
+    parts += [*headline_gaps(summary), *warnings(summary)]
+    parts.append(f"All tables: {folder / 'summary.md'}")
+    if options.json:
+        done = {"run": str(folder), "cells": cells, "failed": errors}
+        JsonLines(sys.stdout).put("done", **done, headline=asdict(summary.headline))
+    else:
+        print("\n\n".join(parts))
