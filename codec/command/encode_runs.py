@@ -28,7 +28,7 @@ from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_rate, 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.command import encode, main
 from gsvc.codec.command.arguments import say, shown_size, without_warnings
-from gsvc.codec.media.output import explain_failure
+from gsvc.codec.media.output import make_folder
 from gsvc.codec.media.places import STANDARD_INPUT, create_stream, refuse_same, shown
 from gsvc.codec.planning import video_trial
 from gsvc.codec.weights.model_files import cache_dir
@@ -259,8 +259,7 @@ def encode_many(options: Namespace) -> int:
         raise ConfigError(f"jobs {options.jobs}: must be 1 or more")
     targets = targets_of(options)
     sizes = _shares(options, list(targets.values()))
-    with explain_failure(options.out):
-        Path(options.out).mkdir(parents=True, exist_ok=True)
+    make_folder(Path(options.out))
     failed = 0
     with ThreadPoolExecutor(options.jobs) as pool:
         try:

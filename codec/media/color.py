@@ -34,10 +34,10 @@ def yuv_from_rgb(picture: Picture, color: Color, pixel_format: str = "yuv420p") 
         src_colorspace=matrix,
         dst_colorspace=matrix,
         src_color_range=ColorRange.JPEG,
-        dst_color_range=_range(color),
+        dst_color_range=range_of(color),
         interpolation=_QUALITY,
     )
-    frame.color_range = _range(color)
+    frame.color_range = range_of(color)
     frame.colorspace = color.matrix
     return frame
 
@@ -61,7 +61,7 @@ def rgb_from_yuv(frame: av.VideoFrame, color: Color) -> Picture:
         "rgb24",
         src_colorspace=matrix,
         dst_colorspace=matrix,
-        src_color_range=_range(color),
+        src_color_range=range_of(color),
         dst_color_range=ColorRange.JPEG,
         interpolation=_QUALITY,
     )
@@ -84,13 +84,13 @@ def _matrix(color: Color, height: int) -> Colorspace:
     return _SWSCALE_MATRIX.get(color.resolved_matrix(height), Colorspace.ITU709)
 
 
-def _range(color: Color) -> ColorRange:
+def range_of(color: Color) -> ColorRange:
+    """Whether samples take 0-255 or the narrower range of video, as FFmpeg calls it."""
     return ColorRange.JPEG if color.full_range else ColorRange.MPEG
 
 
 _HDR_TRANSFER = {16: "PQ", 18: "HLG"}
 _MATRICES = {1, 2, 4, 5, 6, 7, 9}
-_LIMITED, _FULL = 1, 2
 _LIMITED_TO_FULL = np.clip(np.rint((np.arange(256) - 16) * 255 / 219), 0, 255).astype(np.uint8)
 
 _TONE_MAP = (
@@ -110,8 +110,8 @@ def source_color(frame: av.VideoFrame) -> Color:
     if _is_rgb(frame):
         return tags
     name = frame.format.name
-    full = frame.color_range == _FULL or name.startswith("yuvj")
-    if name.startswith("gray") and frame.color_range != _LIMITED:
+    full = frame.color_range == ColorRange.JPEG or name.startswith("yuvj")
+    if name.startswith("gray") and frame.color_range != ColorRange.MPEG:
         full = True
     return Color(tags.primaries, tags.transfer, _tag(frame.colorspace), full)
 

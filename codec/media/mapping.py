@@ -43,7 +43,8 @@ from gsvc.codec.bitstream.errors import (
 )
 from gsvc.codec.bitstream.frames import AudioChunk, VideoFormat
 from gsvc.codec.media import output, places, video_source
-from gsvc.codec.media.muxer import AudioTrack, Sink, TextTrack
+from gsvc.codec.media.color import range_of
+from gsvc.codec.media.muxer import AudioTrack, Sink, TextTrack, sample_packet
 
 NOTE = b"\x1fgsv\x01"
 """What a note begins with: metadata_type 31, unregistered user private (AV1, section 6.7.1); our
@@ -240,7 +241,6 @@ FORMATS = {".mp4": "mp4", ".mkv": "matroska", ".webm": "webm"}
 """FFmpeg's names of the containers, by suffix."""
 
 _KEEPS_ASPECT = {"mp4"}  # the others read it from the stream, where PyAV cannot set it
-_LIMITED, _FULL = 1, 2
 _log = logging.getLogger(__name__)
 
 
@@ -312,19 +312,11 @@ def _write(sink: Sink, name: str, mapped: MappedStream) -> None:
     for picture, end in zip(mapped.pictures, ends, strict=True):
         sound.write_until(picture.pts * tick)
         texts.write_until(picture.pts * tick)
-        container.mux(_packet(picture, end, video, tick))
+        data, length = sample_of(picture.unit, picture.records), end - picture.pts
+        container.mux(sample_packet(data, video, tick, picture.pts, length, picture.is_key))
     sound.write_until(None)
     texts.write_until(mapped.end * tick)
     container.close()
-
-
-def _packet(picture: MappedPicture, end: int, video: Stream, tick: Fraction) -> "av.Packet[Stream]":
-    packet: av.Packet[Stream] = av.Packet(sample_of(picture.unit, picture.records))
-    packet.stream, packet.time_base = video, tick
-    packet.pts = packet.dts = picture.pts
-    packet.duration = end - picture.pts
-    packet.is_keyframe = picture.is_key
-    return packet
 
 
 def _video_track(container: OutputContainer, mapped: MappedStream) -> av.VideoStream:
@@ -343,7 +335,7 @@ def _video_track(container: OutputContainer, mapped: MappedStream) -> av.VideoSt
     context.sample_aspect_ratio = _aspect(form, size)
     if form.pixel_aspect != 1 and container.format.name not in _KEEPS_ASPECT:
         _log.warning("its pixel aspect is lost in this container: use .mp4")
-    context.color_range = _FULL if form.color.full_range else _LIMITED
+    context.color_range = range_of(form.color)
     context.colorspace = form.color.resolved_matrix(form.height)
     context.color_primaries, context.color_trc = form.color.primaries, form.color.transfer
     return track

@@ -23,7 +23,7 @@ from av.subtitles.stream import SubtitleStream
 from gsvc.codec.bitstream.audio_and_text import SAMPLE_RATE, Subtitles, Texts, TimedText
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
 from gsvc.codec.bitstream.frames import AudioChunk, Color, Frame, VideoFormat
-from gsvc.codec.media.color import coded_picture
+from gsvc.codec.media.color import coded_picture, range_of
 from gsvc.codec.media.marks import NO_ROOM, Mark, marked_comment
 
 if TYPE_CHECKING:
@@ -105,14 +105,20 @@ def _opus_stream(container: OutputContainer, chunk: AudioChunk) -> av.AudioStrea
 
 
 def _copied(stream: av.AudioStream, chunks: Sequence[AudioChunk]) -> "Iterator[av.Packet[Stream]]":
-    for pts, samples, data in _timed(chunks):
-        packet = av.Packet(data)
-        packet.stream = stream
-        packet.time_base = _TICK
-        packet.pts = packet.dts = pts
-        packet.duration = samples
-        packet.is_keyframe = True
-        yield packet
+    return (
+        sample_packet(data, stream, _TICK, pts, samples) for pts, samples, data in _timed(chunks)
+    )
+
+
+def sample_packet(
+    data: bytes, stream: Stream, time_base: Fraction, pts: int, duration: int, is_key: bool = True
+) -> "av.Packet[Stream]":
+    """A sample of a track; times are in ticks of `time_base`."""
+    packet: av.Packet[Stream] = av.Packet(data)
+    packet.stream, packet.time_base = stream, time_base
+    packet.pts = packet.dts = pts
+    packet.duration, packet.is_keyframe = duration, is_key
+    return packet
 
 
 def _coded_stream(container: OutputContainer, chunk: AudioChunk) -> av.AudioStream | None:
@@ -265,13 +271,7 @@ def _packet(stream: SubtitleStream, cue: TimedText) -> "av.Packet[Stream]":
     if stream.codec_context.name == "mov_text":
         data = data[: (1 << 16) - 1]
         data = len(data).to_bytes(2, "big") + data
-    packet: av.Packet[Stream] = av.Packet(data)
-    packet.stream = stream
-    packet.time_base = _MILLISECOND
-    packet.pts = packet.dts = cue.start
-    packet.duration = cue.duration
-    packet.is_keyframe = True
-    return packet
+    return sample_packet(data, stream, _MILLISECOND, cue.start, cue.duration)
 
 
 class Sink(io.FileIO):
@@ -338,7 +338,6 @@ class FixedRate:
 USUAL_SUFFIXES = ".mp4, .mkv, .mov, .webm, .avi, .y4m, or images as folder/%05d.png"
 
 _BEST_SCALE = 2 * 118  # quantiser 2 of MPEG-4 and its like, visually lossless, in lambda units
-_LIMITED, _FULL = 1, 2
 _HAS_COMMENT = {"avi", "flv", "ipod", "matroska", "mov", "mp4", "nut", "ogg", "webm"}
 _LOSES_ASPECT = {"webm", "nut"}  # they read it from the stream, where PyAV cannot set it
 _NO_VIDEO = {"none", "png"}  # the video codec that audio containers name
@@ -488,7 +487,7 @@ def _open_video(
         return stream, Color()
     # Tagged, so that no player has to guess the matrix assumed here.
     color = form.color.resolved(form.height)
-    context.color_range = _FULL if color.full_range else _LIMITED
+    context.color_range = range_of(color)
     context.colorspace = color.matrix
     context.color_primaries = color.primaries
     context.color_trc = color.transfer

@@ -141,8 +141,8 @@ def own_folder(folder: Path, mark: str) -> None:
 
     Raises ConfigError for a folder that holds something else, OutputError where it cannot be made.
     """
+    make_folder(folder)
     with explain_failure(folder):
-        folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()) and not (folder / mark).exists():
             raise ConfigError(f"{folder} holds other files: name an empty or new folder")
 

@@ -227,15 +227,19 @@ def named_errors(source: PathOrFile) -> Iterator[None]:
 
 def is_container(source: str | Path) -> bool:
     """Whether this is a file in MP4 or Matroska, by its first bytes."""
-    path = Path(source)
-    if str(source) == STANDARD_INPUT or not path.is_file():
-        return False
+    head = b"" if str(source) == STANDARD_INPUT else _first_bytes(source)
+    return head.startswith(_EBML) or head[4:] == b"ftyp"
+
+
+def _first_bytes(path: str | Path) -> bytes:
+    """The first eight of a file; none where it is no file or cannot be read."""
+    if not os.path.isfile(path):
+        return b""
     try:
         with open(path, "rb") as file:
-            head = file.read(8)
+            return file.read(8)
     except OSError:
-        return False
-    return head.startswith(_EBML) or head[4:] == b"ftyp"
+        return b""
 
 
 @contextmanager
@@ -304,17 +308,7 @@ def piece_paths(source: PathOrFile) -> list[str]:
         paths = [entry.path for entry in os.scandir(source) if entry.is_file()]
     elif is_glob(source):
         paths = matches(str(source))
-    return sorted(path for path in paths if _is_piece_file(path))
-
-
-def _is_piece_file(path: str) -> bool:
-    if not os.path.isfile(path):
-        return False
-    try:
-        with open(path, "rb") as file:
-            return is_piece(file.read(1))
-    except OSError:
-        return False
+    return sorted(path for path in paths if is_piece(_first_bytes(path)))
 
 
 def _gathered(paths: Sequence[str | Path]) -> PieceStream:

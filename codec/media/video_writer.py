@@ -166,11 +166,13 @@ def _opened(
         return Y4mEncoder(cast(BinaryIO, output.StandardOutput()), form, "standard output")
     pattern = image_pattern(target)
     if pattern is not None and is_numbered(pattern):
+        if not overwrite:
+            _refuse_to_mix(pattern)
         folder = opened.enter_context(output.atomic_folder(pattern.parent))
-        return ImageWriter(folder, pattern, form, beside.mark, overwrite)
+        return ImageWriter(folder, pattern, form, beside.mark)
     path = opened.enter_context(output.atomic_output(target, overwrite))
     if pattern is not None:
-        return OneImageWriter(path, pattern, form, beside.mark)
+        return ImageWriter(path, pattern, form, beside.mark)
     if target.lower().endswith(".y4m") or (path.is_fifo() and not path.suffix):
         return Y4mEncoder(opened.enter_context(open(path, "wb")), form, target)
     muxer = Muxer(path, target, form, beside)
@@ -179,7 +181,6 @@ def _opened(
 
 
 DEFAULT_NAME = "%05d.png"
-_log = logging.getLogger(__name__)
 _JPEG_COLOR = Color(matrix=6, full_range=True)  # JFIF: BT.601, full range
 _CODECS = {
     ".png": ("png", "rgb24"),
@@ -215,66 +216,36 @@ def is_numbered(pattern: Path) -> bool:
 
 
 class ImageWriter:
-    """Codes each frame as one image in `folder`, named after `pattern`, numbered from 1.
+    """Codes each frame as an image of its own, with the mark if its format takes it.
 
-    Raises OutputError when images of that pattern exist in the target folder, unless `overwrite`.
+    `place` is the folder of the images that `pattern` numbers from 1, or the path of the only one.
     """
 
-    def __init__(
-        self, folder: Path, pattern: Path, form: VideoFormat, mark: Mark | None, overwrite: bool
-    ) -> None:
-        if not overwrite:
-            _refuse_to_mix(pattern)
-        self._folder = folder
-        self._pattern = pattern
-        self._count = 0
-        self._coder = _ImageCoder(pattern, form, mark)
+    def __init__(self, place: Path, pattern: Path, form: VideoFormat, mark: Mark | None) -> None:
+        self._place, self._pattern, self._mark, self._count = place, pattern, mark, 0
+        self._codec, self._pixel_format = _CODECS[pattern.suffix.lower()]
+        if mark is not None and self._codec not in _HAS_XMP:
+            _log.warning(NO_ROOM, pattern)
+        self._coder = self._open(form)
 
     def write(self, frame: Frame) -> None:
-        self._count += 1
-        name = self._pattern.name % self._count
-        data = self._coder.encode(frame)
-        with output.explain_failure(self._pattern.parent / name):
-            (self._folder / name).write_bytes(data)
+        """Write an image. Raises ConfigError for a second one of the same name."""
+        name, place, self._count = self._pattern, self._place, self._count + 1
+        if is_numbered(name):
+            name = name.with_name(name.name % self._count)
+            place = place / name.name
+        elif self._count > 1:
+            raise ConfigError(
+                f"{name}: names one image of several: number them, such as "
+                f"{name.stem}-%05d{name.suffix}, or take one with frames=1"
+            )
+        with output.explain_failure(name):
+            place.write_bytes(self._encoded(frame))
 
     def finish(self) -> None:
         """Nothing to do: every image is written."""
 
-
-class OneImageWriter:
-    """Codes the only frame as the image at `path`, in the format that `target`'s suffix names."""
-
-    def __init__(self, path: Path, target: Path, form: VideoFormat, mark: Mark | None) -> None:
-        self._path, self._target = path, target
-        self._coder = _ImageCoder(target, form, mark)
-        self._is_written = False
-
-    def write(self, frame: Frame) -> None:
-        """Write it. Raises ConfigError for a second one."""
-        if self._is_written:
-            target = self._target
-            raise ConfigError(
-                f"{target}: names one image of several: number them, such as "
-                f"{target.stem}-%05d{target.suffix}, or take one with frames=1"
-            )
-        self._path.write_bytes(self._coder.encode(frame))
-        self._is_written = True
-
-    def finish(self) -> None:
-        """Nothing to do: the image is written."""
-
-
-class _ImageCoder:
-    """Codes each frame as an image of its own, with the mark if its format takes it."""
-
-    def __init__(self, target: Path, form: VideoFormat, mark: Mark | None) -> None:
-        self._mark = mark
-        self._codec, self._pixel_format = _CODECS[target.suffix.lower()]
-        if mark is not None and self._codec not in _HAS_XMP:
-            _log.warning(NO_ROOM, target)
-        self._coder = self._open(form)
-
-    def encode(self, frame: Frame) -> bytes:
+    def _encoded(self, frame: Frame) -> bytes:
         picture = color.coded_picture(frame.pixels, _JPEG_COLOR, self._pixel_format)
         picture.pts = frame.pts
         image = b"".join(bytes(packet) for packet in self._coder.encode(picture))
@@ -296,6 +267,7 @@ class _ImageCoder:
 
 
 def _refuse_to_mix(pattern: Path) -> None:
+    """Raise OutputError when images of that pattern exist in the target folder."""
     before, _, after = places.NUMBER.split(pattern.name)
     shape = re.compile(re.escape(before) + r"\d+" + re.escape(after))
     if pattern.parent.is_dir():

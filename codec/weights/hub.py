@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gsvc.codec.bitstream.errors import ConfigError, MissingModelError
-from gsvc.codec.media.output import explain_failure
+from gsvc.codec.media.output import explain_failure, make_folder
 from gsvc.codec.weights.extras import need
 from gsvc.codec.weights.model_files import Progress, cache_dir, sha256_of
 
@@ -218,8 +218,7 @@ def pull_hub_model(
         repo, revision = before.repo, revision or before.commit
     repo = repo or model.repo
     commit, files = _listed(model, repo, revision)
-    with explain_failure(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     found = {}
     same = before.files if before and (before.repo, before.commit) == (repo, commit) else {}
     for name, one in files.items():

@@ -16,7 +16,7 @@ import cv2
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.media.output import atomic_folder, explain_failure
+from gsvc.codec.media.output import atomic_folder, make_folder
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.eval.bench.store import BenchRun, CellRecord
 from gsvc.eval.layout import write_text
@@ -241,9 +241,8 @@ def make_study(
     found, summary = load_summary(run)
     pairs = _near(find_pairs(summary, found.cells, ours, others), within, tell)
     key = Key(secrets.token_hex(4), str(run), pairs[0].other.curve, [])
-    with explain_failure(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(folder / PAGE, ignore_errors=True)  # of one that was interrupted
+    make_folder(folder)
+    shutil.rmtree(folder / PAGE, ignore_errors=True)  # of one that was interrupted
     with atomic_folder(folder / PAGE) as target:
         shown = []
         for trial, videos, clip in _trials(run, found, pairs, tell):
