@@ -410,4 +410,4 @@ def test_the_estimate_takes_each_kind_of_step_at_its_own_pace(
     assert pace.left() == pytest.approx(38 + 32)
     pace.end(failing.cell.key)  # it failed: nothing of it is ahead
     assert pace.left() == pytest.approx(38)
-    assert "cell 6/7" in pace.text() and "0:00:38 left" in pace.text()
+    assert "cell 6/7" in pace.text() and ", 0:38 left" in pace.text()

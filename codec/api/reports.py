@@ -130,6 +130,12 @@ def parsed_time(text: str) -> float:
     return seconds
 
 
+def write_over(file: TextIO, text: str = "") -> None:
+    """Put `text` in place of the line that a terminal's cursor is in."""
+    file.write(f"\r\x1b[K{text}")
+    file.flush()
+
+
 _JSON_SECONDS = 0.5
 
 

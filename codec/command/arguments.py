@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from gsvc.codec.api.reports import JsonLines, parsed_time, seconds_left
+from gsvc.codec.api import reports
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, Limits
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.places import STANDARD_INPUT, is_container, is_glob
@@ -20,7 +20,6 @@ from gsvc.codec.media.places import STANDARD_INPUT, is_container, is_glob
 if TYPE_CHECKING:
     from gsvc.codec.api.decoder_settings import DecoderSettings
     from gsvc.codec.api.encoder_settings import EncoderSettings
-    from gsvc.codec.api.reports import Progress, Report
     from gsvc.codec.media.video_reader import Size
 
 BITRATE = "target rate of the pictures in bit/s: 8000, 8k, 0.5M"
@@ -239,7 +238,7 @@ def shown_size(count: float) -> str:
 def time(text: str) -> float:
     """Seconds from text such as 90, 1:30 or 0:01:30."""
     try:
-        return parsed_time(text)
+        return reports.parsed_time(text)
     except ValueError:
         raise ArgumentTypeError(f"{text!r} is no time: write 90, 1:30 or 0:01:30") from None
 
@@ -263,36 +262,33 @@ class ProgressLine:
         self._began = monotonic()
         self._shown: float | None = None
 
-    def __call__(self, progress: "Progress") -> None:
+    def __call__(self, progress: reports.Progress) -> None:
         now = monotonic()
         if self._shown is not None and now - self._shown < _LINE_SECONDS:
             return
         self._shown = now
-        self._file.write(f"\r\x1b[K{self._text(progress, now - self._began)}")
-        self._file.flush()
+        reports.write_over(self._file, self._text(progress, now - self._began))
 
     def clear(self) -> None:
         """Leave the line empty for what comes after."""
         if self._shown is not None:
-            self._file.write("\r\x1b[K")
-            self._file.flush()
+            reports.write_over(self._file)
 
-    def _text(self, progress: "Progress", elapsed: float) -> str:
+    def _text(self, progress: reports.Progress, elapsed: float) -> str:
         of = "" if progress.total is None else f"/{progress.total}"
         done = int(progress.frames + progress.under_way)
         rate = done / elapsed if elapsed > 0 else 0.0
         text = f"{self._verb} frame {done}{of}, {rate:.1f} frames/s"
-        left = seconds_left(done, progress.total, elapsed)
+        left = reports.seconds_left(done, progress.total, elapsed)
         if left is not None:
-            minutes, seconds = divmod(round(left), 60)
-            text += f", {minutes}:{seconds:02d} left"
+            text += f", {reports.shown_time(round(left))} left"
         return text
 
 
-def json_lines(options: Namespace) -> JsonLines:
+def json_lines(options: Namespace) -> reports.JsonLines:
     """JSON goes to standard output, or to standard error where that carries the stream or video."""
     carries_data = "target" in options and given_target(options) == STANDARD_OUTPUT
-    return JsonLines(sys.stderr if carries_data else sys.stdout)
+    return reports.JsonLines(sys.stderr if carries_data else sys.stdout)
 
 
 def tell_event(options: Namespace, event: str, **values: object) -> None:
@@ -317,7 +313,7 @@ def tell_result(options: Namespace, line: str) -> None:
 def say(options: Namespace, line: str) -> None:
     """Write over the line on a terminal."""
     if has_watcher(options):
-        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+        reports.write_over(sys.stderr, line)
 
 
 @contextmanager
@@ -333,14 +329,14 @@ def without_warnings(quiet: bool) -> Iterator[None]:
 
 
 @contextmanager
-def shown_progress(options: Namespace, verb: str) -> "Iterator[Report | None]":
+def shown_progress(options: Namespace, verb: str) -> Iterator[reports.Report | None]:
     """What to tell progress to, as --json, --quiet and the terminal want it; None: nobody looks."""
     with without_warnings(options.quiet), _progress(options, verb) as progress:
         yield progress
 
 
 @contextmanager
-def _progress(options: Namespace, verb: str) -> "Iterator[Report | None]":
+def _progress(options: Namespace, verb: str) -> Iterator[reports.Report | None]:
     if options.json and not options.quiet:
         yield json_lines(options)
     elif not has_watcher(options):

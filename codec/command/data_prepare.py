@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO
 
-from gsvc.codec.api.reports import seconds_left
+from gsvc.codec.api.reports import seconds_left, shown_time, write_over
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import add_json, tell_event
 
@@ -46,14 +46,12 @@ class WorkLine:
         with self._lock:
             self._watched.look()
             columns = shutil.get_terminal_size().columns
-            self._file.write(f"\r\x1b[K{self.text(monotonic())[: columns - 1]}")
-            self._file.flush()
+            write_over(self._file, self.text(monotonic())[: columns - 1])
 
     def clear(self) -> None:
         """Leave the line empty for what comes after."""
         with self._lock:
-            self._file.write("\r\x1b[K")
-            self._file.flush()
+            write_over(self._file)
 
     def text(self, now: float) -> str:
         """Throughput is that of one worker: what is slowest is the smallest."""
@@ -62,8 +60,7 @@ class WorkLine:
         text = f"{self._verb} {done}/{self._total}, {done / max(elapsed, 1e-9):.2g} a second"
         left = seconds_left(done, self._total, elapsed)
         if left is not None:
-            minutes, seconds = divmod(round(left), 60)
-            text += f", {minutes}:{seconds:02d} left"
+            text += f", {shown_time(round(left))} left"
         busy = watched.cpu / max(now - self._began, 1e-9)
         text += f", {busy:.1f} of {self._cores:g} cores busy"
         rates = [

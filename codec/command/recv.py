@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TextIO
 
 from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
-from gsvc.codec.api.reports import JsonLines
+from gsvc.codec.api.reports import JsonLines, write_over
 from gsvc.codec.bitstream.audio_and_text import SAMPLE_RATE
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, InputError
 from gsvc.codec.command import arguments, main
@@ -132,7 +132,7 @@ class Watch:
     def _show(self, text: str, *, ended: bool = False) -> None:
         """On a terminal, write over the last line."""
         if self._line:
-            print(f"\r\x1b[K{text}", end="\n" if ended else "", file=sys.stderr, flush=True)
+            write_over(sys.stderr, text + "\n" * ended)
         elif self._stays:
             print(text, file=sys.stderr, flush=True)
 

@@ -105,9 +105,8 @@ def _opus_stream(container: OutputContainer, chunk: AudioChunk) -> av.AudioStrea
 
 
 def _copied(stream: av.AudioStream, chunks: Sequence[AudioChunk]) -> "Iterator[av.Packet[Stream]]":
-    return (
-        sample_packet(data, stream, _TICK, pts, samples) for pts, samples, data in _timed(chunks)
-    )
+    for pts, samples, data in _timed(chunks):
+        yield sample_packet(data, stream, _TICK, pts, samples)
 
 
 def sample_packet(

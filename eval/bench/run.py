@@ -14,7 +14,7 @@ from statistics import fmean
 from time import monotonic
 from typing import Any, TextIO
 
-from gsvc.codec.api.reports import JsonLines
+from gsvc.codec.api.reports import JsonLines, shown_time, write_over
 from gsvc.codec.bitstream.errors import (
     ConfigError,
     GsvcError,
@@ -93,16 +93,14 @@ class RunProgress:
         return f"{step.kind} {step.name} {monotonic() - began:.0f} s: {label}{more}"
 
     def text(self) -> str:
-        """ "cell 12/40 (resumed 4/40), 31 % of the work, 0:12:05 left"."""
+        """ "cell 12/40 (resumed 4/40), 31 % of the work, 12:05 left"."""
         text = f"cell {self.done}/{self.cells} (resumed {self.resumed}/{self.cells})"
         left = self.left()
         if left is None:
             return text
         elapsed = monotonic() - self._began
-        minutes, seconds = divmod(round(left), 60)
         share = 100 * elapsed / (elapsed + left) if elapsed + left else 100
-        clock = f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
-        return f"{text}, {share:.0f} % of the work, {clock} left"
+        return f"{text}, {share:.0f} % of the work, {shown_time(round(left))} left"
 
     def _expected(self, kind: _Kind) -> float:
         """Its own mean, else that of its like, else that of all steps so far."""
@@ -153,13 +151,12 @@ class TextReporter:
         if not self._pace.cells:
             return
         if self._line:
-            self._file.write(f"\r\x1b[K{self._text()}"[:_WIDEST])
+            write_over(self._file, self._text()[:_WIDEST])
         elif monotonic() - self._shown < _QUIET_SECONDS:
             return
         else:
-            print(self._text(), file=self._file)
+            print(self._text(), file=self._file, flush=True)
         self._shown = monotonic()
-        self._file.flush()
 
     def cell(self, label: str, record: CellRecord) -> None:
         self._pace.end(record.key)
@@ -171,8 +168,7 @@ class TextReporter:
 
     def close(self) -> None:
         if self._line:
-            self._file.write("\r\x1b[K")
-            self._file.flush()
+            write_over(self._file)
 
     def _text(self) -> str:
         return ", ".join(part for part in (self._pace.text(), self._pace.slowest()) if part)
