@@ -67,7 +67,7 @@ class CodingConfig:
     """Whether `bpp` is to be met, or only a limit."""
     tune: tuning.Tune = tuning.TUNES[tuning.DEFAULT_TUNE]
     """What bits go to."""
-    people: float = 1.0
+    face_weight: float = 1.0
     """Weight of faces in the distortion, where all else weighs 1."""
     faces: bool = False
     """Send the motion of faces where it pays."""
@@ -125,15 +125,15 @@ class CodingConfig:
         Raises MissingModelError and MissingDependencyError if people are to be sent, which needs
         models anyway.
         """
-        if self.people == 1:
-            return Distortion(self.tune.place)
+        if self.face_weight == 1:
+            return Distortion(self.tune.structure_weight)
         try:
-            return Distortion(self.tune.place, FaceWeights(self.people))
+            return Distortion(self.tune.structure_weight, FaceWeights(self.face_weight))
         except (MissingModelError, MissingDependencyError) as cause:
             if self.semantics:
                 raise
             _log.warning("faces weigh no more than the rest: %s", cause)
-            return Distortion(self.tune.place)
+            return Distortion(self.tune.structure_weight)
 
     def face_points(self, distortion: Distortion) -> FaceMesh | None:
         """What finds the points of faces; None where they are not to be sent, or a model is not
@@ -143,7 +143,7 @@ class CodingConfig:
         try:
             return FaceMesh()
         except (MissingModelError, MissingDependencyError) as cause:
-            if self.people == 1 or distortion.sees_faces:
+            if self.face_weight == 1 or distortion.sees_faces:
                 _log.warning("faces are drawn without their own motion: %s", cause)
             return None
 

@@ -53,13 +53,13 @@ class Reference:
     def __init__(
         self,
         picture: Picture,
-        place: float = TUNES[DEFAULT_TUNE].place,
+        structure_weight: float = TUNES[DEFAULT_TUNE].structure_weight,
         weights: FloatMap | None = None,
     ) -> None:
-        """`picture`: RGB (H, W, 3) or luma (H, W), uint8; `place`: weight of structure; `weights`:
-        of the picture's parts, same shape as of `texture`, None: all 1."""
+        """`picture`: RGB (H, W, 3) or luma (H, W), uint8; `structure_weight`: beside texture, which
+        weighs 1; `weights`: of the picture's parts, same shape as of `texture`, None: all 1."""
         luma = gray(picture)
-        self._place = place
+        self._structure_weight = structure_weight
         self._weights = np.float32(1) if weights is None else weights
         self._energies = _energies(luma)
         self.structure = Structure(quarter(luma))
@@ -93,7 +93,9 @@ class Reference:
 
     def weighted(self, texture: FloatMap, misplaced: FloatMap) -> FloatMap:
         """The sum of both parts as the tune weighs them, and the picture's parts."""
-        return np.asarray(self._weights * (texture + np.float32(self._place) * misplaced))
+        return np.asarray(
+            self._weights * (texture + np.float32(self._structure_weight) * misplaced)
+        )
 
     def total(self, other: Picture) -> float:
         """The distortion summed over all pixels."""
@@ -101,7 +103,7 @@ class Reference:
 
     def totals(self, other: Picture) -> tuple[float, float]:
         """Its two parts, summed over all pixels: texture, and misplaced structure, weighted."""
-        parts = self.texture(_energies(gray(other))), self._place * self.misplaced(other)
+        parts = self.texture(_energies(gray(other))), self._structure_weight * self.misplaced(other)
         texture, misplaced = (float((self._weights * part).sum()) * STRIDE**2 for part in parts)
         return texture, misplaced
 
@@ -110,10 +112,12 @@ class Distortion:
     """Makes what renderings of a stream are compared with."""
 
     def __init__(
-        self, place: float = TUNES[DEFAULT_TUNE].place, weights: FaceWeights | None = None
+        self,
+        structure_weight: float = TUNES[DEFAULT_TUNE].structure_weight,
+        weights: FaceWeights | None = None,
     ) -> None:
-        """`place`: weight of structure; `weights`: of a picture's parts."""
-        self._place, self._weights = place, weights
+        """`structure_weight`: as of `Reference`; `weights`: of a picture's parts."""
+        self._structure_weight, self._weights = structure_weight, weights
 
     @property
     def sees_faces(self) -> bool:
@@ -122,7 +126,7 @@ class Distortion:
 
     def reference(self, picture: Picture) -> Reference:
         """A source picture, RGB uint8 (H, W, 3), to compare with."""
-        return Reference(picture, self._place, self.weights(picture))
+        return Reference(picture, self._structure_weight, self.weights(picture))
 
     def weights(self, picture: Picture) -> FloatMap | None:
         """Of the parts of a source picture, same shape as of `Reference.texture`; None: all 1."""

@@ -33,7 +33,7 @@ class Level:
     """Blocks of motion corrections are 2^n cells wide."""
     texture_log2: int
     """Blocks of texture gains are 2^n cells wide ("Texture gains")."""
-    guide_place: float
+    guide_structure_weight: float
     """Weight of structure where a guide is chosen, in proportion to the tune's: the better the
     picture is, the more the texture that the restorer draws must be right."""
 
@@ -52,7 +52,7 @@ LEVELS = (
         spacing=0.8,
         block_log2=3,
         texture_log2=3,
-        guide_place=3,
+        guide_structure_weight=3,
     ),
     Level(
         lmbda=90,
@@ -61,7 +61,7 @@ LEVELS = (
         spacing=0.5,
         block_log2=2,
         texture_log2=2,
-        guide_place=6,
+        guide_structure_weight=6,
     ),
     Level(
         lmbda=30,
@@ -70,7 +70,7 @@ LEVELS = (
         spacing=0.33,
         block_log2=2,
         texture_log2=2,
-        guide_place=8,
+        guide_structure_weight=8,
     ),
     Level(
         lmbda=9,
@@ -79,7 +79,7 @@ LEVELS = (
         spacing=0.2,
         block_log2=1,
         texture_log2=2,
-        guide_place=12,
+        guide_structure_weight=12,
     ),
 )
 """Index = level. The rates are decided, not fitted; the multipliers are those at which development
@@ -194,7 +194,7 @@ encoder's search")."""
 class Tune:
     """What bits go to."""
 
-    place: float
+    structure_weight: float
     """Weight of structure out of place, 1 - SSIM, beside a logarithm of gradient energies ("An
     objective that sees motion")."""
     visual: bool

@@ -145,7 +145,7 @@ def test_without_its_models_there_are_no_faces(
     video = gsvc.VideoFormat(64, 48, Fraction(1, 25), Fraction(25))
     config = CodingConfig(gsvc.Header(video, 1), LEVELS[1], PRESETS["medium"], 0.01, exact=False)
     with caplog.at_level(logging.WARNING):
-        for one in (config, replace(config, people=4.0, faces=True)):
+        for one in (config, replace(config, face_weight=4.0, faces=True)):
             assert one.face_points(one.distortion()) is None
         (line,) = [record.getMessage() for record in caplog.records]
         assert "faces weigh no more" in line and "gsvc models pull" in line

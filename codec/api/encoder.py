@@ -109,7 +109,7 @@ def config_of(settings: EncoderSettings, header: Header) -> CodingConfig:
         bpp=limit if target is None else target,
         exact=target is not None,
         tune=TUNES[settings.tune],
-        people=settings.face_weight,
+        face_weight=settings.face_weight,
         faces=settings.faces,
         semantics=settings.semantics,
         quality=settings.quality,

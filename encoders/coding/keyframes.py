@@ -184,7 +184,7 @@ class Keyframes:
         Of many only some are tried, as the effort allows: those after one are restored like it.
         """
         each, guides = max(1.0, frames / len(self.decoded)), list[int | None]()
-        place, crf, scale = self.config.level.guide_place, self.plan.crf, self.plan.scale
+        weight = self.config.level.guide_structure_weight
         step = max(1.0, len(references) / self.config.effort.guides)
         for number, reference in enumerate(references):
             if guides and int(number / step) == int((number - 1) / step):
@@ -192,11 +192,11 @@ class Keyframes:
                 continue
             decoded, texture = self.decoded[number], self.textures[number]
             key = keyframe.Keyframe.of(
-                decoded, texture, crf, scale, keyframe.temporal_layer(number)
+                decoded, texture, self.plan.crf, self.plan.scale, keyframe.temporal_layer(number)
             )
             offered = restorer.restorations(key)
             costs = [
-                each * _restored_distortion(reference, offered.mixed(weights), place)
+                each * _restored_distortion(reference, offered.mixed(weights), weight)
                 + lmbda * (_GUIDE_BITS if guides[-1:] != [guide] else 0)
                 for guide, weights in enumerate(MIXTURES)
             ]
@@ -208,10 +208,10 @@ class Keyframes:
         return keyframe.raise_texture(self.decoded[number], self.textures[number])[0]
 
 
-def _restored_distortion(reference: Reference, restored: Picture, place: float) -> float:
-    """What it lacks. Place weighs more here, since the restorer draws texture of its own."""
+def _restored_distortion(reference: Reference, restored: Picture, weight: float) -> float:
+    """What it lacks. Structure weighs more here, since the restorer draws texture of its own."""
     texture, misplaced = reference.totals(restored)
-    return texture + place * misplaced
+    return texture + weight * misplaced
 
 
 _LEAST_CRF = 10.0

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MARKERS = dict(zip(sorted(TUNES, key=lambda tune: TUNES[tune].place), "^os", strict=True))
+_MARKERS = dict(
+    zip(sorted(TUNES, key=lambda tune: TUNES[tune].structure_weight), "^os", strict=True)
+)
 """From the tune that weighs structure least to the one that weighs it most."""
 
 
