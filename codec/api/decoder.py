@@ -14,7 +14,7 @@ from gsvc.codec.bitstream.frames import Frame, Picture
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.weights.extras import need
-from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATOR
+from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATORS
 from gsvc.decoders.interpolation.rendering import IntervalRenderer, MakeRenderer
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.compact.restorer_backend import RestorerBackend
@@ -181,7 +181,7 @@ class Decoder:
             MissingModelError: Weights of the refiner or of the motion are missing or damaged.
         """
         settings = settings or DecoderSettings()
-        if header.motion_estimator != MOTION_ESTIMATOR:
+        if header.motion_estimator not in MOTION_ESTIMATORS:
             raise VersionError(
                 f"motion estimator {header.motion_estimator} is not known: install a newer gsvc"
             )

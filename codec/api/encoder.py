@@ -21,6 +21,7 @@ from gsvc.codec.bitstream.layers import GUIDE, POSE, SEGMENTATION
 from gsvc.codec.bitstream.scaffold import MOST_TICKS, nominal_time
 from gsvc.codec.media.color import rgb_picture
 from gsvc.codec.media.video_source import Matrices, oriented
+from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATOR
 from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
 from gsvc.encoders.coding.group_coder import CutDetector, GroupCoder, NoPictures
 from gsvc.encoders.coding.lookahead import Lookahead
@@ -70,6 +71,7 @@ def header_of(settings: EncoderSettings, video: VideoFormat, *, audio: bool) -> 
         tools=tools,
         audio=audio,
         returns=settings.returning_shots,
+        motion_estimator=MOTION_ESTIMATOR,
         seed=settings.seed,
         model_id=model,
     )

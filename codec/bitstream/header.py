@@ -102,7 +102,7 @@ class Header:
     returns: bool = False
     """Whether shots may come back: whether SHOT packets may occur."""
     motion_estimator: int = 1
-    """How the decoder estimates motion: 1, the only way there is."""
+    """How the decoder estimates motion: 1, by optical flow; 2, also by leaps of small things."""
     seed: int = 0
     """Seed of the refiner's noise, 0-65535. Informative."""
     model_id: bytes = bytes(4)

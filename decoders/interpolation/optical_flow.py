@@ -1,8 +1,8 @@
 """Motion between two decoded pictures, estimated by the decoder, so that it costs no bits.
 
-The estimator is OpenCV's Dense Inverse Search (Kroeger et al., ECCV 2016). Its id is in the stream
-header, so that a decoder applies the encoder's corrections (`Bend`) to the estimate they were made
-for.
+The estimator is OpenCV's Dense Inverse Search (Kroeger et al., ECCV 2016), with leaps of small
+things (`find_leaps`) in all but older streams. Its id is in the stream header, so that a decoder
+applies the encoder's corrections (`Bend`) to the estimate they were made for.
 
 `MotionBetween` says how a frame between two pictures moves, and how far each picture shows the
 frame. The motion that is found at the pixels of either picture is projected to the frame's time:
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers.camera import camera_nodes
 from gsvc.codec.bitstream.scaffold import Place
+from gsvc.decoders.interpolation.leaps import Leap, Places, find_leaps, inside
 
 _T = TypeVar("_T", bound=np.generic)
 Flow = NDArray[np.float32]
@@ -30,8 +31,8 @@ Flow = NDArray[np.float32]
 
 FloatImage = NDArray[np.float32]
 
-MOTION_ESTIMATOR = 1
-"""The id of the one estimator."""
+MOTION_ESTIMATORS = WITHOUT_LEAPS, MOTION_ESTIMATOR = 1, 2
+"""The ids that a stream may have: of older ones, and of those that are made now."""
 PRESET = cv2.DISOPTICAL_FLOW_PRESET_MEDIUM
 """Of DIS."""
 
@@ -158,8 +159,17 @@ class FrameMotion(NamedTuple):
 class MotionBetween:
     """The motion between two pictures, at any time."""
 
-    def __init__(self, left: Picture, right: Picture, preset: int = PRESET) -> None:
-        """Find the motion between two pictures, luma, uint8 (H, W), with a preset of DIS."""
+    def __init__(
+        self,
+        left: Picture,
+        right: Picture,
+        preset: int = PRESET,
+        estimator: int = MOTION_ESTIMATOR,
+    ) -> None:
+        """Find the motion between two pictures, luma, uint8 (H, W), with a preset of DIS.
+
+        `estimator`: an id that the stream's header gives.
+        """
         height, width = left.shape
         half, self._size = ((-(-width // n), -(-height // n)) for n in (2, 4))
         # What is finer than this is lost in coding, and takes four times as long.
@@ -171,6 +181,26 @@ class MotionBetween:
             _shrunk(picture.astype(np.float32), self._size) for picture in (left, right)
         )
         self._grid = pixel_grid(self._size[1], self._size[0])
+        self._leaps = [] if estimator == WITHOUT_LEAPS else self._leap()
+
+    def _leap(self) -> list[Leap]:
+        """The leaps, which the flow takes from now on."""
+        behind = warp(self._right, self._grid + self._forward)
+        ahead = warp(self._left, self._grid + self._backward)
+        missed = cv2.absdiff(self._left, behind), cv2.absdiff(self._right, ahead)
+        leaps = find_leaps(self._left, self._right, *missed)
+        for leap in leaps:
+            _put(self._forward, leap.left, leap.vector)
+            _put(self._backward, leap.right, -leap.vector)
+        return leaps
+
+    def _with_leaps(self, vectors: Flow, time: np.float32) -> Flow:
+        """The vectors, and those of the leaps where these are at the time."""
+        vectors = vectors.copy()
+        for left, right, vector in self._leaps:
+            for places, part in ((left, time), (right, time - 1)):
+                _put(vectors, inside(places, part * vector, vectors.shape[:2]), vector)
+        return vectors
 
     @cached_property
     def _unmoved(self) -> FloatImage:
@@ -182,11 +212,14 @@ class MotionBetween:
         there, back = np.float32(time), np.float32(1 - time)
         ahead, behind = self._projected(self._forward, there), self._projected(self._backward, back)
         behind = -behind
-        costs = [_blurred(self._cost(v, there), _SPREAD) for v in (ahead, behind)]
-        least = np.minimum(np.minimum(*costs), self._unmoved)
+        proposals = [ahead, behind]
+        if self._leaps:
+            proposals.append(self._with_leaps(ahead, there))
+        costs = [_blurred(self._cost(v, there), _SPREAD) for v in proposals]
+        least = np.minimum(np.minimum.reduce(costs), self._unmoved)
         weights = [cv2.exp((least - cost) / _DECIDED) for cost in (*costs, self._unmoved)]
         # What does not move has no vector to add.
-        moving = weights[0][..., None] * ahead + weights[1][..., None] * behind
+        moving = sum(one[..., None] * v for one, v in zip(weights, proposals, strict=False))
         vectors = _blurred(moving / sum(weights)[..., None], _SMOOTH)
         left, right = self._missed(vectors, there)
         return FrameMotion(vectors, _blurred(left, _SMOOTH), _blurred(right, _SMOOTH))
@@ -223,6 +256,10 @@ class MotionBetween:
         width, height = self._size
         beyond = np.maximum(np.maximum(-x, x - (width - 1)), np.maximum(-y, y - (height - 1)))
         return np.asarray(_FARTHEST * np.clip(beyond, 0, 1), np.float32)
+
+
+def _put(vectors: Flow, places: Places, vector: NDArray[np.float32]) -> None:
+    vectors[places[:, 1], places[:, 0]] = vector
 
 
 def _filled(flow: Flow, trusted: FloatImage) -> Flow:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Sample
 from gsvc.decoders.interpolation.optical_flow import (
+    MOTION_ESTIMATOR,
     Bend,
     FloatImage,
     Flow,
@@ -200,6 +201,7 @@ class MakeRenderer(Protocol):
         interval: Interval,
         before: Sample | None,
         drawn: tuple[Picture, Picture],
+        estimator: int = MOTION_ESTIMATOR,
     ) -> Renderer:
         """See `IntervalRenderer`."""
         ...
@@ -215,12 +217,14 @@ class IntervalRenderer:
         interval: Interval,
         before: Sample | None,
         drawn: tuple[Picture, Picture] | None = None,
+        estimator: int = MOTION_ESTIMATOR,
     ) -> None:
         """Motion is estimated between `left` and `right`, RGB uint8 (H, W, 3).
 
-        `drawn`: pictures to move in their place; `before`: the sample on the left picture.
+        `drawn`: pictures to move in their place; `before`: the sample on the left picture;
+        `estimator`: the stream's, for motion.
         """
-        self._left, self._right = left, right
+        self._left, self._right, self._estimator = left, right, estimator
         self._drawn = drawn or (left, right)
         self._interval, self._length = interval, interval.length
         self._size = left.shape[1], left.shape[0]
@@ -239,7 +243,7 @@ class IntervalRenderer:
 
     @cached_property
     def _motion(self) -> MotionBetween:
-        return MotionBetween(gray(self._left), gray(self._right))
+        return MotionBetween(gray(self._left), gray(self._right), estimator=self._estimator)
 
     @cached_property
     def _pair(self) -> BidirectionalWarp:

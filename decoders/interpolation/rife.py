@@ -21,7 +21,7 @@ from gsvc.codec.bitstream.scaffold import Interval, Sample
 from gsvc.codec.weights.extras import need
 from gsvc.codec.weights.model_files import RIFE, cached_path, model_path, pull_command, sha256_of
 from gsvc.codec.weights.safetensors_files import check_shipped, load_network
-from gsvc.decoders.interpolation.optical_flow import Flow, pixel_grid, warp
+from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATOR, Flow, pixel_grid, warp
 from gsvc.decoders.interpolation.rendering import IntervalRenderer, MakeRenderer
 
 if TYPE_CHECKING:
@@ -194,11 +194,12 @@ class LearnedRenderer(IntervalRenderer):
         interval: Interval,
         before: Sample | None,
         drawn: tuple[Picture, Picture],
+        estimator: int = MOTION_ESTIMATOR,
         *,
         rife: Callable[[], Rife] = loaded_rife,
     ) -> None:
         """As of `IntervalRenderer`; `rife`: gives what draws, when the first frame needs it."""
-        super().__init__(left, right, interval, before, drawn)
+        super().__init__(left, right, interval, before, drawn, estimator)
         self._load = rife
 
     @cached_property

@@ -7,7 +7,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import accumulate, islice
 from typing import Protocol, runtime_checkable
 
@@ -22,6 +22,7 @@ from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers import GUIDE, TEXTURE
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Sample, nominal_time
 from gsvc.decoders.interpolation import rendering
+from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATOR
 from gsvc.decoders.keyframes.keyframe import Keyframe, KeyframeDecoder, temporal_layer
 
 Refine = Callable[[Keyframe], Picture]
@@ -211,7 +212,8 @@ class Reconstruction:
     def _interval(
         self, interval: Interval, key: ShownKeyframe, before: ShownKeyframe | None
     ) -> DecodedInterval:
-        closing, make = self._closing, self._make_renderer
+        make = partial(self._make_renderer, estimator=self._header.motion_estimator)
+        closing = self._closing
         return DecodedInterval(interval, key, before, closing, make)
 
     def _decoded(self, unit: bytes, interval: Interval) -> ShownKeyframe:
@@ -407,10 +409,11 @@ def paced_motion(make: rendering.MakeRenderer, pace: Pace) -> rendering.MakeRend
         interval: Interval,
         before: Sample | None,
         drawn: tuple[Picture, Picture],
+        estimator: int = MOTION_ESTIMATOR,
     ) -> rendering.Renderer:
         if not pace.may(MOTION):
-            return rendering.IntervalRenderer(left, right, interval, before, drawn)
-        return _TimedRenderer(make(left, right, interval, before, drawn), pace)
+            return rendering.IntervalRenderer(left, right, interval, before, drawn, estimator)
+        return _TimedRenderer(make(left, right, interval, before, drawn, estimator), pace)
 
     return make_in_time
 

@@ -3,6 +3,7 @@
 
 import { estimate } from "./dis";
 import { blur, enlarge, sample, samplePair, shrink, shrinkWhole } from "./filters";
+import { findLeaps, leapCount, putLeaps } from "./leaps";
 import { clampFloat, get, mark, release, set, takeFloats } from "./memory";
 
 const ROUNDS: i32 = 3;
@@ -33,8 +34,11 @@ export let vectors: usize = 0;
 export let missLeft: usize = 0;
 export let missRight: usize = 0;
 
+/** Whether small things leap, as they do by motion estimator 2. */
+let leaps: bool = false;
+
 /** Finds the motion between two pictures, luma in whole numbers; its buffers stay taken. */
-export function findMotion(left: usize, right: usize, w: i32, h: i32): void {
+export function findMotion(left: usize, right: usize, w: i32, h: i32, estimator: i32): void {
   width = (w + 3) >> 2;
   height = (h + 3) >> 2;
   const size = width * height;
@@ -53,6 +57,10 @@ export function findMotion(left: usize, right: usize, w: i32, h: i32): void {
   }
   blur(unmoved, width, height, 1, SPREAD);
   findFlows(left, right, w, h);
+  leaps = estimator > 1;
+  if (!leaps) return;
+  findLeaps(lumaLeft, lumaRight, forward, backward, width, height);
+  leaps = leapCount > 0;
 }
 
 function findFlows(left: usize, right: usize, w: i32, h: i32): void {
@@ -134,19 +142,28 @@ function addBlurred(known: usize, w: i32, h: i32, sum: usize, radius: f32, share
 export function moveTo(time: f32): void {
   const start = mark();
   const size = width * height;
-  const ahead = takeFloats(2 * size), behind = takeFloats(2 * size);
-  const costAhead = takeFloats(size), costBehind = takeFloats(size);
+  const ahead = takeFloats(2 * size), behind = takeFloats(2 * size), leapt = takeFloats(2 * size);
+  const costAhead = takeFloats(size), costBehind = takeFloats(size), costLeapt = takeFloats(size);
   project(forward, time, ahead, 1);
   project(backward, 1 - time, behind, -1);
   weigh(ahead, time, costAhead);
   weigh(behind, time, costBehind);
+  if (leaps) {
+    memory.copy(leapt, ahead, (<usize>(2 * size)) << 2);
+    putLeaps(time, leapt);
+    weigh(leapt, time, costLeapt);
+  }
   for (let n = 0; n < size; n++) {
     const a = get(costAhead, n), b = get(costBehind, n), c = get(unmoved, n);
-    const least = min<f32>(min<f32>(a, b), c);
+    const d: f32 = leaps ? get(costLeapt, n) : f32.MAX_VALUE;
+    const least = min<f32>(min<f32>(a, b), min<f32>(c, d));
     const weightA = Mathf.exp((least - a) / DECIDED), weightB = Mathf.exp((least - b) / DECIDED);
-    const sum = weightA + weightB + Mathf.exp((least - c) / DECIDED);
+    const weightD: f32 = leaps ? Mathf.exp((least - d) / DECIDED) : 0;
+    const sum = weightA + weightB + weightD + Mathf.exp((least - c) / DECIDED);
     for (let axis = 2 * n; axis < 2 * n + 2; axis++) {
-      set(vectors, axis, (weightA * get(ahead, axis) + weightB * get(behind, axis)) / sum);
+      let moved = weightA * get(ahead, axis) + weightB * get(behind, axis);
+      if (leaps) moved += weightD * get(leapt, axis);
+      set(vectors, axis, moved / sum);
     }
   }
   blur(vectors, width, height, 2, SMOOTH);

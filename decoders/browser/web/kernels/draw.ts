@@ -26,6 +26,7 @@ let energyRight: usize = 0;
  * decoded; what is moved are those that are shown. */
 export function open(
   leftPicture: usize, rightPicture: usize, leftShown: usize, rightShown: usize, w: i32, h: i32,
+  estimator: i32,
 ): void {
   width = w;
   height = h;
@@ -38,7 +39,7 @@ export function open(
   const lumaLeft = takeFloats(w * h), lumaRight = takeFloats(w * h);
   lumaOf(leftPicture, w * h, lumaLeft);
   lumaOf(rightPicture, w * h, lumaRight);
-  findMotion(lumaLeft, lumaRight, w, h);
+  findMotion(lumaLeft, lumaRight, w, h, estimator);
   lumaOf(leftShown, w * h, lumaLeft);
   lumaOf(rightShown, w * h, lumaRight);
   measure(lumaLeft, energyLeft);

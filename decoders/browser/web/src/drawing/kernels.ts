@@ -14,6 +14,7 @@ interface Exports {
     rightShown: Pointer,
     width: number,
     height: number,
+    estimator: number,
   ): void;
   draw(time: number, bend: Pointer, side: Pointer, target: Pointer): void;
   addFace(

@@ -153,7 +153,7 @@ export class Renderer {
     this.kernels.call.release(this.bottom);
     this.opened = { decoded, shown };
     const [a, b, c, d] = [...decoded, ...shown].map((picture) => this.kernels.put(picture));
-    this.kernels.call.open(a!, b!, c!, d!, width, height);
+    this.kernels.call.open(a!, b!, c!, d!, width, height, this.header.motion_estimator);
   }
 
   private dissolved([left, right]: Pair, time: number): Picture {
