@@ -129,8 +129,8 @@ def test_the_player_draws_the_same_frames(
     """From the same decoded pictures: levels of 0-255."""
     differences = drawn_by_both(path, tmp_path, monkeypatch, steps=0)
     assert differences.mean() <= 0.2
-    # Single pixels between lips that open differ by more.
-    assert differences.max() <= 6 or path.stem == "speaking"
+    # Single pixels between lips that open, and at the edge of what leaps, differ by more.
+    assert differences.max() <= 6 or path.stem in ("speaking", "leaping")
 
 
 @pytest.mark.parametrize("name", ["guided", "cut_and_odd_times", "raised_texture"])

@@ -35,6 +35,10 @@ _EXPLAINED = 0.5
 """Part of a thing's contrast by which it may differ from what it comes to, on average."""
 
 
+_HALF = np.float32(0.51)
+"""Vectors are rounded so; from half a cell exactly, decoders would go both ways."""
+
+
 class Leap(NamedTuple):
     """A thing that is seen in both pictures."""
 
@@ -98,7 +102,7 @@ def find_leaps(
 
 def inside(places: Places, vector: NDArray[np.float32], shape: tuple[int, int]) -> Places:
     """The places moved by a vector, in whole cells, as far as they are within a grid of `shape`."""
-    moved = places + np.rint(vector).astype(np.intp)
+    moved = places + np.floor(vector + _HALF).astype(np.intp)
     within = (moved >= 0) & (moved < shape[::-1])
     return np.asarray(moved[within.all(axis=1)], np.intp)
 

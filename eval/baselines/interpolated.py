@@ -60,7 +60,7 @@ def nearer(left: Picture, right: Picture, step: int) -> Iterator[Picture]:
 
 
 _OUTSIDE = "decoding of the codec"
-_PROTOCOL = 1
+_PROTOCOL = 2
 """Part of every version: raise it when a change to the interpolation alters output."""
 Usual = Mapping[str, Mapping[str, Option]]
 

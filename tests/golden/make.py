@@ -237,6 +237,21 @@ def raised_texture() -> bytes:
     return stream(header, [(66, 6, [(scene(size, 6 * k), i) for k, i in enumerate(intervals)])])
 
 
+def leaping() -> bytes:
+    """A ball that flies farther than optical flow follows, by motion estimator 2."""
+    size = 192, 144
+    header = Header(
+        VideoFormat(*size, Fraction(1, 25), Fraction(25)), 2, only(), motion_estimator=2
+    )
+    key = scene(size, 0), make_interval((1,))
+    pictures = [key]
+    for length, (x, y) in ((5, (150, 60)), (4, (130, 88))):
+        picture = scene(size, 0)
+        cv2.circle(picture, (x, y), 8, (250, 250, 250), -1)
+        pictures.append((picture, make_interval((1,) * length)))
+    return stream(header, [(40, 8, pictures)])
+
+
 def guided() -> bytes:
     """Pictures that are restored as told: every mixture, as usual, and the same again."""
     size = 64, 48
@@ -559,6 +574,7 @@ STREAMS: dict[str, Callable[[], bytes]] = {
     "with_objects": with_objects,
     "speaking": speaking,
     "guided": guided,
+    "leaping": leaping,
     "returning_shots": returning_shots,
 }
 

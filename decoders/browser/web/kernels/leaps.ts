@@ -14,6 +14,7 @@ const NEAR: f32 = 2;
 const FAR: f32 = 0.25;
 const UNLIKE: f32 = 1;
 const EXPLAINED: f32 = 0.5;
+const HALF: f32 = 0.51;
 /** Numbers of a thing: its label, centre (x, y), area and contrast. */
 const THING: i32 = 5;
 /** Numbers of a leap: labels in the left and the right picture, and the vector. */
@@ -70,7 +71,7 @@ function offset(thing: i32): usize {
 function put(leap: i32, labels: usize, side: i32, part: f32, vectors: usize, sign: f32): void {
   const label = get(leaps, LEAP * leap + side);
   const u = get(leaps, LEAP * leap + 2), v = get(leaps, LEAP * leap + 3);
-  const right = <i32>nearest<f32>(part * u), down = <i32>nearest<f32>(part * v);
+  const right = <i32>floor<f32>(part * u + HALF), down = <i32>floor<f32>(part * v + HALF);
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
       if (!isNextTo(labels, label, x, y)) continue;
@@ -122,7 +123,7 @@ function keep(thing: usize, other: usize, left: usize, right: usize): void {
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
       if (get(labelsLeft, y * width + x) != get(thing, 0)) continue;
-      const px = x + <i32>nearest<f32>(u), py = y + <i32>nearest<f32>(v);
+      const px = x + <i32>floor<f32>(u + HALF), py = y + <i32>floor<f32>(v + HALF);
       if (!isInside(px, py)) return;
       error += abs(get(left, y * width + x) - get(right, py * width + px));
     }
