@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 
 from gsvc.codec.command.data_prepare import WorkLine
 from gsvc.decoders.training import guard
-from gsvc.decoders.training.engine import Cards, InTurn, Model, OnRay, Watched, model_of, residences
+from gsvc.decoders.training.engine import Cards, InTurn, OnRay, Watched, card_shares
 from gsvc.decoders.training.guard import mps_environment
 from gsvc.decoders.training.pipeline import ClipItem, Item, Operator, Resources
 from needs import need_package
@@ -27,48 +27,30 @@ need_package("stlpips_pytorch")
 
 GB = 1_000_000_000
 ITEMS = 8
-MODELS = st.lists(
-    st.builds(
-        Model,
-        st.uuids().map(str),
-        st.integers(1, 40 * GB),
-        st.floats(0, 10, allow_nan=False),
-    ),
-    max_size=6,
-)
 
 
-@given(models=MODELS, count=st.integers(1, 4), supply=st.floats(0, 50))
-def test_no_gpu_is_promised_more_memory_than_it_has(
-    models: list[Model], count: int, supply: float
-) -> None:
-    cards = Cards(count, 16 * GB)
-    taken = [0] * count
-    places = residences(models, cards, supply)
-    for model in models:
-        for card in places[model.name].cards if model.name in places else ():
-            taken[card] += model.bytes
-    assert max(taken, default=0) <= cards.bytes
-    # What runs on the CPU would have fitted nowhere beside the others.
-    left_out = [each for each in models if each.name not in places]
-    assert all(each.bytes * 1.002 > cards.bytes - max(taken) for each in left_out)
+@given(sizes=st.lists(st.integers(1, 40 * GB), max_size=6), count=st.integers(1, 4))
+def test_no_gpu_is_promised_more_memory_than_it_has(sizes: list[int], count: int) -> None:
+    operators: list[Operator] = [
+        Noting(name=str(n), resources=Resources(device_memory=size)) for n, size in enumerate(sizes)
+    ]
+    shares = card_shares(operators, {}, Cards(count, 16 * GB))
+    assert sum(shares.values()) <= count and all(share <= 1 for share in shares.values())
+    for name, share in shares.items():
+        assert share * 16 * GB >= sizes[int(name)]
+    # What runs on the CPU is no smaller than what has a place.
+    left_out = [size for n, size in enumerate(sizes) if str(n) not in shares]
+    assert min(left_out, default=40 * GB) >= max((sizes[int(n)] for n in shares), default=0)
 
 
 def test_models_share_a_gpu_by_what_they_were_measured_to_take() -> None:
-    network = Noting(name="n", resources=Resources(device_memory=6 * GB))
-    guessed, measured = (
-        model_of(network, costs)
-        for costs in ({}, {"n": {"device": 2.0 * GB, "wall": 8.0, "items": 4.0}})
-    )
-    assert guessed.bytes == 6.6 * GB and measured == Model("n", 3 * GB, 2.0)
+    one = Noting(name="n", resources=Resources(device_memory=6 * GB))
+    other = Noting(name="m", resources=Resources(device_memory=34 * GB // 10))
     card = Cards(1, 10 * GB)
-    other = Model("m", 4 * GB, 0.5)
-    assert residences([guessed, other], card).keys() == {"m"}  # 10.6 GB
-    both = residences([measured, other], card)
-    assert [both[name].share for name in ("n", "m")] == [0.3, 0.4]
-    # Two items a second want four processes of the slow one: there is room for a second.
-    assert residences([measured, other], card, supply=2.0)["n"].cards == (0, 0)
-    assert residences([measured, other], None) == {}
+    assert card_shares([one, other], {}, card) == {"m": 0.4}  # with its context n takes 6.6
+    measured = {"n": {"device": 2.0 * GB, "wall": 8.0, "items": 4.0}}
+    assert card_shares([one, other], measured, card) == {"n": 0.3, "m": 0.4}
+    assert card_shares([one, other], measured, None) == {}
 
 
 def test_the_multi_process_service_is_told_its_budget(
@@ -180,8 +162,8 @@ def test_operators_share_a_logical_gpu_while_cpus_work(tmp_path: Path) -> None:
     room: dict[str, Any] = {"num_cpus": 3, "num_gpus": 1, "object_store_memory": 100_000_000}
     ray.init(runtime_env={"env_vars": path}, include_dashboard=False, **room)
     try:
-        engine = OnRay(Cards(1, 9 * GB), 3.0)
-        shares = {name: place.share for name, place in engine.residences(operators, {}).items()}
+        engine = OnRay(Cards(1, 9 * GB))
+        shares = card_shares(operators, {}, engine.cards)
         engine.run([ClipItem(n) for n in range(ITEMS)], operators, keep, 2)
     finally:
         ray.shutdown()

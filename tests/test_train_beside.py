@@ -16,9 +16,10 @@ from beside.checkpoint import BEFORE, CHECKPOINT, read_checkpoint, write_checkpo
 from beside.distances import WassersteinDistortion, fidelity
 from beside.job import main
 from beside.pool import SamplePool
+from gsvc.codec.bitstream.errors import InputError
 from gsvc.decoders.keyframes.compact.restorer import Restorer, best_mixture, conditions_of, mixed
 from gsvc.decoders.training.app import write_app
-from gsvc.decoders.training.samples import LOSSLESS, Sample, SampleError, read_shard, write_shard
+from gsvc.decoders.training.samples import LOSSLESS, Sample, read_shard, write_shard
 from gsvc.decoders.training.tensors import write_tensors
 from train_beside import JOB
 
@@ -105,14 +106,14 @@ def test_a_damaged_or_newer_shard_is_told_of_and_left_out(tmp_path: Path) -> Non
     cut.write_bytes(good.read_bytes()[:1500])
     newer_sample = Sample(some_samples(1)[0].stacks, numbers={"format": 99})
     write_shard(newer, [newer_sample])
-    with pytest.raises(SampleError, match="damaged"):
+    with pytest.raises(InputError, match="damaged"):
         read_shard(cut)
-    with pytest.raises(SampleError, match="newer gsvc"):
+    with pytest.raises(InputError, match="newer gsvc"):
         read_shard(newer)
     pool = SamplePool(tmp_path, 10, seed=0)
     pool.fill()
     assert len(pool) == 2 and len(pool.told) == 2
-    with pytest.raises(SampleError, match="no samples"):
+    with pytest.raises(InputError, match="no samples"):
         SamplePool(tmp_path / "none", 10, seed=0).fill()
 
 

@@ -30,6 +30,7 @@ need_package("efficientnet_lite_pytorch")
 
 NUMBERS = (1, 2, *range(11, 120, 12))
 """Of parts: two to train on, and then those of what is held out."""
+HELD_FROM = NUMBERS[2]
 SMALL = """
 base = "medium"
 network = { size = "nano" }
@@ -63,7 +64,7 @@ def packs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
     from gsvc.decoders.training.crops import KINDS
     from gsvc.decoders.training.footage import find_footage
     from gsvc.decoders.training.frozen import frozen_networks
-    from gsvc.decoders.training.packing import PartFolder, PartMaker, assemble, write_part
+    from gsvc.decoders.training.packing import PartFolder, PartMaker, assemble
 
     folder = tmp_path_factory.mktemp("packs")
 
@@ -76,9 +77,7 @@ def packs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
             maker = PartMaker(kind, 0, data, files, held)
             parts = PartFolder(folder / kind, maker)
             for number in NUMBERS:
-                part = maker.make(number)
-                write_part(parts.path / f"{number:06}.tar", part)
-                if part.facts.held and part.facts.samples:
+                if parts.write(number).samples and number >= HELD_FROM:
                     break
             assemble(path, parts, networks, 40_000_000)
         return path

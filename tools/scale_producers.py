@@ -9,23 +9,26 @@ one that joins late, a consumer that falls behind. Says whether each sample came
 """
 
 import argparse
+import os
 import random
+import signal
 import tempfile
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gsvc.decoders.training.feeds import (
-    FromShards,
     Jobs,
     MakeSamples,
     Order,
     Position,
     ShardSamples,
     Stream,
+    read_batch,
 )
 from gsvc.decoders.training.producers import Producers
 from gsvc.decoders.training.samples import Sample
@@ -43,28 +46,34 @@ class Faults:
         self.epochs = epochs
         self._ray, self._producers, self._rng = ray, producers, random.Random(0)
         self._at = set(list(range(0, steps, max(1, steps // count)))[:count])
-        self._killed: set[int] = set()
         self.kinds = {"killed": 0, "late": 0, "slow": 0}
-        self.most_asked = 0
+        self._core: Any = None
+        self._hold()
+
+    def _hold(self) -> None:
+        """Keep a core from producers, or leave it to one that joins."""
+        if self._core is not None:
+            self._ray.kill(self._core)
+            self._core = None
+        else:
+            self._core = self._ray.remote(num_cpus=1)(Idle).remote()
+            self._ray.get(self._core.ready.remote())
 
     def after(self, step: int) -> None:
         """What befalls after a batch was taken."""
-        self.most_asked = max(self.most_asked, len(self._producers._asked))
         if step not in self._at:
             return
         kind = list(self.kinds)[sum(self.kinds.values()) % len(self.kinds)]
-        alive = sorted(self._producers.actors.keys() - self._killed)
+        alive = [process for _, process in self._producers.processes if is_alive(process)]
         if kind == "killed" and not alive:
             self._at.add(step + 1)  # all are dead, and nobody has noticed: after the next one
             return
         self.kinds[kind] += 1
         print(f"  {kind} at batch {step}", flush=True)
         if kind == "killed":
-            victim = self._rng.choice(alive)
-            self._killed.add(victim)
-            self._ray.kill(self._producers.actors[victim], no_restart=True)
+            os.kill(self._rng.choice(alive), signal.SIGKILL)
         elif kind == "late":
-            self._producers._most = 3 - self._producers._most % 2  # 2 to 3, and back
+            self._hold()
         else:
             time.sleep(0.5)
 
@@ -73,9 +82,24 @@ class Faults:
         print(
             f"{sum(self.kinds.values())} faults {self.kinds}: {batches} batches, "
             f"{len(keys)} samples, each {sorted(set(Counter(keys).values()))} times in "
-            f"{self.epochs} epochs, {wrong} batches wrong or out of order, {self.most_asked} asked "
-            f"for at once at most, {self._producers._started} producers in all"
+            f"{self.epochs} epochs, {wrong} batches wrong or out of order, "
+            f"{len(self._producers.processes)} producers in all"
         )
+
+
+class Idle:
+    """An actor that takes a core and does nothing with it."""
+
+    def ready(self) -> None:
+        """It is there."""
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process of this machine runs."""
+    try:
+        return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][:1]
+    except OSError:
+        return False
 
 
 def shard_faults(shards: Path, batch: int, count: int, epochs: int) -> None:
@@ -85,10 +109,10 @@ def shard_faults(shards: Path, batch: int, count: int, epochs: int) -> None:
     steps = epochs * order.samples // batch
     places = list(order.batches(0, steps, 0, 1))
     with ray_cluster("local", 3, STORE) as ray:
-        producers = Producers(ray, FromShards(shards), ahead=6, most=2)
+        producers = Producers(ray, partial(read_batch, shards), ahead=6)
         befalls, wrong, done = Faults(ray, producers, steps, count, epochs), 0, 0
         for step, pack in enumerate(producers.made(iter(places))):
-            expected = FromShards(shards)(places[step]).stacks["truth"]
+            expected = read_batch(shards, places[step]).stacks["truth"]
             wrong += not bool((pack.stacks["truth"] == expected).all())
             done += 1
             befalls.after(step)
@@ -104,7 +128,7 @@ def source_faults(folder: Path, batch: int, count: int, epochs: int) -> None:
     known = {key: x for one in once for key, x in zip(one.keys, one.samples, strict=True)}
     steps = epochs * len(known) // batch
     with ray_cluster("local", 3, STORE) as ray:
-        producers = Producers(ray, make, ahead=6, most=2)
+        producers = Producers(ray, make, ahead=6)
         befalls, wrong, keys = Faults(ray, producers, steps, count, epochs), 0, list[str]()
         stream = Stream(jobs, batch, ledger, Position())
         for step, samples in zip(range(steps), stream.batches(producers.made), strict=False):

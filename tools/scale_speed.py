@@ -165,10 +165,10 @@ def apart(work: Work, consumer: Consumer, count: int) -> Run:
     """Producers make what this process trains on."""
     with ray_cluster("local", count, STORE) as ray:
         producers = Producers(ray, work.make, AHEAD)
-        list(producers.made(iter(work.warm())))
-        assert len(producers.actors) == count
+        while len(producers.processes) < count:
+            list(producers.made(iter(work.warm())))
         producers.spans.clear()
-        run = work.train(consumer, producers.made, lambda since, number: producers.tend())
+        run = work.train(consumer, producers.made, lambda since, number: None)
         producers.note_training()
         return dataclasses.replace(run, spans=list(producers.spans))
 

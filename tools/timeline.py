@@ -5,21 +5,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gsvc.codec.media.output import atomic_output
-from gsvc.decoders.training.producers import ENDED, MAKES, STARTS, TRAINS, WAITS, Span
+from gsvc.decoders.training.producers import MAKES, TRAINS, WAITS, Span
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _IDLE = "idle"
 _COLOURS = {
-    STARTS: "#bbbbbb",
     MAKES: "#4477aa",
     TRAINS: "#228833",
     WAITS: "#ee6677",
     _IDLE: "#eeeeee",
 }
 _MEANS = {
-    STARTS: "starts",
     MAKES: "decodes, encodes, reads",
     TRAINS: "trains",
     WAITS: "has nothing to train on",
@@ -38,7 +36,6 @@ def draw_timeline(panels: Mapping[str, Sequence[Span]], path: Path) -> None:
     made and not yet taken.
     """
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     panels = {title: [*spans, *_held_back(spans)] for title, spans in panels.items()}
@@ -61,9 +58,7 @@ def draw_timeline(panels: Mapping[str, Sequence[Span]], path: Path) -> None:
         for what, colour in _COLOURS.items()
         if what in used
     ]
-    marks = [Line2D([], [], marker="x", color="black", ls="", label="lost")] * (ENDED in used)
-    handles = [*patches, *marks]
-    figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), frameon=False)
+    figure.legend(handles=patches, loc="outside upper right", ncols=len(patches), frameon=False)
     with atomic_output(path, overwrite=True) as part:
         figure.savefig(part, format="png", dpi=110)
 
@@ -76,8 +71,6 @@ def _draw_rows(axes: "Axes", title: str, spans: Sequence[Span]) -> None:
             bars = [(x.begun - began, x.ended - x.begun) for x in own if x.what == what]
             edge = "white" if len(bars) < 100 else "none"
             axes.broken_barh(bars, (row - 0.4, 0.8), color=colour, edgecolor=edge, lw=0.3)
-        lost = [span.ended - began for span in own if span.what == ENDED]
-        axes.plot(lost, [row] * len(lost), "x", color="black")
     axes.set_yticks(range(len(names)), [_told(spans, who) for who in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_title(title, loc="left", fontsize="medium")
@@ -106,7 +99,7 @@ def _held_back(spans: Sequence[Span]) -> Iterator[Span]:
         kinds = {what for _, _, what in own}
         if MAKES not in kinds or TRAINS in kinds:
             continue
-        starts = [begun for begun, _, _ in own[1:]] + [end] * (ENDED not in kinds)
+        starts = [*(begun for begun, _, _ in own[1:]), end]
         for (_, begun, _), ended in zip(own, starts, strict=False):
             if ended - begun > _LEAST_GAP:
                 yield Span(who, _IDLE, 0, begun, ended)

@@ -241,4 +241,4 @@ def _engine(options: Namespace) -> Iterator[tuple["Engine", float]]:
         if cards is not None:
             tell_event(options, "gpus", count=cards.count, memory_mb=cards.bytes // _MEGABYTE)
         costs = partial(costs_so_far, Folder(Path(options.out)))
-        yield OnRay(cards, cores, costs, patience, live), cores
+        yield OnRay(cards, costs, patience, live), cores

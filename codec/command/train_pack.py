@@ -67,7 +67,7 @@ def run(options: Namespace) -> int:
 def _fill(options: Namespace, folder: "PartFolder", room: int) -> None:
     """Make parts until they are more than fit, or time is up."""
     begun = told = monotonic()
-    there = folder.facts().values()
+    there = folder.sizes()
     size, samples = sum(part.bytes for part in there), sum(part.samples for part in there)
     enough, seconds = _SURPLUS * room, 60 * options.minutes
     for part in folder.make(options.jobs) if size < enough and seconds > 0 else ():

@@ -3,6 +3,7 @@
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,10 @@ from gsvc.codec.weights.extras import need
 if TYPE_CHECKING:
     import torch
 
-    from gsvc.decoders.training.loop import Feed, Run
+    from gsvc.decoders.training.feeds import ShardFeed, SourceFeed
+    from gsvc.decoders.training.loop import Run
+
+    Feed = ShardFeed | SourceFeed
 
 _AHEAD, _JOBS_AHEAD = 8, 64
 """Batches, and clips with one lambda each, that wait at most."""
@@ -191,7 +195,7 @@ def _feed(options: Namespace) -> "Iterator[Feed]":
         yield feeds.ShardFeed(samples, batch, options.seed, options.workers, None)
         return
     with _cluster(options) as ray:
-        readers = Producers(ray, feeds.FromShards(shards), _AHEAD)
+        readers = Producers(ray, partial(feeds.read_batch, shards), _AHEAD)
         yield feeds.ShardFeed(samples, batch, options.seed, 0, readers)
 
 

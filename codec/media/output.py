@@ -5,6 +5,7 @@ A temporary file or folder that nobody holds a lock on was left by a killed proc
 
 import errno
 import io
+import json
 import os
 import re
 import secrets
@@ -12,7 +13,7 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -145,6 +146,24 @@ def own_folder(folder: Path, mark: str) -> None:
     with explain_failure(folder):
         if any(folder.iterdir()) and not (folder / mark).exists():
             raise ConfigError(f"{folder} holds other files: name an empty or new folder")
+
+
+def note_settings(file: Path, settings: Mapping[str, object]) -> None:
+    """Note as JSON what a folder's other files are made with, or compare with what was noted.
+
+    Raises ConfigError where the folder was begun with other settings, OutputError where it cannot
+    be written.
+    """
+    own = json.loads(json.dumps(settings))
+    if not file.exists():
+        with atomic_output(file, overwrite=True) as part:
+            part.write_text(json.dumps(own, sort_keys=True))
+        return
+    found = json.loads(file.read_text())
+    if other := [name for name in own if found.get(name) != own[name]]:
+        raise ConfigError(
+            f"{file.parent} was begun with other {', '.join(other)}: name another folder"
+        )
 
 
 def refuse_foreign(target: str | Path, beginning: bytes) -> None:

@@ -105,78 +105,38 @@ class Cards:
     """Of the smallest."""
 
 
-@dataclass(frozen=True)
-class Model:
-    """An operator that can use a GPU."""
+def card_shares(
+    operators: Sequence[Operator], costs: Costs, cards: Cards | None
+) -> dict[str, float]:
+    """The share of a GPU that a process of each operator takes, by name; without one it runs on the
+    CPU.
 
-    name: str
-    bytes: int
-    """That its process takes of a GPU."""
-    seconds: float = 0.0
-    """For an item; 0 where that is not known."""
-
-
-@dataclass(frozen=True)
-class Residence:
-    """Where the processes of an operator live."""
-
-    share: float
-    """Of a GPU that each takes: what Ray is asked for, and the limit of its memory."""
-    cards: tuple[int, ...]
-    """Of each process, the GPU that the plan has it on."""
-
-
-def model_of(operator: Operator, costs: Mapping[str, Mapping[str, float]]) -> Model:
-    """What is known of an operator: measured where it ran on a GPU before, else as declared."""
-    row = costs.get(operator.name)
-    if row is None or not row["device"]:
-        return Model(operator.name, operator.resources.device_memory + _CONTEXT)
-    measured = int(row["device"] * _MARGIN) + _CONTEXT
-    return Model(operator.name, measured, row["wall"] / row["items"])
-
-
-def residences(
-    models: Sequence[Model], cards: Cards | None, supply: float = 0.0
-) -> dict[str, Residence]:
-    """Where each model lives; those that are missing run on the CPU.
-
-    Models that take most time for their memory come first, each on the first GPU with room. Then
-    the slowest is doubled, and so on, until all keep up with `supply`, items a second that CPUs
-    give (0: not known, one process each), or nothing more fits.
+    It is as large as the memory that the operator was measured to take, or else declares. All that
+    fit live there together, the smallest first; Ray starts more processes of the slow ones where
+    shares are left.
     """
-    if cards is None:
-        return {}
-    room = [_UNIT] * cards.count
-    placed: dict[str, list[int]] = {}
-    shares = {each.name: math.ceil(_UNIT * each.bytes / cards.bytes) for each in models}
-    for each in sorted(models, key=lambda one: (-one.seconds / one.bytes, one.bytes, one.name)):
-        _place(each.name, shares, room, placed)
-    while slow := [x for x in models if x.name in placed and _lags(x, placed, supply)]:
-        slowest = max(slow, key=lambda each: each.seconds / len(placed[each.name]))
-        if not _place(slowest.name, shares, room, placed):
-            break
-    return {name: Residence(shares[name] / _UNIT, tuple(own)) for name, own in placed.items()}
+    room = [_UNIT] * (cards.count if cards else 0)
+    found: dict[str, float] = {}
+    able = [each for each in operators if each.resources.device_memory]
+    for operator in sorted(able, key=lambda each: _card_bytes(each, costs)):
+        share = math.ceil(_UNIT * _card_bytes(operator, costs) / cards.bytes) if cards else 0
+        card = next((card for card, left in enumerate(room) if share <= left), None)
+        if card is not None:
+            room[card] -= share
+            found[operator.name] = share / _UNIT
+    return found
 
 
-def budget(place: Residence, cards: Cards) -> tuple[float, int]:
+def _card_bytes(operator: Operator, costs: Costs) -> int:
+    """That a process of an operator takes of a GPU."""
+    measured = int(costs.get(operator.name, {}).get("device", 0.0) * _MARGIN)
+    return _CONTEXT + (measured or operator.resources.device_memory)
+
+
+def budget(share: float, cards: Cards) -> tuple[float, int]:
     """Of a process: the fraction of a GPU that PyTorch may take, and the bytes in all."""
-    limit = int(place.share * cards.bytes)
+    limit = int(share * cards.bytes)
     return max(0.0, limit - _CONTEXT) / cards.bytes, limit
-
-
-def _place(
-    name: str, shares: Mapping[str, int], room: list[int], placed: dict[str, list[int]]
-) -> bool:
-    for card, left in enumerate(room):
-        if shares[name] <= left:
-            room[card] -= shares[name]
-            placed.setdefault(name, []).append(card)
-            return True
-    return False
-
-
-def _lags(model: Model, placed: Mapping[str, list[int]], supply: float) -> bool:
-    return len(placed[model.name]) < supply * model.seconds
 
 
 _FEEDS = 0.25
@@ -185,11 +145,8 @@ WORKER_BYTES = 250_000_000
 """Bytes of a worker of Ray beside the helper that carries operators out."""
 
 
-class Writes(Protocol):
-    """Writes a finished group of items."""
-
-    def __call__(self, items: Sequence[Item]) -> None:
-        """`items`: all of a group, in order."""
+Writes = Callable[[Sequence[Item]], None]
+"""Writes a finished group of items, all of it, in order."""
 
 
 class Engine(Protocol):
@@ -232,8 +189,6 @@ class OnRay:
 
     cards: Cards | None = None
     """Its GPUs."""
-    cores: float = 1.0
-    """Of all nodes."""
     costs: Callable[[], Costs] = dict
     """What operators took so far."""
     patience: float = 1.0
@@ -252,42 +207,35 @@ class OnRay:
         rows = [in_row(item) for item in items]
         data = ray.data.from_items(rows, override_num_blocks=len(rows))
         costs = self.costs()
-        places = self.residences(operators, costs)
-        for stage in stages(operators, places):
+        shares = card_shares(operators, costs, self.cards)
+        for stage in stages(operators, shares):
             limits = limits_of(stage, self.patience)
-            place = places.get(stage[0].name)
-            if place is None:
+            share = shares.get(stage[0].name)
+            if share is None:
                 needs = {"num_cpus": max(each.resources.cpus for each in stage)}
                 needs["memory"] = max(_memory(each, costs) for each in stage)
                 sent = pickle.dumps(noted(stage, self.live))
                 data = data.map(carry_row, fn_args=(sent, limits), **needs)
             else:
-                data = self._on_card(data, stage[0], place, limits)
+                data = self._on_cards(data, stage[0], share, limits)
         data = data.map_batches(
             _written, batch_size=group, batch_format="numpy", fn_args=(write,), num_cpus=0.01
         )
         for _ in data.iter_batches(batch_size=None):
             pass
 
-    def residences(self, operators: Sequence[Operator], costs: Costs) -> dict[str, Residence]:
-        """Which operators live on GPUs, for as many items a second as CPUs give."""
-        able = [each for each in operators if each.resources.device_memory]
-        known = [costs[each.name] for each in operators if each.name in costs and each not in able]
-        seconds = sum(row["cpu"] / row["items"] for row in known)
-        models = [model_of(each, costs) for each in able]
-        return residences(models, self.cards, self.cores / seconds if seconds else 0.0)
-
-    def _on_card(
-        self, data: Any, operator: Operator, place: Residence, limits: Mapping[str, float]
+    def _on_cards(
+        self, data: Any, operator: Operator, share: float, limits: Mapping[str, float]
     ) -> Any:
         """The stage of an operator that lives on GPUs, one actor for each of its processes."""
         import ray.data
 
         assert self.cards is not None and isinstance(operator, Network)
-        fraction, limit = budget(place, self.cards)
+        fraction, limit = budget(share, self.cards)
         moved = replace(operator, place=OnCard("cuda", fraction))
-        actors = ray.data.ActorPoolStrategy(min_size=1, max_size=len(place.cards))
-        more = {"num_gpus": place.share, "num_cpus": _FEEDS, "memory": operator.resources.memory}
+        most = self.cards.count * int(1 / share)
+        actors = ray.data.ActorPoolStrategy(min_size=1, max_size=most)
+        more = {"num_gpus": share, "num_cpus": _FEEDS, "memory": operator.resources.memory}
         arguments = pickle.dumps(noted([moved], self.live)), dict(limits), limit
         return data.map(Resident, fn_constructor_args=arguments, compute=actors, **more)
 

@@ -9,7 +9,7 @@ import json
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.parallel import processes, rank
 from gsvc.decoders.training.prepare import begun_job, selection
 from gsvc.decoders.training.producers import Producers
-from gsvc.decoders.training.samples import Sample, SampleError, sample_of_files
+from gsvc.decoders.training.samples import Sample, sample_of_files
 from gsvc.decoders.training.sources import Clip, Settings
 
 WINDOW = 16
@@ -214,12 +214,8 @@ class ShardSamples(Dataset[Sample]):
         """Raises InputError for a damaged shard."""
         shard, row = place
         tar = self.folder.tar(shard)
-        try:
-            return sample_of_files(
-                pipeline.read_members(tar, self._rows(shard)[row]["files"]), str(tar)
-            )
-        except SampleError as error:
-            raise InputError(str(error)) from error
+        files = pipeline.read_members(tar, self._rows(shard)[row]["files"])
+        return sample_of_files(files, str(tar))
 
     def key(self, place: Place) -> str:
         """The name of a sample."""
@@ -234,19 +230,12 @@ class ShardSamples(Dataset[Sample]):
         return lru_cache(_TABLES_KEPT)(lambda n: json.loads(self.folder.table(n).read_text()))
 
 
-@dataclass
-class FromShards:
-    """Reads batches out of tar files; sent to producers."""
+_shard_samples = cache(ShardSamples)
 
-    shards: Path
 
-    @cached_property
-    def _samples(self) -> ShardSamples:
-        return ShardSamples(self.shards)
-
-    def __call__(self, places: list[Place]) -> Pack:
-        """The pack of the samples at these places."""
-        return Pack.of([self._samples[place] for place in places])
+def read_batch(shards: Path, places: list[Place]) -> Pack:
+    """The pack of the samples at these places; done by producers."""
+    return Pack.of([_shard_samples(shards)[place] for place in places])
 
 
 CarryOut = Callable[[Iterator[Job]], Iterator[Finished]]
@@ -319,7 +308,6 @@ class Stream:
             skipped = 0
 
 
-SHARDS, SOURCES = "shards", "sources"
 LEDGER = "samples.tsv"
 """In the folder of a run."""
 
@@ -327,7 +315,8 @@ LEDGER = "samples.tsv"
 class ShardFeed:
     """Reads samples of shards, here or by producers of its own."""
 
-    way = SHARDS
+    way = "shards"
+    """A run keeps to one: orders of samples differ."""
 
     def __init__(
         self,
@@ -338,12 +327,18 @@ class ShardFeed:
         producers: Producers[list[Place], Pack] | None,
     ) -> None:
         """`batch`: samples of a step, of all processes. `workers`: that read ahead."""
-        self.about, self._samples, self._workers = samples.manifest, samples, workers
-        self._order, self._producers = Order(samples.counts, batch, seed), producers
+        self.about = samples.manifest
+        """`kind`, `settings`, `sources` and `samples` of what it is made of."""
+        self._samples, self._workers, self._producers = samples, workers, producers
+        self._order = Order(samples.counts, batch, seed)
         self.epoch = self._order.samples
+        """Samples of an epoch; 0 where nobody knows."""
 
     def packs(self, steps: range, dice: Dice, place: Any) -> Iterator[Pack]:
-        """See `Feed`; the place follows from the step."""
+        """This process's part of every step's batch.
+
+        `place`: what the feed said of where it was, or None; of shards it follows from the step.
+        """
         places = self._order.batches(steps.start, steps.stop, dice.part, dice.parts)
         if self._producers is not None:
             return self._producers.made(places)
@@ -351,11 +346,11 @@ class ShardFeed:
         return iter(DataLoader(self._samples, collate_fn=Pack.of, **ahead))
 
     def place(self) -> Any:
-        """See `Feed`."""
+        """Where it is, behind the pack that was taken last; of what JSON can hold."""
         return None
 
     def close(self, folder: Path) -> None:
-        """See `Feed`."""
+        """Write what there is to tell about the making into the folder of the run."""
         if self._producers is not None:
             self._producers.write_timeline(folder / f"timeline-{rank()}.json")
 
@@ -363,7 +358,7 @@ class ShardFeed:
 class SourceFeed:
     """Has producers decode and encode sources. The first process asks, and deals batches out."""
 
-    way = SOURCES
+    way = "sources"
     epoch = 0
 
     def __init__(
@@ -381,7 +376,7 @@ class SourceFeed:
         }
 
     def packs(self, steps: range, dice: Dice, place: Any) -> Iterator[Pack]:
-        """See `Feed`. Raises InputError where no sample comes of the sources."""
+        """As of `ShardFeed`. Raises InputError where no sample comes of the sources."""
         whole: Iterator[list[Sample]] = iter(())
         if self._producers is not None:
             at = Position(*place) if place else Position()
@@ -389,8 +384,6 @@ class SourceFeed:
             whole = self._stream.batches(self._producers.made)
         for _ in steps:
             yield self._dealt(whole, dice.parts)
-            if self._producers is not None:
-                self._producers.tend()
 
     def _dealt(self, whole: Iterator[list[Sample]], among: int) -> Pack:
         """This process's part of the next batch, of so many; neighbours may have the same one."""
@@ -408,10 +401,10 @@ class SourceFeed:
         return pack
 
     def place(self) -> Any:
-        """See `Feed`."""
+        """As of `ShardFeed`."""
         return None if self._stream is None else list(self._stream.position)
 
     def close(self, folder: Path) -> None:
-        """See `Feed`."""
+        """As of `ShardFeed`."""
         if self._producers is not None:
             self._producers.write_timeline(folder / "timeline-0.json")

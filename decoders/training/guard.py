@@ -186,9 +186,15 @@ class Resident:
         return {"item": self._guard.carry(self._operators, self._limits, row["item"])}
 
 
+def die_with_parent() -> None:
+    """Have this process killed when the one that started it ends, however it does: on Linux."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PARENT_DEATH, signal.SIGKILL)
+
+
 def help_guard(descriptor: int, parent: int) -> None:
     """Carry out what a guard asks for, until the other end closes."""
-    ctypes.CDLL(None).prctl(_PARENT_DEATH, signal.SIGKILL)
+    die_with_parent()
     if os.getppid() != parent:
         return  # it ended before it could be noticed
     with Connection(descriptor) as line:

@@ -6,9 +6,6 @@ extended. What tensor parallelism splits and exchanges is measured in a step of 
 
 import dataclasses
 import gc
-import os
-import threading
-import time
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -23,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.planning.process import peak_memory
 from gsvc.decoders.keyframes.compact.network import SIZES
 from gsvc.decoders.training import parallel
 from gsvc.decoders.training.crops import KINDS
@@ -463,34 +461,7 @@ def most_samples(needs: Needs, devices: Devices) -> int:
 
 
 _CHECKED_STEPS = 3
-_EVERY = 0.002
 _MB = 1e6
-
-
-class _Peak:
-    """The most resident memory while it is open, looked at every two milliseconds."""
-
-    def __init__(self) -> None:
-        self._over = threading.Event()
-        self.begun = self.bytes = _resident()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self._thread.start()
-
-    def _look(self) -> None:
-        while not self._over.is_set():
-            self.bytes = max(self.bytes, _resident())
-            time.sleep(_EVERY)
-
-    def close(self) -> int:
-        self._over.set()
-        self._thread.join()
-        return self.bytes - self.begun
-
-
-def _resident() -> int:
-    """Bytes of this process in memory, on Linux."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def compare(trial: Trial, batch: int, name: str) -> dict[str, float]:
@@ -518,9 +489,10 @@ def compare(trial: Trial, batch: int, name: str) -> dict[str, float]:
     steps(1, group)  # what libraries load for the first step is no tensor
     gc.collect()
     malloc_trim()
-    peak = _Peak()
+    Path("/proc/self/clear_refs").write_text("5")  # Linux forgets the peak so far
+    begun = peak_memory() or 0
     steps(_CHECKED_STEPS, batch * group)
-    measured = peak.close()
+    measured = (peak_memory() or 0) - begun
     return {
         "foretold_mb": round(foretold / _MB, 1),
         "measured_mb": round(measured / _MB, 1),

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,6 +25,9 @@ from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.recipe import Recipe, Stage
 from gsvc.decoders.training.tasks import task_of
 from gsvc.decoders.training.tensors import AVERAGE, RUN, read_average, write_tensors
+
+if TYPE_CHECKING:
+    from gsvc.decoders.training.feeds import ShardFeed, SourceFeed
 
 Tell = Callable[..., None]
 """(event, **values): says what happened."""
@@ -46,37 +49,26 @@ class Moment(NamedTuple):
     """Since the warm-up began."""
 
 
-class Clock(Protocol):
-    """Says when a run steps, saves and ends, the same in all processes."""
-
-    seconds: float
-    """Of training so far, of earlier calls too."""
-    must_save: bool
-    """Whether to save after this step."""
-
-    @property
-    def may_score(self) -> bool:
-        """Whether there is time for scores."""
-
-    def moments(self, learner: Learner) -> Iterator[Moment]:
-        """One for each step that is to be taken."""
-
-    def saved(self, begun: float, scored: float) -> None:
-        """A save that began and had its scores at these times, by time.monotonic(), is done."""
-
-
 class Steps:
     """Up to a step, saving every so many."""
 
     may_score = True
+    """Whether there is time for scores."""
 
     def __init__(self, recipe: Recipe, steps: int, stop: int, save_every: int) -> None:
         """`steps`: in all; `stop`: where this call ends."""
         self._planned, self._steps, self._stop = 60 * recipe.planned, steps, stop
-        self._every, self.seconds, self.must_save = save_every, 0.0, False
+        self._every = save_every
+        self.seconds = 0.0
+        """Of training so far, of earlier calls too."""
+        self.must_save = False
+        """Whether to save after this step."""
 
     def moments(self, learner: Learner) -> Iterator[Moment]:
-        """See `Clock`: the share of the steps counts as packs have the share of the time."""
+        """One for each step that is to be taken, the same in all processes.
+
+        The share of the steps counts as packs have the share of the time.
+        """
         begun, before = time.monotonic(), self.seconds
         for step in range(learner.step, self._stop):
             self.must_save = (step + 1) % self._every == 0
@@ -84,7 +76,7 @@ class Steps:
             self.seconds = before + time.monotonic() - begun
 
     def saved(self, begun: float, scored: float) -> None:
-        """See `Clock`."""
+        """A save that began and had its scores at these times, by time.monotonic(), is done."""
 
 
 _SAVE_EVERY = 120.0
@@ -110,11 +102,11 @@ class Minutes:
 
     @property
     def may_score(self) -> bool:
-        """See `Clock`: who stops it may not wait for scores."""
+        """As of `Steps`: who stops it may not wait for scores."""
         return not (self._is_slow or self.stopped)
 
     def moments(self, learner: Learner) -> Iterator[Moment]:
-        """See `Clock`."""
+        """As of `Steps`."""
         before, first = self.seconds, learner.step
         while True:
             now = time.monotonic()
@@ -128,33 +120,13 @@ class Minutes:
             yield Moment(self.seconds, share, learner.steps_since_start)
 
     def saved(self, begun: float, scored: float) -> None:
-        """See `Clock`: the next one waits, and the last one begins early enough."""
+        """As of `Steps`: the next save waits, and the last one begins early enough."""
         now = time.monotonic()
         took = now - begun
         self._next = now + max(_SAVE_EVERY, _SAVE_SHARE * took)
         if _SAVE_SHARE * took > self._end - self._start:
             self._is_slow, took = True, now - scored
         self._last = self._end - 1.5 * took - 1
-
-
-class Feed(Protocol):
-    """Gives a process its part of every step's batch."""
-
-    about: dict[str, Any]
-    """`kind`, `settings`, `sources` and `samples` of what it is made of."""
-    way: str
-    """A run keeps to one: orders of samples differ."""
-    epoch: int
-    """Samples of an epoch; 0 where nobody knows."""
-
-    def packs(self, steps: range, dice: Dice, place: Any) -> Iterator[Pack]:
-        """One for each step. `place`: what the feed said of where it was, or None."""
-
-    def place(self) -> Any:
-        """Where it is, behind the pack that was taken last; of what JSON can hold."""
-
-    def close(self, folder: Path) -> None:
-        """Write what there is to tell about the making into the folder of the run."""
 
 
 def make_learner(
@@ -187,7 +159,7 @@ class Run:
     learner: Learner
     recipe: Recipe
     folder: Path
-    clock: Clock
+    clock: Steps | Minutes
     tell: Tell
     batch: int
     """Samples of a step, of this process."""
@@ -196,7 +168,7 @@ class Run:
     pack: Mapping[str, Any]
     """What the result says that it was trained on."""
     scorer: Scorer | None = None
-    feed: Feed | None = None
+    feed: "ShardFeed | SourceFeed | None" = None
     log_every: float = 0.0
     """Seconds between rows of the log, and, ten times as many, between those that are told."""
     compiled: bool = False

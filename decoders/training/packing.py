@@ -1,25 +1,22 @@
 """Packs: parts, each with the samples of one coded run, and the pack that is put together of them.
 
-A part is a shard without loss. The seed and the part's number decide all that is in it. A folder
-keeps the parts until the pack is complete, so that a command that was killed goes on. The pack
-takes as many samples as fit, in random order.
+A part is a shard of samples as the pack has them. The seed and the part's number decide all that is
+in it. A folder keeps the parts until the pack is complete, so that a command that was killed goes
+on. The pack takes as many samples as fit, in random order.
 """
 
 import csv
 import hashlib
 import json
-import os
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
-from multiprocessing import get_context, parent_process
+from itertools import count, islice
+from multiprocessing import get_context
 from pathlib import Path
-from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -29,27 +26,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gsvc import __version__
-from gsvc.codec.bitstream.errors import ConfigError, InputError
-from gsvc.codec.media.output import explain_failure
+from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.media.output import explain_failure, make_folder, note_settings
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.decoders.training import coded_runs
+from gsvc.decoders.training import coded_runs, samples as stored
 from gsvc.decoders.training.crops import KINDS
 from gsvc.decoders.training.footage import Footage, Scene
+from gsvc.decoders.training.guard import die_with_parent
 from gsvc.decoders.training.packs import network_bytes, write_pack
-from gsvc.decoders.training.samples import (
-    CONFIDENCE_UNIT,
-    GAIN_UNIT,
-    LOSSLESS,
-    Sample,
-    SampleError,
-    file_bytes,
-    read_files,
-    read_shard,
-    sample_files,
-    sample_of_files,
-    write_shard,
-)
 
 CODINGS = "streams", "hierarchies", "keys"
 _HELD_EVERY = 12
@@ -58,33 +43,11 @@ _DRAWS = 10
 """Places tried for a run of frames."""
 PACK_QUALITY = 92
 """Of WebP: video keeps about 44 dB of luma."""
-_FACTS = "part.json"
-_SETTINGS = "parts.json"
-_T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class PartFacts:
-    """What is known of a part beside its samples."""
-
-    coding: str
-    files: tuple[str, ...]
-    """The footage, relative to its folder: a clip, or a photograph and the cut-outs over it."""
-    held: bool
-    """Whether the footage was held out from training."""
-    samples: int
-    seconds: float
-    """That it took to make."""
-    bytes: int
-    """That the samples take in a pack, about."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part in memory."""
-
-    facts: PartFacts
-    samples: Sequence[Sample]
+_BEST = 60.0
+"""PSNR of pictures that are equal, or nearly so."""
+_JSON = "json"
+Files = Mapping[str, bytes]
+"""Of a sample, as of `sample_files`; its JSON also says `coding`, `files`, `held`, `loss`."""
 
 
 @dataclass(frozen=True)
@@ -100,32 +63,23 @@ class PartMaker:
     held: Sequence[Path]
     """Held out."""
 
-    def make(self, number: int) -> Part:
-        """The part of that number; it is empty where no footage was long enough."""
+    def make(self, number: int) -> list[Files]:
+        """The samples of the part of that number; none where no footage was long enough."""
         cv2.setNumThreads(1)
         torch.set_num_threads(1)
-        begun = time.monotonic()
         rng = default_rng((self.seed, number))
         is_held = bool(self.held) and number % _HELD_EVERY == _HELD_EVERY - 1
         kind = KINDS[self.kind]
         coding = str(rng.choice(CODINGS, p=kind.shares))
         found = _coded(coding, self._held if is_held else self._footage, rng, kind.least_spacing)
-        samples: list[Sample] = []
-        files: tuple[str, ...] = ()
-        if found is not None:
-            scene, run = found
-            samples = list(kind.samples(run, kind.side, rng))
-            files = tuple(str(path.relative_to(self.folder)) for path in scene.files)
-        coded = [sample_files(sample, PACK_QUALITY) for sample in samples]
-        facts = PartFacts(
-            coding,
-            files,
-            is_held,
-            len(samples),
-            round(time.monotonic() - begun, 2),
-            sum(file_bytes(data) for files in coded for data in files.values()),
-        )
-        return Part(facts, samples)
+        if found is None:
+            return []
+        scene, run = found
+        files = [str(path.relative_to(self.folder)) for path in scene.files]
+        about = {"coding": coding, "files": files, "held": is_held}
+        return [
+            _stored(sample, about, kind.restored) for sample in kind.samples(run, kind.side, rng)
+        ]
 
     @cached_property
     def _footage(self) -> Footage:
@@ -134,6 +88,28 @@ class PartMaker:
     @cached_property
     def _held(self) -> Footage:
         return Footage(self.held, clips=1.0)
+
+
+def _stored(sample: stored.Sample, about: Mapping[str, Any], restored: str) -> Files:
+    """The files of a sample: pictures with loss, and how much was lost."""
+    arrays = {**sample.arrays, "held": np.array([about["held"]], np.uint8)}
+    files = stored.sample_files(replace(sample, arrays=arrays), PACK_QUALITY)
+    back = stored.sample_of_files(files, "a sample")
+    loss = _losses(sample, back, restored)
+    facts = json.loads(files[_JSON]) | about | {"loss": loss}
+    return {**files, _JSON: json.dumps(facts, sort_keys=True).encode()}
+
+
+def _losses(sample: stored.Sample, back: stored.Sample, restored: str) -> list[tuple[float, float]]:
+    """PSNR of luma in dB of each picture's truth: as stored, and as it was coded."""
+    truths, given = sample.stacks["truth"], sample.stacks[restored]
+    rows = zip(truths, back.stacks["truth"], given, strict=True)
+    return [(_psnr(gray(a), gray(b)), _psnr(gray(a), gray(c))) for a, b, c in rows]
+
+
+def _psnr(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> float:
+    error = float(np.square(a.astype(np.float64) - b).mean())
+    return min(_BEST, float(-10 * np.log10(error / 255**2))) if error else _BEST
 
 
 def _coded(
@@ -157,27 +133,20 @@ def _coded(
     return None
 
 
-def write_part(path: Path, part: Part) -> None:
-    """Write a part whole or not at all, without loss."""
-    about = {_FACTS: json.dumps(asdict(part.facts)).encode()}
-    write_shard(path, part.samples, LOSSLESS, about)
+class PartSize(NamedTuple):
+    """How much a part brings."""
+
+    samples: int
+    bytes: int
+    """That they take in a pack."""
 
 
-def read_facts(path: Path) -> PartFacts:
-    """What is known of a part. Raises SampleError where it is damaged."""
-    try:
-        facts = json.loads(read_files(path, _FACTS)[_FACTS])
-        return PartFacts(**{**facts, "files": tuple(facts["files"])})
-    except (KeyError, TypeError) as error:
-        raise SampleError(f"{path} is damaged ({error})") from error
+def _size(samples: Sequence[Files]) -> PartSize:
+    return PartSize(len(samples), sum(map(_bytes, samples)))
 
 
-def read_sample(path: Path, row: int) -> Sample:
-    """One sample of a part, alone. Raises SampleError where the part is damaged."""
-    found = read_shard(path, row)
-    if not found:
-        raise SampleError(f"{path} has no sample {row}")
-    return found[0]
+def _bytes(sample: Files) -> int:
+    return sum(map(stored.file_bytes, sample.values()))
 
 
 class PartFolder:
@@ -190,73 +159,39 @@ class PartFolder:
         be made.
         """
         self.path, self.maker = path, maker
-        self._facts: dict[int, PartFacts] = {}
-        settings, file = _settings(maker), path / _SETTINGS
-        if file.exists():
-            found = json.loads(file.read_text())
-            if other := [name for name in settings if found.get(name) != settings[name]]:
-                raise ConfigError(
-                    f"{path} holds parts of another {', '.join(other)}: remove it, or name another "
-                    "pack"
-                )
-        else:
-            with explain_failure(path):
-                path.mkdir(exist_ok=True)
-                part = file.with_suffix(".part")
-                part.write_text(json.dumps(settings))
-                part.replace(file)
+        make_folder(path)
+        note_settings(path / "parts.json", _settings(maker))
 
-    def facts(self) -> dict[int, PartFacts]:
-        """What is known of the parts that are there, by number."""
-        for number in self._numbers():
-            if number not in self._facts:
-                self._facts[number] = self._read(read_facts, number)
-        return self._facts
+    def parts(self) -> Iterator[list[dict[str, bytes]]]:
+        """The samples of each part that is there. Raises InputError where one is damaged."""
+        for path in self._paths():
+            yield stored.by_sample(stored.read_files(path))
 
-    def sample(self, number: int, row: int) -> Sample:
-        """A sample of a part."""
-        return self._read(read_sample, number, row)
+    def sizes(self) -> list[PartSize]:
+        """Of the parts that are there. Errors as of `parts`."""
+        return [_size(part) for part in self.parts()]
 
-    def _read(self, read: Callable[..., _T], number: int, *more: int) -> _T:
-        """Raises InputError where the part is damaged."""
-        file = self._file(number)
-        try:
-            return read(file, *more)
-        except ValueError as error:
-            raise InputError(f"{file} is damaged: remove it, and it is made again") from error
-
-    def make(self, jobs: int) -> Iterator[PartFacts]:
+    def make(self, jobs: int) -> Iterator[PartSize]:
         """Make parts that are missing, the first ones first, without end, in `jobs` processes."""
-        there = set(self._numbers())
+        there = {int(path.stem) for path in self._paths()}
         missing = (number for number in count() if number not in there)
         if jobs == 1:
-            for number in missing:
-                yield self._make(number)
+            yield from map(self.write, missing)
             return
-        context = get_context("spawn")
-        with ProcessPoolExecutor(jobs, context, _end_with_parent) as pool:
-            try:
-                running = {pool.submit(self._make, next(missing)) for _ in range(jobs)}
-                while True:
-                    done: set[Future[PartFacts]]
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    running |= {pool.submit(self._make, next(missing)) for _ in done}
-                    for future in done:
-                        yield future.result()
-            finally:
-                pool.shutdown(cancel_futures=True)
+        with ProcessPoolExecutor(jobs, get_context("spawn"), die_with_parent) as pool:
+            while True:
+                yield from pool.map(self.write, islice(missing, _AT_ONCE * jobs))
 
-    def _make(self, number: int) -> PartFacts:
-        part = self.maker.make(number)
+    def write(self, number: int) -> PartSize:
+        """Make one part."""
+        made = self.maker.make(number)
+        named = {f"{n:06d}.{name}": data for n, x in enumerate(made) for name, data in x.items()}
         with explain_failure(self.path):
-            write_part(self._file(number), part)
-        return part.facts
+            stored.write_files(self.path / f"{number:06d}.tar", named.items())
+        return _size(made)
 
-    def _file(self, number: int) -> Path:
-        return self.path / f"{number:06d}.tar"
-
-    def _numbers(self) -> list[int]:
-        return sorted(int(path.stem) for path in self.path.glob("*.tar"))
+    def _paths(self) -> list[Path]:
+        return sorted(self.path.glob(stored.SHARD_PATTERN))
 
 
 def _settings(maker: PartMaker) -> dict[str, object]:
@@ -275,34 +210,22 @@ def _fingerprint(folder: Path, files: Sequence[Path]) -> str:
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
 
-def _end_with_parent() -> None:
-    """Of a worker: end when the process that started it ends, however it does."""
-
-    def watch() -> None:
-        parent = parent_process()
-        assert parent is not None
-        parent.join()
-        os._exit(1)
-
-    Thread(target=watch, daemon=True).start()
-
-
 Networks = Mapping[str, Mapping[str, Tensor]]
 
+_AT_ONCE = 4
+"""Parts of each process that are asked for together."""
 _TABLES = "clips.csv", "photos.csv"
 """In the footage's folder, if it has them: `file` and `licence` of each."""
 _SOURCE_BYTES = 400
 """What a file of the footage takes in the manifest, at most."""
 _OWN_BYTES = 32_000
 """The rest of the manifest, and the archive's end."""
-_BEST = 60.0
-"""PSNR of pictures that are equal, or nearly so."""
 _LOW = 5
 
 
 def room_for_samples(most_bytes: int, networks: Networks) -> int:
     """Bytes that the networks leave in a pack. Raises ConfigError where they leave none."""
-    taken = file_bytes(network_bytes(networks))
+    taken = stored.file_bytes(network_bytes(networks))
     left = most_bytes - taken - _OWN_BYTES
     if left <= 0:
         raise ConfigError(
@@ -312,93 +235,47 @@ def room_for_samples(most_bytes: int, networks: Networks) -> int:
     return left
 
 
-class _Filling:
-    """What is in the pack so far."""
-
-    def __init__(self, folder: PartFolder, room: int) -> None:
-        """`room`: bytes."""
-        self._folder, self._room = folder, room
-        self._files: set[str] = set()
-        self.clips: dict[str, int] = {}
-        """Number of each clip that samples show."""
-        self.samples: list[Mapping[str, bytes]] = []
-        self.loss: list[tuple[float, float]] = []
-        self.facts: list[PartFacts] = []
-        """Of each sample's part."""
-
-    def fill(self) -> None:
-        """Take samples in random order until one does not fit."""
-        facts = self._folder.facts()
-        samples = [(number, row) for number, part in facts.items() for row in range(part.samples)]
-        for place in default_rng(self._folder.maker.seed).permutation(len(samples)).tolist():
-            number, row = samples[place]
-            if not self._took(self._folder.sample(number, row), facts[number]):
-                break
-
-    def _took(self, sample: Sample, facts: PartFacts) -> bool:
-        """Whether there was room for a sample of such a part."""
-        arrays = {
-            **sample.arrays,
-            "held": np.array([facts.held], np.uint8),
-            "clip": np.array([self.clips.get(facts.files[0], len(self.clips))], np.int32),
-        }
-        coded = sample_files(replace(sample, arrays=arrays), PACK_QUALITY)
-        size = sum(map(file_bytes, coded.values()))
-        size += _SOURCE_BYTES * len(set(facts.files) - self._files)
-        if size > self._room:
-            return False
-        self._room -= size
-        self._files |= set(facts.files)
-        self.clips.setdefault(facts.files[0], len(self.clips))
-        self.samples.append(coded)
-        back = sample_of_files(coded, "a sample")
-        self.loss += _losses(sample, back, KINDS[self._folder.maker.kind].restored)
-        self.facts.append(facts)
-        return True
-
-
 def assemble(path: Path, folder: PartFolder, networks: Networks, most_bytes: int) -> dict[str, Any]:
     """Write the pack; returns its manifest. Raises ConfigError where not even a sample fits."""
-    filling = _Filling(folder, room_for_samples(most_bytes, networks))
-    filling.fill()
-    if not filling.facts:
+    samples, facts = _chosen(folder, room_for_samples(most_bytes, networks))
+    if not samples:
         raise ConfigError(f"not a sample fits into {most_bytes / 1e6:g} megabytes: give more")
-    manifest = _manifest(folder, filling)
+    manifest = _manifest(folder.maker, facts)
     with explain_failure(path):
-        write_pack(path, manifest, filling.samples, network_bytes(networks), most_bytes)
+        write_pack(path, manifest, samples, network_bytes(networks), most_bytes)
     return manifest
 
 
-def _manifest(folder: PartFolder, filling: _Filling) -> dict[str, Any]:
-    maker, facts = folder.maker, filling.facts
+def _chosen(folder: PartFolder, room: int) -> tuple[list[Files], list[dict[str, Any]]]:
+    """Samples in random order, until one does not fit, and what is known of each."""
+    found = [sample for part in folder.parts() for sample in part]
+    taken: list[Files] = []
+    facts: list[dict[str, Any]] = []
+    shown = set[str]()
+    for number in default_rng(folder.maker.seed).permutation(len(found)).tolist():
+        about = json.loads(found[number][_JSON])
+        room -= _bytes(found[number]) + _SOURCE_BYTES * len(set(about["files"]) - shown)
+        if room < 0:
+            break
+        shown |= set(about["files"])
+        taken.append(found[number])
+        facts.append(about)
+    return taken, facts
+
+
+def _manifest(maker: PartMaker, facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "kind": maker.kind,
         "side": KINDS[maker.kind].side,
-        "gain_unit": GAIN_UNIT,
-        "confidence_unit": CONFIDENCE_UNIT,
         "samples": len(facts),
-        "held": sum(one.held for one in facts),
-        "codings": dict(Counter(one.coding for one in facts)),
-        "loss": _loss_summary(filling.loss),
+        "held": sum(one["held"] for one in facts),
+        "codings": dict(Counter(one["coding"] for one in facts)),
+        "loss": _loss_summary([row for one in facts for row in one["loss"]]),
         "held_out": [path.name for path in maker.held],
-        "clips": list(filling.clips),
-        "sources": _described(maker.folder, facts),
+        "sources": _described(maker.folder, Counter(x for one in facts for x in one["files"])),
         "seed": maker.seed,
         "version": __version__,
-        "seconds": round(sum(part.seconds for part in folder.facts().values()), 1),
     }
-
-
-def _losses(sample: Sample, kept: Sample, restored: str) -> list[tuple[float, float]]:
-    """PSNR of luma in dB of each picture's truth: as stored, and as it was coded."""
-    truths, given = sample.stacks["truth"], sample.stacks[restored]
-    rows = zip(truths, kept.stacks["truth"], given, strict=True)
-    return [(_psnr(gray(a), gray(b)), _psnr(gray(a), gray(c))) for a, b, c in rows]
-
-
-def _psnr(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> float:
-    error = float(np.square(a.astype(np.float64) - b).mean())
-    return min(_BEST, float(-10 * np.log10(error / 255**2))) if error else _BEST
 
 
 def _loss_summary(rows: Sequence[tuple[float, float]]) -> dict[str, dict[str, float]]:
@@ -410,14 +287,8 @@ def _loss_summary(rows: Sequence[tuple[float, float]]) -> dict[str, dict[str, fl
     }
 
 
-def _described(folder: Path, samples: Sequence[PartFacts]) -> list[dict[str, str | int]]:
-    """Each file that samples show: name, SHA-256, how many, and its licence if a table has it.
-
-    `samples`: facts of the part of each.
-    """
-    counts: Counter[str] = Counter()
-    for facts in samples:
-        counts.update(facts.files)
+def _described(folder: Path, counts: Mapping[str, int]) -> list[dict[str, str | int]]:
+    """Each file that samples show: name, SHA-256, how many, and its licence if a table has it."""
     licences = _licences(folder)
     rows = []
     for name, shown in sorted(counts.items()):

@@ -27,7 +27,7 @@ from gsvc.decoders.training.samples import (
 )
 from gsvc.decoders.training.tensors import tensor_bytes, tensors_of
 
-PACK_FORMAT = 2
+PACK_FORMAT = 3
 _MANIFEST, _NETWORKS = "manifest.json", "networks.safetensors"
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.random import default_rng
 
 from gsvc import __version__
-from gsvc.codec.bitstream.errors import ConfigError, InputError
-from gsvc.codec.media.output import explain_failure
+from gsvc.codec.bitstream.errors import InputError
+from gsvc.codec.media.output import explain_failure, note_settings
 from gsvc.decoders.training import pipeline
 from gsvc.decoders.training.engine import WORKER_BYTES, Engine
 from gsvc.decoders.training.operators import Survey, clip_operators
@@ -128,7 +128,8 @@ class Preparation:
         """
         with explain_failure(self.folder.path):
             self.folder.make()
-        self._check_job()
+        job = {"settings": asdict(self.settings), "sources": list(self.sources)}
+        note_settings(self.folder.path / _JOB, {**job, "version": __version__})
         missing = [
             pipeline.SourceItem(number, address=address)
             for number, address in enumerate(self.sources)
@@ -145,20 +146,6 @@ class Preparation:
             why = next(iter([*reasons.values(), *errors]), "none is long enough")
             raise InputError(f"no clip is left of {len(rows)} sources: {why}")
         return selected
-
-    def _check_job(self) -> None:
-        """Note what the folder is for, or compare."""
-        path = self.folder.path / _JOB
-        own = {"settings": asdict(self.settings), "sources": list(self.sources)}
-        job = json.loads(json.dumps({**own, "version": __version__}))
-        if not path.exists():
-            pipeline.write_json(path, job)
-            return
-        found = json.loads(path.read_text())
-        if other := [name for name in job if found.get(name) != job[name]]:
-            raise ConfigError(
-                f"{self.folder.path} was begun with other {', '.join(other)}: name another folder"
-            )
 
     def _make_shards(self, clips: Sequence[Found]) -> None:
         """Those shards that are not there, a wave of them at a time."""

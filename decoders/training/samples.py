@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from gsvc.codec.bitstream.errors import InputError
+
 SAMPLE_FORMAT = 1
 SHARD_PATTERN = "*.tar"
 GAIN_UNIT = 128
@@ -34,16 +36,11 @@ ARRAY_TYPES: Mapping[str, type[np.generic]] = {
     "gap": np.uint8,
     "time": np.float16,
     "held": np.uint8,
-    "clip": np.int32,
 }
 """Arrays of samples that losses and tasks read; JSON holds their values exactly."""
 _PICTURE = ".webp"
 _LOSSLESS_EFFORT = {"quality": 20, "method": 1}
 """Effort of lossless WebP: half the time of the usual for 3 % more bytes."""
-
-
-class SampleError(ValueError):
-    """A shard that cannot be used; says why, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +72,12 @@ def sample_files(sample: Sample, quality: int) -> dict[str, bytes]:
 def sample_of_files(files: Mapping[str, bytes], place: str) -> Sample:
     """The sample that has these files. `place`: where they are, for errors.
 
-    Raises SampleError where they are damaged or of a newer gsvc.
+    Raises InputError where they are damaged or of a newer gsvc.
     """
     try:
         about = json.loads(files["json"])
         if about["format"] > SAMPLE_FORMAT:
-            raise SampleError(
+            raise InputError(
                 f"{place} was made by a newer gsvc: take that one, or make samples anew"
             )
         single = about.pop("single", ())
@@ -90,10 +87,10 @@ def sample_of_files(files: Mapping[str, bytes], place: str) -> Sample:
         }
         rows = about.pop("arrays", {}).items()
         arrays = {name: np.array(value, ARRAY_TYPES[name]) for name, value in rows}
-    except SampleError:
+    except InputError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SampleError(f"{place} is damaged ({error}): remove it, or make it again") from error
+        raise InputError(f"{place} is damaged ({error}): remove it, or make it again") from error
     return Sample(stacks, arrays, about)
 
 
@@ -118,22 +115,15 @@ def stack_of_picture(data: bytes, count: int, *, single: bool = False) -> NDArra
     return strip.reshape(count, len(strip) // count, *strip.shape[1:])
 
 
-def write_shard(
-    path: Path,
-    samples: Iterable[Sample],
-    quality: int = 92,
-    more: Mapping[str, bytes] | None = None,
-) -> int:
+def write_shard(path: Path, samples: Iterable[Sample], quality: int = 92) -> int:
     """Write samples as one shard, whole or not at all; returns how many.
 
-    `quality`: of WebP, as of `sample_files`; `more`: files that stand before the samples. Raises
-    OSError where the disk is full.
+    `quality`: of WebP, as of `sample_files`. Raises OSError where the disk is full.
     """
     count = 0
 
     def files() -> Iterator[tuple[str, bytes]]:
         nonlocal count
-        yield from (more or {}).items()
         for sample in samples:
             for name, data in sample_files(sample, quality).items():
                 yield f"{count:06d}.{name}", data
@@ -155,13 +145,9 @@ def write_files(path: Path, files: Iterable[tuple[str, bytes]]) -> None:
         part.unlink(missing_ok=True)
 
 
-def read_shard(path: Path, row: int | None = None) -> list[Sample]:
-    """The samples of a shard, or the one at `row`.
-
-    Raises SampleError where it is damaged or of a newer gsvc.
-    """
-    key = "" if row is None else f"{row:06d}."
-    return [sample_of_files(files, str(path)) for files in by_sample(read_files(path, key))]
+def read_shard(path: Path) -> list[Sample]:
+    """The samples of a shard. Raises InputError where it is damaged or of a newer gsvc."""
+    return [sample_of_files(files, str(path)) for files in by_sample(read_files(path))]
 
 
 def by_sample(files: Mapping[str, bytes]) -> list[dict[str, bytes]]:
@@ -174,19 +160,13 @@ def by_sample(files: Mapping[str, bytes]) -> list[dict[str, bytes]]:
     return [samples[key] for key in sorted(samples)]
 
 
-def read_files(path: Path, start: str = "") -> dict[str, bytes]:
-    """The files of a tar by name, those whose name begins with `start`.
-
-    Raises SampleError where it is damaged.
-    """
+def read_files(path: Path) -> dict[str, bytes]:
+    """The files of a tar by name. Raises InputError where it is damaged."""
     try:
         with tarfile.open(path, "r:") as tar:
-            wanted = (one for one in tar if one.isfile() and one.name.startswith(start))
-            return {one.name: _content(tar, one) for one in wanted}
-    except SampleError:
-        raise
+            return {one.name: _content(tar, one) for one in tar if one.isfile()}
     except (tarfile.TarError, OSError, ValueError) as error:
-        raise SampleError(f"{path} is damaged ({error}): remove it, or make it again") from error
+        raise InputError(f"{path} is damaged ({error}): remove it, or make it again") from error
 
 
 def add_file(tar: tarfile.TarFile, name: str, data: bytes) -> int:
@@ -207,5 +187,5 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     file = tar.extractfile(member)
     data = file.read() if file else b""
     if len(data) != member.size:
-        raise SampleError(f"{member.name} is cut short")
+        raise ValueError(f"{member.name} is cut short")
     return data

@@ -23,7 +23,6 @@ from torch import Tensor
 from beside.checkpoint import (
     BEFORE,
     CHECKPOINT,
-    NewerCheckpoint,
     newest_checkpoint,
     write_checkpoint,
 )
@@ -41,8 +40,9 @@ from beside.learning import (
     texture_loss,
 )
 from beside.pool import SamplePool
+from gsvc.codec.bitstream.errors import InputError
 from gsvc.decoders.keyframes.compact.restorer import Restorer
-from gsvc.decoders.training.samples import Sample, SampleError
+from gsvc.decoders.training.samples import Sample
 from gsvc.decoders.training.tensors import read_tensors
 
 LOG, SCORES, PROCESS = "log.csv", "scores.csv", "process.json"
@@ -91,7 +91,7 @@ class Job:
     def __init__(self, folder: Path, committed: Path | None, settings: JobSettings) -> None:
         """Go on from the newest checkpoint that is whole, or begin.
 
-        Raises SampleError without samples, ValueError for a checkpoint of a newer gsvc, OSError
+        Raises InputError without samples, ValueError for a checkpoint of a newer gsvc, OSError
         without the frozen network.
         """
         self.folder, self.settings = folder, settings
@@ -219,7 +219,7 @@ class Job:
 
     def scores(self) -> dict[str, dict[str, float]]:
         """Of held-out samples with averaged weights, by mixture; empty without any."""
-        with suppress(SampleError):
+        with suppress(InputError):
             self.held.fill()
         samples = self.held.all()[:_HELD]
         sums: dict[str, Tensor] = {}
@@ -344,7 +344,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = JobSettings(**{name: getattr(options, name) for name in asdict(JobSettings())})
     try:
         job = Job(options.folder, options.committed, settings)
-    except (NewerCheckpoint, SampleError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         say(f"cannot begin: {error}")
         return 1
     _note_process(options.folder)

@@ -4,7 +4,8 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from gsvc.decoders.training.samples import SHARD_PATTERN, Sample, SampleError, read_shard
+from gsvc.codec.bitstream.errors import InputError
+from gsvc.decoders.training.samples import SHARD_PATTERN, Sample, read_shard
 
 
 class SamplePool:
@@ -27,14 +28,14 @@ class SamplePool:
         return sum(map(len, self._loaded))
 
     def fill(self) -> None:
-        """Load shards up to the most that memory may hold. Raises SampleError without any."""
+        """Load shards up to the most that memory may hold. Raises InputError without any."""
         shards = len(list(self._folder.glob(SHARD_PATTERN)))
         for _ in range(shards):
             if len(self) >= self._most:
                 break
             self.renew()
         if not len(self):
-            raise SampleError(f"no samples in {self._folder}: make train-beside makes them first")
+            raise InputError(f"no samples in {self._folder}: make train-beside makes them first")
 
     def renew(self) -> None:
         """Load one more shard; the oldest goes if there are too many samples."""
@@ -49,7 +50,7 @@ class SamplePool:
         path = self._waiting.pop()
         try:
             samples = [x for x in read_shard(path) if bool(x.numbers.get("held")) == self._held]
-        except SampleError as error:
+        except InputError as error:
             self._bad.add(path)
             self.told.append(str(error))
             return
