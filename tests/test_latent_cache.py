@@ -53,7 +53,7 @@ def walk(cache: LatentCache, wanted: Embedding, start: float = 1.0) -> tuple[Ten
     for number in range(loop.done, STEPS):
         end = step(end, number)
         loop.passed(number + 1, end)
-    cache.keep(loop)
+    loop.keep()
     assert taken == list(range(STEPS - len(taken), STEPS))
     return end, len(taken)
 
@@ -189,7 +189,7 @@ for _ in range(40):
     for number in range(loop.done, 50):
         end = step(end, number)
         loop.passed(number + 1, end)
-    cache.keep(loop)
+    loop.keep()
     plain = start
     for number in range(50):
         plain = step(plain, number)

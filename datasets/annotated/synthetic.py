@@ -141,21 +141,6 @@ _LEAST_SEEN = 1
 
 
 @dataclass(frozen=True)
-class Actor:
-    """Something that stands or moves on the ground."""
-
-    id: int
-    """Of its track, from 1; 0 for what is not in the truth."""
-    label: str
-    """Its class."""
-    height: float
-    """Metres."""
-    path: Floats = field(repr=False)
-    """Where it is in each frame, metres, (frames, 2)."""
-    look: drawing.Look = field(repr=False)
-
-
-@dataclass(frozen=True)
 class Shot:
     """One frame of one camera."""
 
@@ -172,7 +157,7 @@ class SyntheticScene:
 
     settings: SceneSettings
     cameras: tuple[drawing.PinholeCamera, ...]
-    actors: tuple[Actor, ...]
+    actors: tuple[drawing.Actor, ...]
     backdrops: tuple[drawing.Backdrop, ...] = field(repr=False)
     """One for each camera."""
 
@@ -208,7 +193,7 @@ class SyntheticScene:
         )
 
     def _standing(
-        self, actor: Actor, projection: drawing.Matrix, index: int
+        self, actor: drawing.Actor, projection: drawing.Matrix, index: int
     ) -> drawing.PlacedSprite | None:
         before = actor.path[: index + 1]
         gone = np.linalg.norm(np.diff(before, axis=0), axis=1).sum()
@@ -264,14 +249,14 @@ def _camera(settings: SceneSettings, index: int) -> drawing.PinholeCamera:
     )
 
 
-def _actors(settings: SceneSettings) -> Iterator[Actor]:
+def _actors(settings: SceneSettings) -> Iterator[drawing.Actor]:
     random = np.random.default_rng(settings.seed)
     given = {} if settings.cutouts is None else cutouts(settings.cutouts)
     counts = {"person": settings.people, "animal": settings.animals, "thing": settings.things}
     paths: list[Floats] = []
     for _ in range(settings.pillars):
         paths.append(walk(random, settings.frames, 0.0, paths))
-        yield Actor(0, "", _PILLAR, paths[-1], drawing.pillar(random))
+        yield drawing.Actor(0, "", _PILLAR, paths[-1], drawing.pillar(random))
     labels = [label for label, count in counts.items() for _ in range(count)]
     for number, label in enumerate(labels, 1):
         speed = random.uniform(*_SPEEDS[label]) / float(settings.frame_rate)
@@ -282,7 +267,7 @@ def _actors(settings: SceneSettings) -> Iterator[Actor]:
             if files
             else drawing.DRAWN[label](random)
         )
-        yield Actor(number, label, random.uniform(*_HEIGHTS[label]), paths[-1], look)
+        yield drawing.Actor(number, label, random.uniform(*_HEIGHTS[label]), paths[-1], look)
 
 
 CAMERAS = "cameras.json"

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
 
 import cv2
 import numpy as np
@@ -346,22 +345,26 @@ _SOLID = 0.5
 """Alpha from which on a pixel is the sprite's."""
 
 
-class Standing(Protocol):
-    """What this module needs to know of an actor."""
+@dataclass(frozen=True)
+class Actor:
+    """Something that stands or moves on the ground."""
 
-    @property
-    def id(self) -> int: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def height(self) -> float: ...
+    id: int
+    """Of its track, from 1; 0 for what is not in the truth."""
+    label: str
+    """Its class."""
+    height: float
+    """Metres."""
+    path: Floats = field(repr=False)
+    """Where it is in each frame, metres, (frames, 2)."""
+    look: Look = field(repr=False)
 
 
 @dataclass(frozen=True)
 class PlacedSprite:
     """A sprite in a picture."""
 
-    actor: Standing
+    actor: Actor
     depth: float
     """Metres before the camera."""
     box: tuple[float, float, float, float]
@@ -375,7 +378,7 @@ class PlacedSprite:
 
 
 def placed(
-    actor: Standing, sprite: Sprite, projection: Matrix, place: Floats, ahead: Floats
+    actor: Actor, sprite: Sprite, projection: Matrix, place: Floats, ahead: Floats
 ) -> PlacedSprite | None:
     """The sprite upright on `place`, turned to where it goes; None behind the camera."""
     foot = projection @ (*place, 0.0, 1.0)

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 import av
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Color, Picture
@@ -116,16 +116,11 @@ class RawFormat:
         return 1 if self.bit_depth == 8 else 2
 
     @property
-    def planes(self) -> tuple[tuple[int, int], ...]:
-        """Height and width in samples of Y, Cb and Cr; half of an odd side is rounded up."""
-        across, down = CHROMA[self.chroma]
-        chroma = -(-self.height // down), -(-self.width // across)
-        return (self.height, self.width), chroma, chroma
-
-    @property
     def frame_bytes(self) -> int:
-        """Bytes of one frame."""
-        return self.sample_bytes * sum(height * width for height, width in self.planes)
+        """Bytes of one frame; half of an odd side is rounded up."""
+        across, down = CHROMA[self.chroma]
+        chroma = -(-self.height // down) * -(-self.width // across)
+        return self.sample_bytes * (self.height * self.width + 2 * chroma)
 
     @property
     def pixel_format(self) -> str:
@@ -210,21 +205,22 @@ def read_raw(path: str | Path, form: RawFormat, frames: int | None = None) -> It
     has samples of another bit depth.
     """
     path = Path(path)
+    options = {
+        "video_size": f"{form.width}x{form.height}",
+        "pixel_format": form.pixel_format,
+        "framerate": str(form.frame_rate),
+    }
     try:
-        count = _count(path, form)
-        with path.open("rb") as file:
-            for index in range(count if frames is None else min(count, frames)):
-                data = np.frombuffer(file.read(form.frame_bytes), np.uint8)
-                if data.size != form.frame_bytes:
-                    raise InputError(f"{path}: became shorter while it was read: copy it again")
-                if index == 0:
-                    _check_depth(path, form, data)
-                yield _picture(data, form)
+        _check_raw(path, form)
+        with av.open(str(path), format="rawvideo", options=options) as container:
+            for frame in islice(container.decode(video=0), frames):
+                yield rgb_from_yuv(frame, Color())
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}): check the path") from error
 
 
-def _count(path: Path, form: RawFormat) -> int:
+def _check_raw(path: Path, form: RawFormat) -> None:
+    """Tell a file whose length is not that of whole frames."""
     if not path.is_file():
         raise InputError(f"{path}: no such file: check the name")
     size = path.stat().st_size
@@ -235,12 +231,12 @@ def _count(path: Path, form: RawFormat) -> int:
             f"{path}: {size} bytes are no whole number of {form} frames of {form.frame_bytes} "
             "bytes: the file is cut short, or the size, depth or chroma in its name is wrong"
         )
-    return size // form.frame_bytes
+    _check_depth(path, form)
 
 
-def _check_depth(path: Path, form: RawFormat, data: NDArray[np.uint8]) -> None:
+def _check_depth(path: Path, form: RawFormat) -> None:
     """Tell a wrong bit depth, which shows as noise: the high byte of 10 bits is below 4."""
-    luma = data[: form.sample_bytes * form.width * form.height]
+    luma = np.fromfile(path, np.uint8, form.sample_bytes * form.width * form.height)
     high, low = luma[1::2], luma[::2]
     looks_like_10 = high.size > 0 and high.max() < 4 <= low.max()
     if form.bit_depth == 8 and looks_like_10:
@@ -253,18 +249,6 @@ def _check_depth(path: Path, form: RawFormat, data: NDArray[np.uint8]) -> None:
             f"{path}: read as 10 bits, but samples exceed 1023: "
             "take 10bit out of its name, or convert it (low byte first)"
         )
-
-
-def _picture(data: NDArray[np.uint8], form: RawFormat) -> Picture:
-    frame = av.VideoFrame(form.width, form.height, form.pixel_format)
-    start = 0
-    for plane, (height, width) in zip(frame.planes, form.planes, strict=True):
-        row = width * form.sample_bytes
-        rows = np.zeros((plane.buffer_size // plane.line_size, plane.line_size), np.uint8)
-        rows[:height, :row] = data[start : start + height * row].reshape(height, row)
-        plane.update(rows.tobytes())
-        start += height * row
-    return rgb_from_yuv(frame, Color())
 
 
 SIZES: dict[str, int | None] = {"288": 288, "480": 480, "native": None}

@@ -20,9 +20,10 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
@@ -273,10 +274,8 @@ class CacheReport:
 
 @dataclass
 class CachedLoop:
-    """One run of a diffusion loop, see `LatentCache.begin`."""
+    """One run of a diffusion loop, see `LatentCache.begin`; made without a cache, it keeps none."""
 
-    kind: str
-    wanted: Embedding
     start: Tensor
     """The latents with which it begins."""
     steps: int
@@ -286,14 +285,21 @@ class CachedLoop:
     """The latents after them, to go on from."""
     moves: dict[int, Tensor] = field(default_factory=dict)
     """Steps done -> how far the latents have moved."""
+    kept: "Callable[[CachedLoop], None] | None" = None
+    """Is given the loop when it has ended."""
 
     def __post_init__(self) -> None:
         self.state = self.start
 
     def passed(self, done: int, state: Tensor) -> None:
         """After `done` steps of all the latents are these."""
-        if not self.done and done in kept_steps(self.steps):
+        if self.kept and not self.done and done in kept_steps(self.steps):
             self.moves[done] = state - self.start
+
+    def keep(self) -> None:
+        """The loop has ended."""
+        if self.kept and self.moves:
+            self.kept(self)
 
 
 class LatentCache:
@@ -322,10 +328,10 @@ class LatentCache:
         """A loop of `steps` that begins with the latents `start`, or later if that can be.
 
         Who runs it goes on from `state` with step `done` (counted from 0), tells `passed` after
-        each step, and hands it to `keep` in the end.
+        each step, and `keep` in the end.
         """
         kind = f"{kind}, {steps} steps"
-        loop = CachedLoop(kind, wanted, start, steps)
+        loop = CachedLoop(start, steps, kept=partial(self._keep, kind, wanted))
         self._loops, self._steps = self._loops + 1, self._steps + steps
         if self._store is None:
             return loop
@@ -339,16 +345,16 @@ class LatentCache:
                 self._hits, self._saved = self._hits + 1, self._saved + done
         return loop
 
-    def keep(self, loop: CachedLoop) -> None:
+    def _keep(self, kind: str, wanted: Embedding, loop: CachedLoop) -> None:
         """Keep what a whole loop computed; of one that began later nothing: errors would add up.
 
         A disk that cannot be written is warned of once, and the cache goes on without it.
         """
-        if self._store is None or not loop.moves:
+        if self._store is None:
             return
         moves = {_after(done): move for done, move in loop.moves.items()}
         try:
-            self._store.write(loop.kind, {_EMBEDDING: torch.from_numpy(loop.wanted), **moves})
+            self._store.write(kind, {_EMBEDDING: torch.from_numpy(wanted), **moves})
         except OSError as error:
             _log.warning("%s: %s: going on without the cache", self._store.folder, error.strerror)
             self._store = None

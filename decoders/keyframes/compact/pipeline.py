@@ -114,15 +114,14 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
         `cache`: takes and keeps intermediate latents, under the name of the `model`.
         """
         state, denoise = self._begin([key], num_inference_steps, seed)
-        loop = None
+        loop = CachedLoop(state, num_inference_steps)
         if cache is not None:
             size = "x".join(map(str, key.picture.shape))
             kind = f"{model}, {size}, seed {seed}"
             loop = cache.begin(kind, embedding(key.picture[None]), state, num_inference_steps)
         levels = noise_levels(num_inference_steps)
         estimate = euler(denoise, state, levels, self.scheduler, loop)
-        if cache is not None and loop is not None:
-            cache.keep(loop)
+        loop.keep()
         height, width = key.picture.shape[:2]
         return pictures_of(estimate[..., :height, :width])
 

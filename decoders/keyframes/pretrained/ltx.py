@@ -1,18 +1,21 @@
 """LTX-Video: keyframes at their own frames, the rendering as latents to begin with."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.decoders.keyframes.pretrained.pretrained import (
-    LateLoop,
     PretrainedWindow,
     PretrainedWindows,
+    late_loop,
 )
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from gsvc.decoders.keyframes.latent_cache import CachedLoop
 
 STRENGTH = 0.4
 """Noise level at which the rendering is taken up, 0 to 1: nobody has tuned it."""
@@ -42,13 +45,13 @@ class LtxBackend(PretrainedWindows):
         levels = [STRENGTH * (1 - step / steps) for step in range(steps)]
         with torch.no_grad():
             clean = _latents(pipeline, window.frames, self.device)
-            begun = _Begun(self, clean, window, levels, seed)
+            loop = late_loop(self, clean, window, steps, seed)
             output = pipeline(
                 conditions=_conditions(window),
-                latents=begun.latents,
+                latents=_begun(loop, levels, seed),
                 # A strength below 1 leaves out the first of the times: one that is not meant.
                 denoise_strength=0.9999,
-                timesteps=[1000.0, *(1000 * level for level in levels[begun.done :])],
+                timesteps=[1000.0, *(1000 * level for level in levels[loop.done :])],
                 **self._prompt(pipeline),
                 height=window.frames.shape[1],
                 width=window.frames.shape[2],
@@ -57,11 +60,11 @@ class LtxBackend(PretrainedWindows):
                 guidance_scale=1.0,
                 image_cond_noise_scale=0.0,
                 generator=noise_from(seed),
-                callback_on_step_end=begun.passed,
+                callback_on_step_end=partial(_passed, loop),
                 output_type="pt",
                 **_DECODE,
             )
-        begun.keep()
+        loop.keep()
         return frames_of(output)
 
 
@@ -87,31 +90,22 @@ def _conditions(window: PretrainedWindow) -> list[Any]:
     ]
 
 
-class _Begun:
-    """A loop with the latent cache, if there is one: where it begins, and what it passes."""
+def _begun(loop: "CachedLoop", levels: list[float], seed: int) -> "Tensor":
+    """What the pipeline itself mixes noise of the first level into."""
+    if not loop.done:
+        return loop.start
+    level = levels[loop.done]
+    return (loop.state - level * _noise(loop.start, seed)) / (1 - level)
 
-    def __init__(
-        self,
-        backend: LtxBackend,
-        clean: "Tensor",
-        window: PretrainedWindow,
-        levels: list[float],
-        seed: int,
-    ) -> None:
-        """`levels`: of noise, one a step; the pipeline mixes the first into `latents` itself."""
-        self._loop = LateLoop(backend, clean, window, len(levels), seed)
-        self.latents, self.done, self.keep = clean, self._loop.done, self._loop.keep
-        if self.done:
-            noise, level = _noise(clean, seed), levels[self.done]
-            self.latents = (self._loop.state - level * noise) / (1 - level)
 
-    def passed(self, pipeline: Any, step: int, time: Any, given: dict[str, Any]) -> dict[str, Any]:
-        """Called after each step, with the latents as tokens, those of keys in front."""
-        frames, height, width = self.latents.shape[2:]
-        own = given["latents"][:, -frames * height * width :]
-        state = pipeline._unpack_latents(own, frames, height, width)
-        self._loop.passed(self.done + step + 1, state)
-        return {}
+def _passed(
+    loop: "CachedLoop", pipeline: Any, step: int, time: Any, given: dict[str, Any]
+) -> dict[str, Any]:
+    """Called after each step, with the latents as tokens, those of keys in front."""
+    frames, height, width = loop.start.shape[2:]
+    own = given["latents"][:, -frames * height * width :]
+    loop.passed(loop.done + step + 1, pipeline._unpack_latents(own, frames, height, width))
+    return {}
 
 
 def _noise(like: "Tensor", seed: int) -> "Tensor":

@@ -26,6 +26,8 @@ from gsvc.decoders.keyframes.refiner import Backend, RefinerCost, WindowRefiner
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from gsvc.decoders.keyframes.latent_cache import CachedLoop
+
 
 @dataclass(frozen=True)
 class PretrainedWindow:
@@ -98,54 +100,32 @@ def seed_of(seed: int, rendering: NDArray[np.uint8]) -> int:
     return seed << 32 | crc32(rendering[:: max(1, len(rendering) - 1)].tobytes())
 
 
-class LateLoop:
-    """The loop of a window with the latent cache of its back end, if there is one."""
+def late_loop(
+    backend: "PretrainedWindows", start: "Tensor", window: PretrainedWindow, steps: int, seed: int
+) -> "CachedLoop":
+    """The loop of a window, with the latent cache of its back end, if there is one.
 
-    def __init__(
-        self,
-        backend: "PretrainedWindows",
-        start: "Tensor",
-        window: PretrainedWindow,
-        steps: int,
-        seed: int,
-    ) -> None:
-        """`start`: latents of what is to be restored, by which one window differs from another."""
-        self.done = 0
-        """Steps that need not be computed."""
-        self.state = start
-        """The latents after them."""
-        self._loop, self._cache = None, backend.latents
-        if self._cache is None:
-            return
-        from gsvc.decoders.keyframes.latent_cache import embedding
+    `start`: latents of what is to be restored, by which one window differs from another.
+    """
+    from gsvc.decoders.keyframes.latent_cache import CachedLoop, embedding
 
-        size = "x".join(map(str, window.frames.shape))
-        kind = f"{backend.name} {backend.revision}, {size}, keys {sorted(window.keys)}, seed {seed}"
-        self._loop = self._cache.begin(kind, embedding(window.frames), start, steps)
-        self.done, self.state = self._loop.done, self._loop.state
+    if backend.latents is None:
+        return CachedLoop(start, steps)
+    size = "x".join(map(str, window.frames.shape))
+    kind = f"{backend.name} {backend.revision}, {size}, keys {sorted(window.keys)}, seed {seed}"
+    return backend.latents.begin(kind, embedding(window.frames), start, steps)
 
-    def passed(self, done: int, state: "Tensor") -> None:
-        """After `done` steps of all the latents are these."""
-        if self._loop is not None:
-            self._loop.passed(done, state)
 
-    def keep(self) -> None:
-        """The loop has ended."""
-        if self._cache is not None and self._loop is not None:
-            self._cache.keep(self._loop)
-
-    @contextmanager
-    def cut(self, pipeline: Any) -> Iterator[None]:
-        """In it a pipeline, which itself cannot begin late, is shown the steps that are left."""
-        if not self.done:
-            yield
-            return
-        whole = pipeline.scheduler
-        pipeline.scheduler = _LateScheduler(whole, self.done)
-        try:
-            yield
-        finally:
-            pipeline.scheduler = whole
+@contextmanager
+def steps_left(pipeline: Any, done: int) -> Iterator[None]:
+    """In it a pipeline, which itself cannot begin late, is shown the steps after `done` ones."""
+    whole = pipeline.scheduler
+    if done:
+        pipeline.scheduler = _LateScheduler(whole, done)
+    try:
+        yield
+    finally:
+        pipeline.scheduler = whole
 
 
 class _LateScheduler:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.decoders.keyframes.pretrained.pretrained import (
-    LateLoop,
     PretrainedWindow,
     PretrainedWindows,
+    late_loop,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class WanV2vBackend(PretrainedWindows):
             begun = _begun(pipeline, window, whole, steps, seed, self.device)
             shares = _shares(pipeline, whole, steps)
             # Keys are not given to the model: windows may be alike whose keys lie elsewhere.
-            loop = LateLoop(self, begun, replace(window, keys={}), steps, seed)
+            loop = late_loop(self, begun, replace(window, keys={}), steps, seed)
 
             def passed(_: Any, step: int, time: Any, given: dict[str, Any]) -> dict[str, Any]:
                 done = loop.done + step + 1

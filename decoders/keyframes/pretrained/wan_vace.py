@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.decoders.keyframes.pretrained.pretrained import (
-    LateLoop,
     PretrainedWindow,
     PretrainedWindows,
+    late_loop,
+    steps_left,
 )
 
 if TYPE_CHECKING:
@@ -43,13 +44,13 @@ class WanVaceBackend(PretrainedWindows):
 
         video, mask = control(window)
         noise = _noise(pipeline.transformer.config.in_channels, video.shape, seed, self.device)
-        loop = LateLoop(self, noise, window, steps, seed)
+        loop = late_loop(self, noise, window, steps, seed)
 
         def passed(_: Any, step: int, time: Any, given: dict[str, Any]) -> dict[str, Any]:
             loop.passed(loop.done + step + 1, given["latents"])
             return {}
 
-        with torch.no_grad(), loop.cut(pipeline):
+        with torch.no_grad(), steps_left(pipeline, loop.done):
             output = pipeline(
                 latents=loop.state,
                 video=images_of(video),
