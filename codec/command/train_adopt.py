@@ -8,7 +8,7 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import add_json, tell_event
 
 if TYPE_CHECKING:
-    from gsvc.decoders.training.adoption import Candidate, Scores
+    from gsvc.decoders.training import adoption
 
 DESCRIPTION = """Check the averaged weights of a run and write them for gsvc decode --backend, with
 a section for the model card. With --clips, score them on held-out clips against the shipped
@@ -35,34 +35,28 @@ def run(options: Namespace) -> int:
     """Check, convert, score, tell, and ship what is better."""
     from gsvc.codec.media.output import explain_failure
     from gsvc.codec.weights.model_files import sha256_of
-    from gsvc.decoders.training.adoption import (
-        card_section,
-        read_candidate,
-        ship,
-        shipping_folder,
-        write_candidate,
-    )
+    from gsvc.decoders.training import adoption
 
     if options.ship and not options.clips:
         raise ConfigError("--ship needs --clips: only what was scored may ship")
     folder = Path(options.run)
-    candidate = read_candidate(folder)
+    candidate = adoption.read_candidate(folder)
     clips = _held_out(candidate, Path(options.clips)) if options.clips else []
-    weights = write_candidate(candidate, folder)
+    weights = adoption.write_candidate(candidate, folder)
     scores, better, verdict = None, True, "Not scored: --clips FOLDER scores them."
     if clips:
         scores, better, verdict = _scored(options, candidate, weights, clips)
     card = folder / "MODEL_CARD.md"
     with explain_failure(card):
-        card.write_text(card_section(candidate, sha256_of(weights), scores, verdict))
+        card.write_text(adoption.card_section(candidate, sha256_of(weights), scores, verdict))
     if options.ship and better:
-        ship(weights, shipping_folder(candidate.network))
-        verdict += f" Shipped in {shipping_folder(candidate.network)}."
+        adoption.ship(weights, adoption.shipping_folder(candidate.network))
+        verdict += f" Shipped in {adoption.shipping_folder(candidate.network)}."
     tell_event(options, "done", weights=str(weights), card=str(card), verdict=verdict)
     return int(not better)
 
 
-def _held_out(candidate: "Candidate", folder: Path) -> list[Path]:
+def _held_out(candidate: "adoption.Candidate", folder: Path) -> list[Path]:
     """The clips that the run's pack held out, below a folder."""
     names = set(candidate.manifest.get("held_out", ()))
     if not names:
@@ -75,13 +69,13 @@ def _held_out(candidate: "Candidate", folder: Path) -> list[Path]:
 
 
 def _scored(
-    options: Namespace, candidate: "Candidate", weights: Path, clips: list[Path]
-) -> "tuple[Scores, bool, str]":
+    options: Namespace, candidate: "adoption.Candidate", weights: Path, clips: list[Path]
+) -> "tuple[adoption.Scores, bool, str]":
     """Scores, whether the candidate is better, and a sentence that says so; shows the table."""
-    from gsvc.decoders.training.adoption import comparison, score, score_table, verdict
+    from gsvc.decoders.training import adoption
 
-    compared = comparison(candidate, weights)
-    scores = score(
+    compared = adoption.comparison(candidate, weights)
+    scores = adoption.score(
         clips,
         options.frames,
         compared.ways,
@@ -92,5 +86,5 @@ def _scored(
             for level, one in levels.items():
                 tell_event(options, "score", way=way, level=level, **one._asdict())
     else:
-        print(score_table(scores), flush=True)
-    return scores, *verdict(scores, compared)
+        print(adoption.score_table(scores), flush=True)
+    return scores, *adoption.verdict(scores, compared)

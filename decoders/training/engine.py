@@ -16,18 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from gsvc.decoders.training import pipeline
 from gsvc.decoders.training.guard import Resident, carry_row
-from gsvc.decoders.training.pipeline import (
-    Cost,
-    Costs,
-    Item,
-    Network,
-    OnCard,
-    Operator,
-    Resources,
-    in_row,
-    of_row,
-)
 
 
 @dataclass
@@ -39,9 +29,9 @@ class Note:
     names: tuple[str, ...]
     """Of these operators."""
     name = "_note"
-    resources = Resources(memory=0)
+    resources = pipeline.Resources(memory=0)
 
-    def __call__(self, item: Item) -> None:
+    def __call__(self, item: pipeline.Item) -> None:
         """A line of a file that no other process writes."""
         costs = {name: item.costs[name] for name in self.names if name in item.costs}
         path = self.folder / f"{socket.gethostname()}-{os.getpid()}.jsonl"
@@ -49,7 +39,7 @@ class Note:
             file.write(json.dumps(costs) + "\n")
 
 
-def noted(operators: Sequence[Operator], folder: Path | None) -> list[Operator]:
+def noted(operators: Sequence[pipeline.Operator], folder: Path | None) -> list[pipeline.Operator]:
     """Operators that run together, and after them the one that notes, if anybody watches."""
     if folder is None:
         return list(operators)
@@ -79,9 +69,9 @@ class Watched:
             self._read[path] = self._read.get(path, 0) + len(whole)
             for line in whole.splitlines():
                 for name, cost in json.loads(line).items():
-                    self._add(name, Cost(*cost))
+                    self._add(name, pipeline.Cost(*cost))
 
-    def _add(self, name: str, cost: Cost) -> None:
+    def _add(self, name: str, cost: pipeline.Cost) -> None:
         self.items[name] = self.items.get(name, 0) + 1
         self.wall[name] = self.wall.get(name, 0.0) + cost.wall
         self.cpu += cost.cpu
@@ -106,7 +96,7 @@ class Cards:
 
 
 def card_shares(
-    operators: Sequence[Operator], costs: Costs, cards: Cards | None
+    operators: Sequence[pipeline.Operator], costs: pipeline.Costs, cards: Cards | None
 ) -> dict[str, float]:
     """The share of a GPU that a process of each operator takes, by name; without one it runs on the
     CPU.
@@ -127,7 +117,7 @@ def card_shares(
     return found
 
 
-def _card_bytes(operator: Operator, costs: Costs) -> int:
+def _card_bytes(operator: pipeline.Operator, costs: pipeline.Costs) -> int:
     """That a process of an operator takes of a GPU."""
     measured = int(costs.get(operator.name, {}).get("device", 0.0) * _MARGIN)
     return _CONTEXT + (measured or operator.resources.device_memory)
@@ -145,7 +135,7 @@ WORKER_BYTES = 250_000_000
 """Bytes of a worker of Ray beside the helper that carries operators out."""
 
 
-Writes = Callable[[Sequence[Item]], None]
+Writes = Callable[[Sequence[pipeline.Item]], None]
 """Writes a finished group of items, all of it, in order."""
 
 
@@ -153,7 +143,11 @@ class Engine(Protocol):
     """Carries operators out over items."""
 
     def run(
-        self, items: Iterable[Item], operators: Sequence[Operator], write: Writes, group: int
+        self,
+        items: Iterable[pipeline.Item],
+        operators: Sequence[pipeline.Operator],
+        write: Writes,
+        group: int,
     ) -> None:
         """Give every `group` items that follow each other to `write` when they are done."""
 
@@ -168,14 +162,18 @@ class InTurn:
     """The folder where operators note what they take."""
 
     def run(
-        self, items: Iterable[Item], operators: Sequence[Operator], write: Writes, group: int
+        self,
+        items: Iterable[pipeline.Item],
+        operators: Sequence[pipeline.Operator],
+        write: Writes,
+        group: int,
     ) -> None:
         """As of `Engine`."""
         work, limits = noted(operators, self.live), limits_of(operators, self.patience)
         sent = pickle.dumps(work)
-        done: list[Item] = []
+        done: list[pipeline.Item] = []
         for item in items:
-            done.append(of_row(carry_row(in_row(item), sent, limits)))
+            done.append(pipeline.of_row(carry_row(pipeline.in_row(item), sent, limits)))
             if len(done) == group:
                 write(done)
                 done = []
@@ -189,7 +187,7 @@ class OnRay:
 
     cards: Cards | None = None
     """Its GPUs."""
-    costs: Callable[[], Costs] = dict
+    costs: Callable[[], pipeline.Costs] = dict
     """What operators took so far."""
     patience: float = 1.0
     """Times the time that operators may take."""
@@ -197,14 +195,18 @@ class OnRay:
     """The folder where operators note what they take; all nodes see it."""
 
     def run(
-        self, items: Iterable[Item], operators: Sequence[Operator], write: Writes, group: int
+        self,
+        items: Iterable[pipeline.Item],
+        operators: Sequence[pipeline.Operator],
+        write: Writes,
+        group: int,
     ) -> None:
         """As of `Engine`; groups are written where their last operator ran."""
         import ray.data
 
         context = _quiet(ray.data.DataContext.get_current())
         context.execution_options.preserve_order = True  # batches below are groups
-        rows = [in_row(item) for item in items]
+        rows = [pipeline.in_row(item) for item in items]
         data = ray.data.from_items(rows, override_num_blocks=len(rows))
         costs = self.costs()
         shares = card_shares(operators, costs, self.cards)
@@ -225,14 +227,14 @@ class OnRay:
             pass
 
     def _on_cards(
-        self, data: Any, operator: Operator, share: float, limits: Mapping[str, float]
+        self, data: Any, operator: pipeline.Operator, share: float, limits: Mapping[str, float]
     ) -> Any:
         """The stage of an operator that lives on GPUs, one actor for each of its processes."""
         import ray.data
 
-        assert self.cards is not None and isinstance(operator, Network)
+        assert self.cards is not None and isinstance(operator, pipeline.Network)
         fraction, limit = budget(share, self.cards)
-        moved = replace(operator, place=OnCard("cuda", fraction))
+        moved = replace(operator, place=pipeline.OnCard("cuda", fraction))
         most = self.cards.count * int(1 / share)
         actors = ray.data.ActorPoolStrategy(min_size=1, max_size=most)
         more = {"num_gpus": share, "num_cpus": _FEEDS, "memory": operator.resources.memory}
@@ -240,17 +242,19 @@ class OnRay:
         return data.map(Resident, fn_constructor_args=arguments, compute=actors, **more)
 
 
-def limits_of(operators: Sequence[Operator], patience: float) -> dict[str, float]:
+def limits_of(operators: Sequence[pipeline.Operator], patience: float) -> dict[str, float]:
     """Seconds that each may take for an item."""
     return {each.name: patience * each.resources.seconds for each in operators}
 
 
-def stages(operators: Sequence[Operator], apart: Mapping[str, object]) -> Iterator[list[Operator]]:
+def stages(
+    operators: Sequence[pipeline.Operator], apart: Mapping[str, object]
+) -> Iterator[list[pipeline.Operator]]:
     """Operators that run in one task, without a copy between them: all neighbours on the CPU.
 
     Those in `apart` are stages of their own.
     """
-    together: list[Operator] = []
+    together: list[pipeline.Operator] = []
     for operator in operators:
         if operator.name not in apart:
             together.append(operator)
@@ -263,7 +267,7 @@ def stages(operators: Sequence[Operator], apart: Mapping[str, object]) -> Iterat
         yield together
 
 
-def _memory(operator: Operator, costs: Costs) -> int:
+def _memory(operator: pipeline.Operator, costs: pipeline.Costs) -> int:
     measured = costs.get(operator.name, {}).get("resident", 0.0)
     return WORKER_BYTES + (int(_MARGIN * measured) or operator.resources.memory)
 
@@ -277,7 +281,7 @@ def _quiet(context: Any) -> Any:
 
 
 def _written(batch: dict[str, Any], write: Writes) -> dict[str, list[int]]:
-    items = [of_row({"item": each}) for each in batch["item"]]
+    items = [pipeline.of_row({"item": each}) for each in batch["item"]]
     write(items)
     return {"items": [len(items)]}
 

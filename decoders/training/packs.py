@@ -17,14 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gsvc.decoders.training.samples import (
-    Sample,
-    by_sample,
-    file_bytes,
-    read_files,
-    sample_of_files,
-    write_files,
-)
+from gsvc.decoders.training import samples as stored
 from gsvc.decoders.training.tensors import tensor_bytes, tensors_of
 
 PACK_FORMAT = 3
@@ -47,12 +40,12 @@ class Pack:
     @classmethod
     def of(
         cls,
-        samples: Sequence[Sample],
+        samples: Sequence[stored.Sample],
         manifest: Mapping[str, Any] | None = None,
         networks: Mapping[str, dict[str, Tensor]] | None = None,
     ) -> "Pack":
         """A pack of these samples; where they do not say so, none is held out."""
-        first = samples[0] if samples else Sample({})
+        first = samples[0] if samples else stored.Sample({})
         stacks = {
             name: torch.from_numpy(np.concatenate([one.stacks[name] for one in samples]))
             .permute(0, 3, 1, 2)
@@ -105,11 +98,11 @@ def write_pack(
     files = {_MANIFEST: text, _NETWORKS: networks}
     for number, sample in enumerate(samples):
         files |= {f"{number:06d}.{name}": data for name, data in sample.items()}
-    size = sum(map(file_bytes, files.values())) + 2 * tarfile.BLOCKSIZE
+    size = sum(map(stored.file_bytes, files.values())) + 2 * tarfile.BLOCKSIZE
     size = -(-size // tarfile.RECORDSIZE) * tarfile.RECORDSIZE
     if size > most_bytes:
         raise ValueError(f"{path.name} would have {size} bytes: {most_bytes} are permitted")
-    write_files(path, files.items())
+    stored.write_files(path, files.items())
 
 
 def read_pack(path: Path, least: int = 0) -> Pack:
@@ -117,7 +110,7 @@ def read_pack(path: Path, least: int = 0) -> Pack:
 
     `least`: so many samples are read; 0 for all.
     """
-    files = read_files(path)
+    files = stored.read_files(path)
     manifest = json.loads(files.pop(_MANIFEST, b"{}"))
     if manifest.get("format") != PACK_FORMAT:
         raise ValueError(f"{path} is not a pack of this version: gsvc train pack makes one")
@@ -125,7 +118,7 @@ def read_pack(path: Path, least: int = 0) -> Pack:
     for name, value in tensors_of(bytearray(files.pop(_NETWORKS, b"")), str(path))[0].items():
         network, key = name.split("/", 1)
         networks.setdefault(network, {})[key] = value
-    chosen = by_sample(files)[: least or None]
+    chosen = stored.by_sample(files)[: least or None]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        read = list(pool.map(lambda one: sample_of_files(one, str(path)), chosen))
+        read = list(pool.map(lambda one: stored.sample_of_files(one, str(path)), chosen))
     return Pack.of(read, manifest, networks)

@@ -6,15 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.weights.safetensors_files import (
-    check_shipped,
-    check_there,
-    has_own_prior,
-    load_network,
-    load_own_prior,
-    settings_of,
-    shipped,
-)
+from gsvc.codec.weights import safetensors_files as weight_files
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.priors.prior_files import prior_path
 from gsvc.decoders.keyframes.refiner import KeyRefiner, RefinerCost
@@ -23,7 +15,7 @@ if TYPE_CHECKING:
     from gsvc.decoders.keyframes.compact.pipeline import RefinerPipeline
 
 _WEIGHTS = Path(__file__).parent / "weights"
-WEIGHTS = {"compact": _WEIGHTS / "nano.safetensors", **shipped(_WEIGHTS, "compact")}
+WEIGHTS = {"compact": _WEIGHTS / "nano.safetensors", **weight_files.shipped(_WEIGHTS, "compact")}
 """Name -> weights, see `gsvc.codec.weights.model_files`."""
 
 
@@ -44,11 +36,11 @@ class CompactBackend(KeyRefiner):
         Errors as of `Backend.files`.
         """
         if self.name in WEIGHTS:
-            check_shipped(self._weights)
+            weight_files.check_shipped(self._weights)
         else:
-            check_there(self._weights)
-        prior = settings_of(self._weights).get("prior")
-        if prior is None or has_own_prior(self._weights):
+            weight_files.check_there(self._weights)
+        prior = weight_files.settings_of(self._weights).get("prior")
+        if prior is None or weight_files.has_own_prior(self._weights):
             return [self._weights]
         return [self._weights, prior_path(prior)]
 
@@ -75,7 +67,7 @@ class CompactBackend(KeyRefiner):
         """See `Backend.cost`."""
         from gsvc.decoders.keyframes.compact.pipeline import picture_cost
 
-        return picture_cost(settings_of(self._weights), height, width)
+        return picture_cost(weight_files.settings_of(self._weights), height, width)
 
 
 def load_pipeline(weights: Path, device: str = "cpu") -> "RefinerPipeline":
@@ -90,11 +82,11 @@ def load_pipeline(weights: Path, device: str = "cpu") -> "RefinerPipeline":
     from gsvc.decoders.keyframes.devices import enough_memory, placed
     from gsvc.decoders.keyframes.priors.prior_drawings import load_prior, make_prior
 
-    network = load_network(CompactRefiner, weights)
+    network = weight_files.load_network(CompactRefiner, weights)
     name, prior = network.config.prior, None
     with enough_memory(device):
-        if name and has_own_prior(weights):
-            prior = placed(load_own_prior(make_prior(name), weights), device)
+        if name and weight_files.has_own_prior(weights):
+            prior = placed(weight_files.load_own_prior(make_prior(name), weights), device)
         elif name:
             prior = load_prior(name, device)
         network = placed(network, device)

@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.decoders.keyframes.pretrained.pretrained import (
-    PretrainedWindow,
-    PretrainedWindows,
-    late_loop,
-)
+from gsvc.decoders.keyframes.pretrained import pretrained
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,27 +21,23 @@ _DECODE = {"decode_timestep": 0.05, "decode_noise_scale": 0.025}
 """Of autoencoders that also denoise, as published."""
 
 
-class LtxBackend(PretrainedWindows):
+class LtxBackend(pretrained.PretrainedWindows):
     """`LTXConditionPipeline`: it takes a keyframe at any frame, to the pixel."""
 
     keeps_latents = True
 
     def _drawn(
-        self, pipeline: Any, window: PretrainedWindow, steps: int, seed: int
+        self, pipeline: Any, window: pretrained.PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
         import torch
 
-        from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import (
-            GivenLevels,
-            frames_of,
-            noise_from,
-        )
+        from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
-        pipeline.scheduler = GivenLevels()
+        pipeline.scheduler = pipes.GivenLevels()
         levels = [STRENGTH * (1 - step / steps) for step in range(steps)]
         with torch.no_grad():
             clean = _latents(pipeline, window.frames, self.device)
-            loop = late_loop(self, clean, window, steps, seed)
+            loop = pretrained.late_loop(self, clean, window, steps, seed)
             output = pipeline(
                 conditions=_conditions(window),
                 latents=_begun(loop, levels, seed),
@@ -59,33 +51,35 @@ class LtxBackend(PretrainedWindows):
                 frame_rate=_FRAME_RATE,
                 guidance_scale=1.0,
                 image_cond_noise_scale=0.0,
-                generator=noise_from(seed),
+                generator=pipes.noise_from(seed),
                 callback_on_step_end=partial(_passed, loop),
                 output_type="pt",
                 **_DECODE,
             )
         loop.keep()
-        return frames_of(output)
+        return pipes.frames_of(output)
 
 
 def _latents(pipeline: Any, frames: NDArray[np.uint8], device: str) -> "Tensor":
     """Of the rendering, normalised, float32: the pipeline takes them so."""
-    from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import video_tensor
+    from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
     vae = pipeline.vae
-    encoded = vae.encode(video_tensor(frames).to(device, vae.dtype)).latent_dist.mode().float()
+    encoded = (
+        vae.encode(pipes.video_tensor(frames).to(device, vae.dtype)).latent_dist.mode().float()
+    )
     scale = vae.config.scaling_factor
     normal: Tensor = pipeline._normalize_latents(encoded, vae.latents_mean, vae.latents_std, scale)
     return normal
 
 
-def _conditions(window: PretrainedWindow) -> list[Any]:
+def _conditions(window: pretrained.PretrainedWindow) -> list[Any]:
     from diffusers.pipelines.ltx.pipeline_ltx_condition import LTXVideoCondition
 
-    from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import picture_tensor
+    from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
     return [
-        LTXVideoCondition(image=picture_tensor(picture), frame_index=at, strength=1.0)
+        LTXVideoCondition(image=pipes.picture_tensor(picture), frame_index=at, strength=1.0)
         for at, picture in sorted(window.keys.items())
     ]
 
@@ -112,9 +106,9 @@ def _noise(like: "Tensor", seed: int) -> "Tensor":
     """The noise that the pipeline draws first of its generator, and mixes into the latents."""
     from diffusers.utils.torch_utils import randn_tensor
 
-    from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import noise_from
+    from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
     drawn: Tensor = randn_tensor(
-        like.shape, generator=noise_from(seed), device=like.device, dtype=like.dtype
+        like.shape, generator=pipes.noise_from(seed), device=like.device, dtype=like.dtype
     )
     return drawn

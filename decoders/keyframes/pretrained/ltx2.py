@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.decoders.keyframes.pretrained.pretrained import PretrainedWindow, PretrainedWindows
+from gsvc.decoders.keyframes.pretrained import pretrained
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,7 +32,7 @@ _PLAIN = {
 """No guidance of any kind: each would be another evaluation of the network."""
 
 
-class Ltx2ConditionBackend(PretrainedWindows):
+class Ltx2ConditionBackend(pretrained.PretrainedWindows):
     """`LTX2ConditionPipeline`: keyframes, and the rendering as latents.
 
     It takes keyframes by the index of a latent, k, and puts them at frame 8 (k - 1) + 1: at 1,
@@ -43,17 +43,13 @@ class Ltx2ConditionBackend(PretrainedWindows):
     made_by = "LTX2ConditionPipeline"
 
     def _drawn(
-        self, pipeline: Any, window: PretrainedWindow, steps: int, seed: int
+        self, pipeline: Any, window: pretrained.PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
         import torch
 
-        from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import (
-            GivenLevels,
-            noise_from,
-            video_frames,
-        )
+        from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
-        pipeline.scheduler = GivenLevels()
+        pipeline.scheduler = pipes.GivenLevels()
         frames = shifted(window.frames)
         with torch.no_grad():
             output = pipeline(
@@ -68,14 +64,14 @@ class Ltx2ConditionBackend(PretrainedWindows):
                 width=frames.shape[2],
                 num_frames=len(frames),
                 frame_rate=_FRAME_RATE,
-                generator=noise_from(seed),
+                generator=pipes.noise_from(seed),
                 output_type="latent",  # so that the sound is not decoded
                 **_PLAIN,
             )
             vae = pipeline.vae
             time = torch.zeros(1) if vae.config.timestep_conditioning else None
             video = vae.decode(output.frames.to(vae.dtype), time, return_dict=False)[0]
-        return video_frames(video)[1:]
+        return pipes.video_frames(video)[1:]
 
     def _beside(self, frames: NDArray[np.uint8], confidence: NDArray[np.float32]) -> dict[str, Any]:
         """What the network is shown besides keys and latents, as arguments of the pipeline."""
@@ -91,9 +87,9 @@ class Ltx2Backend(Ltx2ConditionBackend):
         import torch
         from diffusers.pipelines.ltx2.pipeline_ltx2_ic_lora import LTX2ReferenceCondition
 
-        from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import frame_tensors
+        from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
-        reference = LTX2ReferenceCondition(frame_tensors(frames), strength=1.0)
+        reference = LTX2ReferenceCondition(pipes.frame_tensors(frames), strength=1.0)
         return {
             "reference_conditions": [reference],
             "conditioning_attention_mask": torch.from_numpy(attended(confidence))[None, None],
@@ -121,7 +117,7 @@ def shifted(frames: NDArray[Any]) -> NDArray[Any]:
     return np.concatenate([frames[:1], frames, np.repeat(frames[-1:], behind, 0)])
 
 
-def _conditions(window: PretrainedWindow) -> list[Any]:
+def _conditions(window: pretrained.PretrainedWindow) -> list[Any]:
     from diffusers.pipelines.ltx2.pipeline_ltx2_condition import LTX2VideoCondition
 
     # crf=0: else the pipeline compresses keyframes once more.
@@ -136,8 +132,10 @@ def _conditions(window: PretrainedWindow) -> list[Any]:
 
 def _latents(pipeline: Any, frames: NDArray[np.uint8], device: str) -> "Tensor":
     """Of the rendering, as the autoencoder gives them: the pipeline normalises them itself."""
-    from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import video_tensor
+    from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
     vae = pipeline.vae
-    latents: Tensor = vae.encode(video_tensor(frames).to(device, vae.dtype)).latent_dist.mode()
+    latents: Tensor = vae.encode(
+        pipes.video_tensor(frames).to(device, vae.dtype)
+    ).latent_dist.mode()
     return latents.float()

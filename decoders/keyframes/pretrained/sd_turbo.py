@@ -7,7 +7,7 @@ import numpy as np
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.keyframes.keyframe import Keyframe
-from gsvc.decoders.keyframes.pretrained.pretrained import Pretrained
+from gsvc.decoders.keyframes.pretrained import pretrained
 from gsvc.decoders.keyframes.refiner import KeyRefiner
 
 STRENGTH = 0.25
@@ -15,7 +15,7 @@ STRENGTH = 0.25
 _MULTIPLE = 64
 
 
-class SdTurboBackend(Pretrained, KeyRefiner):
+class SdTurboBackend(pretrained.Pretrained, KeyRefiner):
     """`StableDiffusionImg2ImgPipeline` on each keyframe alone."""
 
     most_steps = 4
@@ -34,17 +34,17 @@ class SdTurboBackend(Pretrained, KeyRefiner):
     def _drawn(self, pipeline: Any, picture: Picture, steps: int, seed: int) -> Picture:
         import torch
 
-        from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import noise_from, picture_tensor
+        from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
         whole = ceil(steps / STRENGTH)
         with torch.no_grad():
             output = pipeline(
-                image=picture_tensor(picture),
+                image=pipes.picture_tensor(picture),
                 strength=(steps + 0.5) / whole,
                 num_inference_steps=whole,
                 **self._prompt(pipeline),
                 guidance_scale=0.0,
-                generator=noise_from(seed),
+                generator=pipes.noise_from(seed),
                 output_type="np",
             )
         levels: Picture = np.rint(output.images[0] * 255).clip(0, 255).astype(np.uint8)

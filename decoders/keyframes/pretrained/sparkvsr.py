@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.decoders.keyframes.pretrained.pretrained import PretrainedWindow, PretrainedWindows
+from gsvc.decoders.keyframes.pretrained import pretrained
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -22,31 +22,27 @@ _OFS = 2.0
 """The embedding that CogVideoX 1.5 image to video wants besides the time."""
 
 
-class SparkVsrBackend(PretrainedWindows):
+class SparkVsrBackend(pretrained.PretrainedWindows):
     """Parts of `CogVideoXImageToVideoPipeline` under a forward of its own."""
 
     grid, exact, multiple = 8, True, 16
     most_steps = 1
 
     def _drawn(
-        self, pipeline: Any, window: PretrainedWindow, steps: int, seed: int
+        self, pipeline: Any, window: pretrained.PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
         import torch
 
-        from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import (
-            noise_from,
-            video_frames,
-            video_tensor,
-        )
+        from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
-        vae, noise = pipeline.vae, noise_from(seed)
+        vae, noise = pipeline.vae, pipes.noise_from(seed)
         with torch.no_grad():
-            seen = video_tensor(window.frames).to(self.device, vae.dtype)
+            seen = pipes.video_tensor(window.frames).to(self.device, vae.dtype)
             given = _encoded(vae, seen, noise)
             latents = torch.cat([given, _references(self, vae, window, given, noise)], 1)
             restored = self._one_step(pipeline, latents, given.shape[1])
             video = vae.decode(restored.to(vae.dtype) / vae.config.scaling_factor).sample
-        return video_frames(video)
+        return pipes.video_frames(video)
 
     def _one_step(self, pipeline: Any, latents: "Tensor", channels: int) -> "Tensor":
         """`latents` (1, 2C, F, h, w) -> restored ones, (1, C, F, h, w)."""
@@ -99,16 +95,20 @@ def _encoded(vae: Any, video: "Tensor", noise: "Generator") -> "Tensor":
 
 
 def _references(
-    backend: SparkVsrBackend, vae: Any, window: PretrainedWindow, like: "Tensor", noise: "Generator"
+    backend: SparkVsrBackend,
+    vae: Any,
+    window: pretrained.PretrainedWindow,
+    like: "Tensor",
+    noise: "Generator",
 ) -> "Tensor":
     """Latents of the keyframes where they belong, zeros elsewhere: of `like`'s shape."""
     import torch
 
-    from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import video_tensor
+    from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
     references = torch.zeros_like(like)
     for at, picture in sorted(window.keys.items()):
         still = np.repeat(picture[None], _GROUP, 0)
-        encoded = _encoded(vae, video_tensor(still).to(backend.device, vae.dtype), noise)
+        encoded = _encoded(vae, pipes.video_tensor(still).to(backend.device, vae.dtype), noise)
         references[:, :, at // _GROUP] = encoded[:, :, 0]
     return references

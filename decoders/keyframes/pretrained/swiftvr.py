@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import DeviceError, MissingDependencyError
 from gsvc.codec.weights.hub import hub_folder
-from gsvc.decoders.keyframes.pretrained.pretrained import PretrainedWindow, PretrainedWindows
+from gsvc.decoders.keyframes.pretrained import pretrained
 
 _CLIP = 24
 """Frames that it takes at once, a multiple of 4."""
 
 
-class SwiftVrBackend(PretrainedWindows):
+class SwiftVrBackend(pretrained.PretrainedWindows):
     """`SwiftVRPipeline.stream`, a session a window. It takes no keyframes of its own.
 
     Its package asks for other versions of numpy and diffusers than gsvc, so it goes in without
@@ -45,7 +45,7 @@ class SwiftVrBackend(PretrainedWindows):
         return self._pipeline
 
     def _drawn(
-        self, pipeline: Any, window: PretrainedWindow, steps: int, seed: int
+        self, pipeline: Any, window: pretrained.PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
         import torch
 

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.decoders.keyframes.pretrained.pretrained import (
-    PretrainedWindow,
-    PretrainedWindows,
-    late_loop,
-)
+from gsvc.decoders.keyframes.pretrained import pretrained
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,25 +16,25 @@ STRENGTH = 0.3
 """Share of the schedule that is run, 0 to 1: nobody has tuned it."""
 
 
-class WanV2vBackend(PretrainedWindows):
+class WanV2vBackend(pretrained.PretrainedWindows):
     """`WanVideoToVideoPipeline`: keyframes are frames of the rendering like others."""
 
     grid, multiple = 4, 16
     keeps_latents = True
 
     def _drawn(
-        self, pipeline: Any, window: PretrainedWindow, steps: int, seed: int
+        self, pipeline: Any, window: pretrained.PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
         import torch
 
-        from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import frames_of
+        from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
         whole = ceil(steps / STRENGTH)
         with torch.no_grad():
             begun = _begun(pipeline, window, whole, steps, seed, self.device)
             shares = _shares(pipeline, whole, steps)
             # Keys are not given to the model: windows may be alike whose keys lie elsewhere.
-            loop = late_loop(self, begun, replace(window, keys={}), steps, seed)
+            loop = pretrained.late_loop(self, begun, replace(window, keys={}), steps, seed)
 
             def passed(_: Any, step: int, time: Any, given: dict[str, Any]) -> dict[str, Any]:
                 done = loop.done + step + 1
@@ -58,7 +54,7 @@ class WanV2vBackend(PretrainedWindows):
                 output_type="pt",
             )
         loop.keep()
-        return frames_of(output)
+        return pipes.frames_of(output)
 
 
 def _strength(steps: int, whole: int) -> float:
@@ -67,18 +63,23 @@ def _strength(steps: int, whole: int) -> float:
 
 
 def _begun(
-    pipeline: Any, window: PretrainedWindow, whole: int, steps: int, seed: int, device: str
+    pipeline: Any,
+    window: pretrained.PretrainedWindow,
+    whole: int,
+    steps: int,
+    seed: int,
+    device: str,
 ) -> "Tensor":
     """The latents that the pipeline makes of a video itself: with noise, float32."""
     import torch
 
-    from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import images_of, noise_from
+    from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
     size = window.frames.shape[1:3]
     pipeline.scheduler.set_timesteps(whole, device=device)
     times = pipeline.scheduler.timesteps
     times, _ = pipeline.get_timesteps(whole, times, _strength(steps, whole), device)
-    video = pipeline.video_processor.preprocess_video(images_of(window.frames), *size)
+    video = pipeline.video_processor.preprocess_video(pipes.images_of(window.frames), *size)
     latents: Tensor = pipeline.prepare_latents(
         video.to(device, torch.float32),
         1,
@@ -86,7 +87,7 @@ def _begun(
         *size,
         torch.float32,
         torch.device(device),
-        noise_from(seed),
+        pipes.noise_from(seed),
         None,
         times[:1],
     )

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.decoders.keyframes.pretrained.pretrained import (
-    PretrainedWindow,
-    PretrainedWindows,
-    late_loop,
-    steps_left,
-)
+from gsvc.decoders.keyframes.pretrained import pretrained
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,32 +24,32 @@ _SIDE = 8
 """Pixels that one latent stands for, in each direction."""
 
 
-class WanVaceBackend(PretrainedWindows):
+class WanVaceBackend(pretrained.PretrainedWindows):
     """`WanVACEPipeline`, 1.3B and 14B."""
 
     grid, exact, multiple = _GROUP, True, 16
     keeps_latents = True
 
     def _drawn(
-        self, pipeline: Any, window: PretrainedWindow, steps: int, seed: int
+        self, pipeline: Any, window: pretrained.PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
         import torch
 
-        from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import frames_of, images_of
+        from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
         video, mask = control(window)
         noise = _noise(pipeline.transformer.config.in_channels, video.shape, seed, self.device)
-        loop = late_loop(self, noise, window, steps, seed)
+        loop = pretrained.late_loop(self, noise, window, steps, seed)
 
         def passed(_: Any, step: int, time: Any, given: dict[str, Any]) -> dict[str, Any]:
             loop.passed(loop.done + step + 1, given["latents"])
             return {}
 
-        with torch.no_grad(), steps_left(pipeline, loop.done):
+        with torch.no_grad(), pretrained.steps_left(pipeline, loop.done):
             output = pipeline(
                 latents=loop.state,
-                video=images_of(video),
-                mask=images_of(mask),
+                video=pipes.images_of(video),
+                mask=pipes.images_of(mask),
                 conditioning_scale=1.0,
                 **self._prompt(pipeline),
                 height=video.shape[1],
@@ -66,7 +61,7 @@ class WanVaceBackend(PretrainedWindows):
                 output_type="pt",
             )
         loop.keep()
-        return frames_of(output)
+        return pipes.frames_of(output)
 
 
 def _noise(channels: int, shape: tuple[int, ...], seed: int, device: str) -> "Tensor":
@@ -74,17 +69,17 @@ def _noise(channels: int, shape: tuple[int, ...], seed: int, device: str) -> "Te
     import torch
     from diffusers.utils.torch_utils import randn_tensor
 
-    from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import noise_from
+    from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
     count, height, width = shape[:3]
     size = 1, channels, (count - 1) // _GROUP + 1, height // _SIDE, width // _SIDE
     drawn: Tensor = randn_tensor(
-        size, generator=noise_from(seed), device=torch.device(device), dtype=torch.float32
+        size, generator=pipes.noise_from(seed), device=torch.device(device), dtype=torch.float32
     )
     return drawn
 
 
-def control(window: PretrainedWindow) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def control(window: pretrained.PretrainedWindow) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """The video, RGB (n, H, W, 3), and the mask, 0 or 255 (n, H, W), of a window."""
     kept = kept_frames(len(window.frames), set(window.keys))
     video = np.where((window.confidence < TRUSTED)[..., None], np.uint8(_GRAY), window.frames)

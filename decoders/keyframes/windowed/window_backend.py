@@ -10,19 +10,13 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.weights.safetensors_files import (
-    check_shipped,
-    check_there,
-    load_network,
-    settings_of,
-    shipped,
-)
+from gsvc.codec.weights import safetensors_files as weight_files
 from gsvc.decoders.keyframes.refiner import RefinerCost, WindowRefiner
 
 if TYPE_CHECKING:
     from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
 
-WEIGHTS = shipped(Path(__file__).parent / "weights", "windowed")
+WEIGHTS = weight_files.shipped(Path(__file__).parent / "weights", "windowed")
 """Name -> weights, see `gsvc.codec.weights.model_files`."""
 
 
@@ -44,9 +38,9 @@ class WindowedBackend(WindowRefiner):
     def files(self) -> Sequence[Path]:
         """Its weights. Errors as of `Backend.files`."""
         if self.name in WEIGHTS:
-            check_shipped(self._weights)
+            weight_files.check_shipped(self._weights)
         else:
-            check_there(self._weights)
+            weight_files.check_there(self._weights)
         return [self._weights]
 
     @cached_property
@@ -57,7 +51,7 @@ class WindowedBackend(WindowRefiner):
 
         with enough_memory(self.device):
             network: WindowRestorer = placed(
-                load_network(WindowRestorer, self._weights), self.device
+                weight_files.load_network(WindowRestorer, self._weights), self.device
             )
         return network
 
@@ -87,4 +81,4 @@ class WindowedBackend(WindowRefiner):
         """Of a whole window. See `Backend.cost`."""
         from gsvc.decoders.keyframes.windowed.window_frames import window_cost
 
-        return window_cost(settings_of(self._weights), self.delay + 1, height, width)
+        return window_cost(weight_files.settings_of(self._weights), self.delay + 1, height, width)
