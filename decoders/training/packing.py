@@ -27,7 +27,7 @@ from torch import Tensor
 
 from gsvc import __version__
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.media.output import explain_failure, make_folder, note_settings
+from gsvc.codec.media.output import explain_failure, note_settings
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.training import coded_runs, samples as stored
@@ -159,7 +159,8 @@ class PartFolder:
         be made.
         """
         self.path, self.maker = path, maker
-        make_folder(path)
+        with explain_failure(path):
+            path.mkdir(exist_ok=True)
         note_settings(path / "parts.json", _settings(maker))
 
     def parts(self) -> Iterator[list[dict[str, bytes]]]:
