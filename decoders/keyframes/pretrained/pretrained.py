@@ -119,9 +119,11 @@ def late_loop(
 @contextmanager
 def steps_left(pipeline: Any, done: int) -> Iterator[None]:
     """In it a pipeline, which itself cannot begin late, is shown the steps after `done` ones."""
+    if not done:
+        yield
+        return
     whole = pipeline.scheduler
-    if done:
-        pipeline.scheduler = _LateScheduler(whole, done)
+    pipeline.scheduler = _LateScheduler(whole, done)
     try:
         yield
     finally:
