@@ -102,7 +102,6 @@ def test_a_pack_holds_what_training_needs(kind: str, pack: Run, data: Path, tmp_
     assert held == manifest["held"] == sources.get("unseen.mp4", {"samples": 0})["samples"]
     digest = hashlib.sha256((data / "a.mp4").read_bytes()).hexdigest()
     assert sources["a.mp4"]["sha256"] == digest and sources["a.mp4"]["licence"] == "CC0"
-    assert sum(manifest["codings"].values()) == samples
     assert manifest["loss"]["truth_luma"]["mean"] > 38
     assert made.networks["alex"]
     check_pairs(made.stacks["given" if kind == "pictures" else "rendering"], made.stacks["truth"])

@@ -59,7 +59,7 @@ def run(options: Namespace) -> int:
     folder = PartFolder(path.with_name(path.name + ".parts"), maker)
     _fill(options, folder, room)
     manifest = assemble(path, folder, networks, most)
-    told = {name: manifest[name] for name in ("samples", "held", "codings", "loss")}
+    told = {name: manifest[name] for name in ("samples", "held", "loss")}
     tell_event(options, "done", pack=str(path), bytes=path.stat().st_size, **told)
     return 0
 

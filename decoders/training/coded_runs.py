@@ -1,21 +1,14 @@
 """Runs of frames as a decoder gets them: coded pictures, and the frames drawn between them.
 
-A run is coded in one of two ways:
-
-- As one AV1 sequence of every n-th frame, with or without temporal layers. Without: key pictures as
-  gsvc sends them, far apart, with pre-emphasis and texture gains. With layers: the pictures of
-  higher layers are cheap, either as SVT-AV1 spends a crf on them or by a quantiser for each layer
-  (its `use-fixed-qindex-offsets`).
-- As gsvc's own stream: key pictures where the encoder puts them, with their scaffold. The encoder's
-  look-ahead and the decoder's reconstruction work here as in `gsvc.Encoder` and `gsvc.Decoder`,
-  which know only the four lambdas of the levels.
+A run is coded as gsvc's own stream: pictures where the encoder puts them, with their scaffold. The
+encoder's look-ahead and the decoder's reconstruction work here as in `gsvc.Encoder` and
+`gsvc.Decoder`, which know only the four lambdas of the levels.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import pairwise
 from math import inf
 from typing import Protocol
 
@@ -27,19 +20,13 @@ from gsvc.codec.bitstream.container import Packet
 from gsvc.codec.bitstream.frames import Color, Picture, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import Header, Tools
-from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place
-from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.decoders.interpolation.rendering import IntervalRenderer
-from gsvc.decoders.keyframes.keyframe import Keyframe, decode_keyframes
+from gsvc.codec.bitstream.scaffold import Place
+from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.streams.reconstruction import Reconstruction
 from gsvc.decoders.training.footage import FrameSource
-from gsvc.encoders.coding.keyframes import choose_texture
 from gsvc.encoders.coding.lookahead import Lookahead
 from gsvc.encoders.config import CodedPacket, CodingConfig
-from gsvc.encoders.distortion import Reference
-from gsvc.encoders.search.probes import emphasised
-from gsvc.encoders.svt_av1 import MAX_CRF, encode_pictures, quantiser_offsets
-from gsvc.encoders.tuning import LEVELS, PRESETS, PROBE_PRESET
+from gsvc.encoders.tuning import LEVELS, PRESETS
 
 
 class Drawn(Protocol):
@@ -60,8 +47,6 @@ class CodedPicture:
     """Its index in the run."""
     key: Keyframe
     """As decoded, with what its coding was."""
-    layer: int = 0
-    """Temporal layer; 0: key pictures."""
 
 
 @dataclass(frozen=True)
@@ -100,173 +85,6 @@ class CodedRun:
 
 
 _COLOR = Color(matrix=1)
-_LEAST_CRF = 40
-_MOST_LMBDA, _LEAST_LMBDA = 300.0, 9.0
-_INDICES = 4
-"""AV1's quantiser indices for one crf."""
-
-
-@dataclass(frozen=True)
-class Layers:
-    """The temporal layers of a sequence."""
-
-    levels: int
-    """Layers above the lowest: groups have 2^levels pictures."""
-    offsets: tuple[int, ...] = ()
-    """Of quantiser indices, -64 to 63: of the first picture, then of each layer from the lowest.
-    Empty: as SVT-AV1 spends a crf."""
-
-    def layer(self, number: int) -> int:
-        """The layer of the sequence's picture `number`."""
-        place = number % (1 << self.levels)
-        return self.levels - (place & -place).bit_length() + 1 if place else 0
-
-    def crf(self, crf: float, number: int) -> float:
-        """The quantiser of the sequence's picture `number`, 1 to 70."""
-        if not self.offsets:
-            return crf
-        offset = self.offsets[self.layer(number) + 1 if number else 0]
-        return float(np.clip(crf + offset / _INDICES, 1, MAX_CRF))
-
-    @property
-    def parameters(self) -> str:
-        """For SVT-AV1."""
-        levels = f":hierarchical-levels={self.levels}"
-        if not self.offsets:
-            return levels
-        key, *layers = self.offsets
-        return f"{levels}:{quantiser_offsets(key, layers)}"
-
-
-@dataclass(frozen=True)
-class SequenceCoding:
-    """How a sequence is coded."""
-
-    spacing: int
-    """Frames from one coded picture to the next."""
-    pictures: int
-    """How many there are."""
-    crf: int
-    """Quantiser, 1 to 70; with offsets at most 63."""
-    scale: int
-    """Eighths of the sides."""
-    preset: int
-    """Of SVT-AV1."""
-    lmbda: float | None = None
-    """Distortion that a bit of the lowest layer's texture gains must save; None: no gains."""
-    block_log2: int = 2
-    """Texture gains are for blocks of 2^`block_log2` cells a side."""
-    emphasis: bool = False
-    """Whether pictures are pre-emphasised."""
-    layers: Layers | None = None
-    more: str = ""
-    """Further parameters of SVT-AV1, each after a colon."""
-
-    @property
-    def frames(self) -> int:
-        """Frames of the sequence, the coded pictures included."""
-        return self.spacing * (self.pictures - 1) + 1
-
-
-def random_keys(rng: Generator, least_spacing: int) -> SequenceCoding:
-    """Key pictures as in streams of any rate."""
-    spacing = max(least_spacing, int(rng.choice((4, 6, 8, 12, 16, 24, 32, 40))))
-    return SequenceCoding(
-        spacing=spacing,
-        pictures=6 if spacing <= 8 else 4 if spacing <= 16 else 3,
-        crf=int(rng.integers(_LEAST_CRF, MAX_CRF + 1, 2).max()),  # coarser: more to restore
-        scale=int(rng.choice((8, 6, 4), p=(0.55, 0.3, 0.15))),
-        preset=int(rng.choice((4, 8), p=(0.75, 0.25))),
-        lmbda=_random_lmbda(rng, 0.7),
-        block_log2=int(rng.choice((2, 3), p=(0.75, 0.25))),
-        emphasis=True,
-    )
-
-
-def random_hierarchy(rng: Generator, least_spacing: int) -> SequenceCoding:
-    """Pictures of several temporal layers: every frame to every sixteenth one."""
-    drawn = rng.choice((1, 2, 3, 4, 6, 8, 12, 16), p=(0.05,) + (0.15,) * 5 + (0.1,) * 2)
-    spacing = max(least_spacing, int(drawn))
-    levels = int(rng.choice((3, 4))) if spacing <= 6 else 3
-    if rng.random() < 0.35:
-        layers, crf = Layers(levels), int(rng.integers(_LEAST_CRF, MAX_CRF + 1))
-    else:
-        drawn = rng.integers((-60, -40, 10), (-20, 5, 50))
-        key, base, higher = (int(value) for value in drawn)
-        layers, crf = Layers(levels, (key, base, *[higher] * levels)), int(rng.integers(46, 64))
-    return SequenceCoding(
-        spacing=spacing,
-        pictures=(1 << levels) + 1,
-        crf=crf,
-        scale=int(rng.choice((8, 6, 4), p=(0.6, 0.25, 0.15))),
-        preset=int(rng.choice((4, 8), p=(0.5, 0.5))),
-        lmbda=_random_lmbda(rng, 0.4),
-        emphasis=bool(rng.random() < 0.4),
-        layers=layers,
-    )
-
-
-def _random_lmbda(rng: Generator, share: float) -> float | None:
-    lmbda = float(np.exp(rng.uniform(np.log(_LEAST_LMBDA), np.log(_MOST_LMBDA))))
-    return lmbda if rng.random() < share else None
-
-
-def coded_sequence(frame: FrameSource, coding: SequenceCoding) -> CodedRun:
-    """The run, coded and decoded; frames between its pictures are drawn without a scaffold."""
-    sources = [frame(number * coding.spacing) for number in range(coding.pictures)]
-    references = [Reference(source) for source in sources]
-    prepared = sources
-    if coding.emphasis:
-        trial = [gray(picture) for picture in _coded(sources, coding, PROBE_PRESET)]
-        prepared = [
-            emphasised(source, reference, picture, coding.crf)
-            for source, reference, picture in zip(sources, references, trial, strict=True)
-        ]
-    decoded = _coded(prepared, coding, coding.preset)
-    pictures = [
-        _picture(coding, number, picture, reference)
-        for number, (picture, reference) in enumerate(zip(decoded, references, strict=True))
-    ]
-    return CodedRun(frame, pictures, [_gap(*ends) for ends in pairwise(pictures)])
-
-
-def _coded(pictures: Sequence[Picture], coding: SequenceCoding, preset: int) -> list[Picture]:
-    """The pictures, coded and decoded."""
-    height, width = pictures[0].shape[:2]
-    geometry = Geometry(width, height)
-    units = encode_pictures(
-        pictures,
-        size=geometry.coded_size(coding.scale),
-        crf=coding.crf,
-        color=_COLOR,
-        preset=preset,
-        threads=1,
-        more=(coding.layers.parameters if coding.layers else "") + coding.more,
-    )
-    return decode_keyframes(units, geometry, coding.scale, _COLOR)
-
-
-def _picture(
-    coding: SequenceCoding, number: int, decoded: Picture, reference: Reference
-) -> CodedPicture:
-    crf, layer = float(coding.crf), 0
-    if coding.layers:
-        crf, layer = coding.layers.crf(crf, number), coding.layers.layer(number)
-    texture = None
-    if coding.lmbda is not None and layer == 0:
-        texture = choose_texture(
-            reference, decoded, coding.block_log2, coding.spacing, coding.lmbda
-        )
-    key = Keyframe.of(decoded, texture, crf, coding.scale)
-    return CodedPicture(number * coding.spacing, key, layer)
-
-
-def _gap(before: CodedPicture, after: CodedPicture) -> Gap:
-    interval = Interval((1,) * (after.frame - before.frame))
-    drawn = IntervalRenderer(before.key.picture, after.key.picture, interval, None)
-    return Gap(before, after, drawn)
-
-
 _STREAM_LMBDAS = 6.0, 450.0
 """A little beyond those of the levels."""
 _LEAST_FRAMES, _MOST_FRAMES = 33, 65

@@ -53,10 +53,6 @@ class Kind:
     """Cuts a run into samples with crops of that side."""
     clips: float
     """Share of runs that are of clips, not of photographs."""
-    shares: tuple[float, float, float]
-    """Of runs coded as streams, as AV1 with temporal layers, as key pictures far apart."""
-    least_spacing: int
-    """Frames from one coded picture to the next, where that is drawn."""
     networks: tuple[str, ...]
     """Frozen ones that training needs."""
 
@@ -76,7 +72,7 @@ def _pictures(run: CodedRun, side: int, rng: Generator) -> Iterator[Sample]:
             stacks = {name: cropped(one, place, side)[None] for name, one in whole.items()}
             arrays: Arrays = {
                 "scalars": _scalars(coded),
-                "layer": np.array([coded.layer], np.uint8),
+                "layer": np.array([coded.key.layer], np.uint8),
             }
             yield Sample(stacks, arrays, {"place": list(place), "frames": [coded.frame]})
 
@@ -178,8 +174,6 @@ KINDS = {
         restored="given",
         samples=_pictures,
         clips=0.5,
-        shares=(0.5, 0.25, 0.25),
-        least_spacing=1,
         networks=("alex", "features", "animevideov3"),
     ),
     "windows": Kind(
@@ -188,8 +182,6 @@ KINDS = {
         restored="rendering",
         samples=_windows,
         clips=0.75,
-        shares=(0.5, 0.25, 0.25),
-        least_spacing=4,
         networks=("alex", "rife"),
     ),
 }

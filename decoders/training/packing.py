@@ -36,7 +36,6 @@ from gsvc.decoders.training.footage import Footage, Scene
 from gsvc.decoders.training.guard import die_with_parent
 from gsvc.decoders.training.packs import network_bytes, write_pack
 
-CODINGS = "streams", "hierarchies", "keys"
 _HELD_EVERY = 12
 """One part in so many is of what was held out."""
 _DRAWS = 10
@@ -47,7 +46,7 @@ _BEST = 60.0
 """PSNR of pictures that are equal, or nearly so."""
 _JSON = "json"
 Files = Mapping[str, bytes]
-"""Of a sample, as of `sample_files`; its JSON also says `coding`, `files`, `held`, `loss`."""
+"""Of a sample, as of `sample_files`; its JSON also says `files`, `held`, `loss`."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +69,12 @@ class PartMaker:
         rng = default_rng((self.seed, number))
         is_held = bool(self.held) and number % _HELD_EVERY == _HELD_EVERY - 1
         kind = KINDS[self.kind]
-        coding = str(rng.choice(CODINGS, p=kind.shares))
-        found = _coded(coding, self._held if is_held else self._footage, rng, kind.least_spacing)
+        found = _coded(self._held if is_held else self._footage, rng)
         if found is None:
             return []
         scene, run = found
         files = [str(path.relative_to(self.folder)) for path in scene.files]
-        about = {"coding": coding, "files": files, "held": is_held}
+        about = {"files": files, "held": is_held}
         return [
             _stored(sample, about, kind.restored) for sample in kind.samples(run, kind.side, rng)
         ]
@@ -112,24 +110,14 @@ def _psnr(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> float:
     return min(_BEST, float(-10 * np.log10(error / 255**2))) if error else _BEST
 
 
-def _coded(
-    coding: str, footage: Footage, rng: Generator, least_spacing: int
-) -> tuple[Scene, coded_runs.CodedRun] | None:
-    """A run of random footage under a random coding of that kind."""
+def _coded(footage: Footage, rng: Generator) -> tuple[Scene, coded_runs.CodedRun] | None:
+    """A stream of random footage, of a random rate."""
     for _ in range(_DRAWS):
-        if coding == "streams":
-            stream = coded_runs.random_stream(rng)
-            scene = footage.scene(stream.frames, rng)
-            if scene is not None:
-                frames = [scene.frame(number) for number in range(stream.frames)]
-                return scene, coded_runs.coded_stream(frames, stream)
-        else:
-            sequence = (
-                coded_runs.random_hierarchy if coding == "hierarchies" else coded_runs.random_keys
-            )(rng, least_spacing)
-            scene = footage.scene(sequence.frames, rng)
-            if scene is not None:
-                return scene, coded_runs.coded_sequence(scene.frame, sequence)
+        stream = coded_runs.random_stream(rng)
+        scene = footage.scene(stream.frames, rng)
+        if scene is not None:
+            frames = [scene.frame(number) for number in range(stream.frames)]
+            return scene, coded_runs.coded_stream(frames, stream)
     return None
 
 
@@ -270,7 +258,6 @@ def _manifest(maker: PartMaker, facts: Sequence[Mapping[str, Any]]) -> dict[str,
         "side": KINDS[maker.kind].side,
         "samples": len(facts),
         "held": sum(one["held"] for one in facts),
-        "codings": dict(Counter(one["coding"] for one in facts)),
         "loss": _loss_summary([row for one in facts for row in one["loss"]]),
         "held_out": [path.name for path in maker.held],
         "sources": _described(maker.folder, Counter(x for one in facts for x in one["files"])),

@@ -5,17 +5,25 @@ Seed and number decide what is in it, so that a folder may be made by several pr
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.frames import Picture
-from gsvc.decoders.training.coded_runs import CodedPicture, Layers, SequenceCoding, coded_sequence
+from gsvc.codec.bitstream.frames import Color, Picture
+from gsvc.codec.bitstream.scaffold import Geometry
+from gsvc.decoders.interpolation.optical_flow import gray
+from gsvc.decoders.keyframes.keyframe import Keyframe, decode_keyframes, temporal_layer
 from gsvc.decoders.training.crops import crop_place, cropped
 from gsvc.decoders.training.footage import Footage, Scene, find_footage
 from gsvc.decoders.training.samples import GAIN_UNIT, Sample, write_shard
+from gsvc.encoders.coding.keyframes import choose_texture
+from gsvc.encoders.distortion import Reference
+from gsvc.encoders.search.probes import emphasised
+from gsvc.encoders.svt_av1 import encode_pictures
+from gsvc.encoders.tuning import PROBE_PRESET
 
 HELD_OUT = (
     "torchvision_SOX5yA1l24A.mp4",
@@ -34,7 +42,37 @@ _CLIPS = 0.6
 _AREA, _MOST_CROPS = 2.2, 4
 """Of each picture a crop for so many times its area, at most so many."""
 _TRIES = 30
-_STRENGTH = ":qp-scale-compress-strength=1"
+_LAYERS, _STRENGTH = ":hierarchical-levels=3", ":qp-scale-compress-strength=1"
+_COLOR = Color(matrix=1)
+_BLOCK_LOG2 = 2
+"""Texture gains are for blocks of four cells a side."""
+
+
+@dataclass(frozen=True)
+class SequenceCoding:
+    """How a sequence of every n-th frame is coded, in four temporal layers."""
+
+    spacing: int
+    """Frames from one coded picture to the next."""
+    pictures: int
+    """How many there are."""
+    crf: int
+    """Quantiser, 1 to 70."""
+    scale: int
+    """Eighths of the sides."""
+    preset: int
+    """Of SVT-AV1."""
+    lmbda: float | None
+    """Distortion that a bit of the lowest layer's texture gains must save; None: no gains."""
+    emphasis: bool
+    """Whether pictures are pre-emphasised."""
+    more: str
+    """Further parameters of SVT-AV1, each after a colon."""
+
+    @property
+    def frames(self) -> int:
+        """Frames of the sequence, the coded pictures included."""
+        return self.spacing * (self.pictures - 1) + 1
 
 
 def make_samples(
@@ -62,26 +100,25 @@ def make_samples(
 
 def _samples(footage: Footage, data: Path, rng: Generator, *, held: bool) -> Iterator[Sample]:
     scene, coding = _drawn_scene(footage, rng)
-    run = coded_sequence(scene.frame, coding)
+    sources = [scene.frame(number * coding.spacing) for number in range(coding.pictures)]
     shows = [str(file.relative_to(data)) for file in scene.files]
-    for coded in run.pictures:
-        truth = run.truth(coded.frame)
+    for truth, key in zip(sources, coded_sequence(sources, coding), strict=True):
         for _ in range(_crops_of(truth)):
-            pair = [(truth, coded.key.picture)]
+            pair = [(truth, key.picture)]
             place = crop_place(pair, pair, _SIDE, rng)
             if place is None:
                 continue
             numbers = {
-                "quantizer": coded.key.quantizer,
-                "size": coded.key.size,
-                "layer": coded.layer,
+                "quantizer": key.quantizer,
+                "size": key.size,
+                "layer": key.layer,
                 "preset": coding.preset,
                 "files": shows,
                 "held": held,
             }
             stacks = {
                 "truth": cropped(truth, place, _SIDE)[None],
-                "given": cropped(_with_gain(coded), place, _SIDE)[None],
+                "given": cropped(_with_gain(key), place, _SIDE)[None],
             }
             yield Sample(stacks, numbers=numbers)
 
@@ -91,9 +128,42 @@ def _crops_of(picture: Picture) -> int:
     return int(np.clip(round(height * width / (_AREA * _SIDE**2)), 1, _MOST_CROPS))
 
 
-def _with_gain(coded: CodedPicture) -> NDArray[np.uint8]:
-    gain = np.clip(np.rint(coded.key.gain * GAIN_UNIT), 0, 255).astype(np.uint8)
-    return np.dstack([coded.key.picture, gain])
+def _with_gain(key: Keyframe) -> NDArray[np.uint8]:
+    gain = np.clip(np.rint(key.gain * GAIN_UNIT), 0, 255).astype(np.uint8)
+    return np.dstack([key.picture, gain])
+
+
+def coded_sequence(sources: Sequence[Picture], coding: SequenceCoding) -> Iterator[Keyframe]:
+    """The pictures, coded and decoded."""
+    references = [Reference(source) for source in sources]
+    prepared = sources
+    if coding.emphasis:
+        trial = [gray(picture) for picture in _coded(sources, coding, PROBE_PRESET)]
+        prepared = [
+            emphasised(source, reference, picture, coding.crf)
+            for source, reference, picture in zip(sources, references, trial, strict=True)
+        ]
+    decoded = _coded(prepared, coding, coding.preset)
+    for number, (picture, reference) in enumerate(zip(decoded, references, strict=True)):
+        layer, texture = temporal_layer(number), None
+        if coding.lmbda is not None and layer == 0:
+            texture = choose_texture(reference, picture, _BLOCK_LOG2, coding.spacing, coding.lmbda)
+        yield Keyframe.of(picture, texture, coding.crf, coding.scale, layer)
+
+
+def _coded(pictures: Sequence[Picture], coding: SequenceCoding, preset: int) -> list[Picture]:
+    height, width = pictures[0].shape[:2]
+    geometry = Geometry(width, height)
+    units = encode_pictures(
+        pictures,
+        size=geometry.coded_size(coding.scale),
+        crf=coding.crf,
+        color=_COLOR,
+        preset=preset,
+        threads=1,
+        more=_LAYERS + coding.more,
+    )
+    return decode_keyframes(units, geometry, coding.scale, _COLOR)
 
 
 def _drawn_scene(footage: Footage, rng: Generator) -> tuple[Scene, SequenceCoding]:
@@ -119,6 +189,5 @@ def _random_coding(rng: Generator) -> SequenceCoding:
         preset=preset,
         lmbda=lmbda if rng.random() < 0.6 else None,
         emphasis=bool(rng.random() < 0.8),
-        layers=Layers(3),
         more=_STRENGTH if preset == 2 or rng.random() < 0.6 else "",
     )
