@@ -13,6 +13,7 @@ import torch
 
 import gsvc.decoders.keyframes.compact.restorer_network as running
 from beside.checkpoint import read_checkpoint
+from beside.mixtures import conditions_of, mixed
 from export_restorer import KEPT, export
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder_settings import EncoderSettings
@@ -25,7 +26,7 @@ from gsvc.codec.bitstream.layers.guide import GUIDE, LOOKS, MIXTURES, moved
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.decoders.keyframes.backends import load_refiner, model_id
 from gsvc.decoders.keyframes.compact.pipeline import pictures_of, tensor_of
-from gsvc.decoders.keyframes.compact.restorer import Restorer, conditions_of, mixed
+from gsvc.decoders.keyframes.compact.restorer import Restorer
 from gsvc.decoders.keyframes.compact.restorer_backend import RESTORER, RestorerBackend
 from gsvc.decoders.keyframes.compact.restorer_network import FILE
 from gsvc.decoders.keyframes.keyframe import Keyframe

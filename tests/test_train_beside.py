@@ -15,11 +15,13 @@ import torch
 from beside.checkpoint import BEFORE, CHECKPOINT, read_checkpoint, write_checkpoint
 from beside.distances import WassersteinDistortion, fidelity
 from beside.job import main
+from beside.mixtures import best_mixture, conditions_of, mixed
 from beside.pool import SamplePool
+from beside.shards import read_shard, write_shard
 from gsvc.codec.bitstream.errors import InputError
-from gsvc.decoders.keyframes.compact.restorer import Restorer, best_mixture, conditions_of, mixed
+from gsvc.decoders.keyframes.compact.restorer import Restorer
 from gsvc.decoders.training.app import write_app
-from gsvc.decoders.training.samples import LOSSLESS, Sample, read_shard, write_shard
+from gsvc.decoders.training.samples import LOSSLESS, Sample
 from gsvc.decoders.training.tensors import write_tensors
 from train_beside import JOB
 

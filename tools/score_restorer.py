@@ -23,20 +23,14 @@ import torch
 from beside.checkpoint import CHECKPOINT, read_checkpoint
 from beside.distances import luma, structural
 from beside.making import HELD_OUT
+from beside.mixtures import FAITHFUL, MIDDLE, TEXTURED, conditions_of, mixed
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.frames import Picture, VideoFormat
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.compact.pipeline import pictures_of, tensor_of
-from gsvc.decoders.keyframes.compact.restorer import (
-    FAITHFUL,
-    MIDDLE,
-    TEXTURED,
-    Restorer,
-    conditions_of,
-    mixed,
-)
+from gsvc.decoders.keyframes.compact.restorer import Restorer
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.refiner import KeyRefiner, Refiner
 from gsvc.decoders.training.adoption import refined

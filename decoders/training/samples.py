@@ -3,14 +3,14 @@
 A sample is a JSON file with its numbers and a WebP picture for each of its stacks, all under one
 key: `000017.json`, `000017.given.webp`, `000017.truth.webp`. A stack of several frames is a strip,
 frame below frame. A fourth channel (a gain, a confidence) is alpha, which WebP keeps without loss.
-Packs, prepared shards and the shards of the job beside everything have this one format.
+Packs, prepared shards and those of `tools/beside` have this one format.
 """
 
 import io
 import json
 import os
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -115,24 +115,6 @@ def stack_of_picture(data: bytes, count: int, *, single: bool = False) -> NDArra
     return strip.reshape(count, len(strip) // count, *strip.shape[1:])
 
 
-def write_shard(path: Path, samples: Iterable[Sample], quality: int = 92) -> int:
-    """Write samples as one shard, whole or not at all; returns how many.
-
-    `quality`: of WebP, as of `sample_files`. Raises OSError where the disk is full.
-    """
-    count = 0
-
-    def files() -> Iterator[tuple[str, bytes]]:
-        nonlocal count
-        for sample in samples:
-            for name, data in sample_files(sample, quality).items():
-                yield f"{count:06d}.{name}", data
-            count += 1
-
-    write_files(path, files())
-    return count
-
-
 def write_files(path: Path, files: Iterable[tuple[str, bytes]]) -> None:
     """Write files, by name and data, as one tar, whole or not at all. Raises OSError."""
     part = path.with_name(f".{path.name}.part")
@@ -143,11 +125,6 @@ def write_files(path: Path, files: Iterable[tuple[str, bytes]]) -> None:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
-
-
-def read_shard(path: Path) -> list[Sample]:
-    """The samples of a shard. Raises InputError where it is damaged or of a newer gsvc."""
-    return [sample_of_files(files, str(path)) for files in by_sample(read_files(path))]
 
 
 def by_sample(files: Mapping[str, bytes]) -> list[dict[str, bytes]]:

@@ -29,8 +29,9 @@ from beside.learning import (
     scored,
     texture_loss,
 )
+from beside.shards import read_shard
 from gsvc.decoders.keyframes.compact.restorer import Restorer
-from gsvc.decoders.training.samples import SHARD_PATTERN, read_shard
+from gsvc.decoders.training.samples import SHARD_PATTERN
 from gsvc.decoders.training.tensors import read_tensors
 
 NETWORKS = {

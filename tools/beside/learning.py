@@ -17,15 +17,8 @@ from beside.distances import (
     psnr,
     structural,
 )
-from gsvc.decoders.keyframes.compact.restorer import (
-    FAITHFUL,
-    MIDDLE,
-    TEXTURED,
-    Restorer,
-    best_mixture,
-    conditions_of,
-    mixed,
-)
+from beside.mixtures import FAITHFUL, MIDDLE, TEXTURED, best_mixture, conditions_of, mixed
+from gsvc.decoders.keyframes.compact.restorer import Restorer
 from gsvc.decoders.training.samples import GAIN_UNIT, Sample
 
 Batch = dict[str, Tensor]

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from beside.shards import write_shard
 from gsvc.codec.bitstream.frames import Color, Picture
 from gsvc.codec.bitstream.scaffold import Geometry
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.keyframes.keyframe import Keyframe, decode_keyframes, temporal_layer
 from gsvc.decoders.training.crops import crop_place, cropped
 from gsvc.decoders.training.footage import Footage, Scene, find_footage
-from gsvc.decoders.training.samples import GAIN_UNIT, Sample, write_shard
+from gsvc.decoders.training.samples import GAIN_UNIT, Sample
 from gsvc.encoders.coding.keyframes import choose_texture
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.search.probes import emphasised

@@ -4,8 +4,9 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from beside.shards import read_shard
 from gsvc.codec.bitstream.errors import InputError
-from gsvc.decoders.training.samples import SHARD_PATTERN, Sample, read_shard
+from gsvc.decoders.training.samples import SHARD_PATTERN, Sample
 
 
 class SamplePool:

@@ -133,7 +133,7 @@ def _providers(device: str, available: Sequence[str]) -> list[str | tuple[str, d
 
 
 def _conditions(key: Keyframe) -> _FloatMap:
-    """As `restorer.conditions_of` has them, (1, 6)."""
+    """As `restorer.Restorer` takes them, (1, 6)."""
     layers = [float(key.layer == layer) for layer in range(LAYERS)]
     return np.array([[4 * key.quantizer - 3, 4 * key.size - 3, *layers]], np.float32)
 
