@@ -18,15 +18,8 @@ from gsvc.codec.bitstream import audio_and_text, errors, stream_info
 from gsvc.codec.bitstream.container import Packet, PacketType, Salvage, StreamReader, decoded_frames
 from gsvc.codec.bitstream.frames import AudioChunk, Frame, duration
 from gsvc.codec.bitstream.header import Header
+from gsvc.codec.media import places
 from gsvc.codec.media.output import STANDARD_OUTPUT
-from gsvc.codec.media.places import (
-    PathOrFile,
-    PieceStream,
-    display_name,
-    open_any,
-    refuse_same,
-    shown,
-)
 from gsvc.codec.media.video_writer import VideoWriter, image_pattern, open_writer
 from gsvc.decoders.keyframes.backends import model_id
 from gsvc.decoders.streams.reconstruction import Pace
@@ -166,10 +159,10 @@ def _part(
     texts = audio_and_text.moved(texts, round(1000 * begin), round(1000 * length))
     if is_container and index.header.audio:
         sound = list(audio_and_text.cut(_survey(whole, held)[0], begin, begin + length))
-    shown, origin = range(times[0], times[-1] + 1), times[0]
+    ticks, origin = range(times[0], times[-1] + 1), times[0]
     is_cut = frames is None or len(times) < frames
     packets = _and_damage(index.packets(first, len(times)), index.damage if is_cut else None)
-    return TimeRange(index.header, packets, sound, texts, len(times), shown, origin)
+    return TimeRange(index.header, packets, sound, texts, len(times), ticks, origin)
 
 
 def _texts_before(
@@ -254,8 +247,8 @@ class FileDecoding:
     def tell_damage(
         self,
         concealed: errors.BitstreamError | None,
-        source: PathOrFile | Sequence[str | Path],
-        target: PathOrFile,
+        source: places.PathOrFile | Sequence[str | Path],
+        target: places.PathOrFile,
     ) -> None:
         """Raise BitstreamError for damage that ended the video; warn of what was `concealed`."""
         count = len(self.times)
@@ -265,7 +258,9 @@ class FileDecoding:
                 "conceal=True (--conceal) goes on after it"
             ) from self._damage
         if concealed is not None or self.concealed:
-            what = f"{display_name(source)}: {concealed or 'not every packet can be decoded'}"
+            what = (
+                f"{places.display_name(source)}: {concealed or 'not every packet can be decoded'}"
+            )
             _log.warning("%s; %d of %d frames are concealed", what, self.concealed, count)
 
     def report(self, target: str, header: Header, steps: int, elapsed: float) -> DecodeReport:
@@ -297,15 +292,15 @@ class FileDecoding:
             yield packet, is_wanted
 
 
-def written(target: PathOrFile) -> str:
+def written(target: places.PathOrFile) -> str:
     """What a message calls the target."""
-    return "standard output" if str(target) == STANDARD_OUTPUT else shown(target)
+    return "standard output" if str(target) == STANDARD_OUTPUT else places.shown(target)
 
 
 @errors.typed
 def decode(
-    source: PathOrFile | Sequence[str | Path],
-    target: PathOrFile,
+    source: places.PathOrFile | Sequence[str | Path],
+    target: places.PathOrFile,
     *,
     settings: DecoderSettings | None = None,
     start: float = 0.0,
@@ -350,10 +345,10 @@ def decode(
     """
     began = monotonic()
     settings = settings or DecoderSettings()
-    refuse_same(source, target)
-    with open_any(source) as file:
-        if isinstance(file, PieceStream) and file.told:
-            _log.warning("%s: %s", display_name(source), file.told)
+    places.refuse_same(source, target)
+    with places.open_any(source) as file:
+        if isinstance(file, places.PieceStream) and file.told:
+            _log.warning("%s: %s", places.display_name(source), file.told)
             settings = replace(settings, conceal=True)
         beside, conceals = _is_container(target), settings.conceal
         portion = find_time_range(
@@ -375,7 +370,7 @@ def decode(
         decoding.tell_damage(portion.damage, source, target)
         if not beside and (lost := " and ".join(_beside(header, portion.texts))):
             _log.warning("%s carries no %s: left out, use .mp4 or .mkv", written(target), lost)
-    return decoding.report(shown(target), header, settings.steps, monotonic() - began)
+    return decoding.report(places.shown(target), header, settings.steps, monotonic() - began)
 
 
 def _beside(header: Header, texts: audio_and_text.Texts) -> Iterator[str]:
@@ -390,7 +385,7 @@ def _beside(header: Header, texts: audio_and_text.Texts) -> Iterator[str]:
         yield "title or other tags"
 
 
-def _is_container(target: PathOrFile) -> bool:
+def _is_container(target: places.PathOrFile) -> bool:
     """Whether more than pictures goes into the target."""
     if not isinstance(target, str | Path):
         return False

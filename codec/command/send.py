@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.command.arguments import (
-    BITRATE,
-    add_gop,
-    add_level,
-    add_part,
-    add_size,
-    bitrate,
-    frame_rate,
-    settings_of,
-)
+from gsvc.codec.command import arguments
 from gsvc.codec.command.recv import Watch, add_security, add_watch, security_of
 from gsvc.codec.media.output import explain_failure, refuse_foreign
 from gsvc.codec.media.places import STANDARD_INPUT
@@ -64,7 +55,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("source", metavar="IN", help="the video, or - for y4m on standard input")
     add("address", metavar="ADDRESS", help="udp://host:port, tcp://host:port, ws://host:port")
     add_sending(parser)
-    add_part(parser, "send")
+    arguments.add_part(parser, "send")
     add("--objects", action="store_true", help="detect objects and send them too")
     add("--events-only", action="store_true", help="send pictures only while something moves")
     add("--loop", action="store_true", help="repeat the video without end")
@@ -73,7 +64,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     heard = "send the sound, over UDP only (%(default)s)"
     add("--audio", choices=AUDIO_CODINGS, default="none", help=heard)
     usual = "rate of the sound; mono below 18k (mono 16k, stereo 24k)"
-    add("--audio-bitrate", type=bitrate, metavar="RATE", help=usual)
+    add("--audio-bitrate", type=arguments.bitrate, metavar="RATE", help=usual)
     add("--sdp", metavar="FILE", help="write a session description (SDP) of the RTP stream")
     parser.set_defaults(no_sound="--audio opus sends it")
     add_security(parser)
@@ -84,16 +75,16 @@ def add_sending(parser: ArgumentParser) -> None:
     """How to encode pictures and send them."""
     add = parser.add_argument
     wire = WireSettings()
-    add_level(parser, _LIVE)
+    arguments.add_level(parser, _LIVE)
     rate = parser.add_mutually_exclusive_group()
-    rate.add_argument("--bitrate", type=bitrate, metavar="RATE", help=BITRATE)
+    rate.add_argument("--bitrate", type=arguments.bitrate, metavar="RATE", help=arguments.BITRATE)
     whole = "rate of the link for all that is sent: pictures, sound, copies, parity and headers"
-    rate.add_argument("--total-bitrate", type=bitrate, metavar="RATE", help=whole)
+    rate.add_argument("--total-bitrate", type=arguments.bitrate, metavar="RATE", help=whole)
     late = "encode with lookahead: fewer bits, seconds of delay"
     add("--look-ahead", dest="low_delay", action="store_false", help=late)
-    add_gop(parser)
-    add("--fps", type=frame_rate, metavar="N", help="at most N frames a second")
-    add_size(parser)
+    arguments.add_gop(parser)
+    add("--fps", type=arguments.frame_rate, metavar="N", help="at most N frames a second")
+    arguments.add_size(parser)
     add("--deinterlace", action="store_true", help="deinterlace the video")
     size = "largest datagram in bytes; larger pictures are split; 240 for LoRa (%(default)s)"
     add("--mtu", "--max-packet-bytes", type=int, default=wire.mtu, metavar="N", help=size)
@@ -121,13 +112,13 @@ def settings_for(options: Namespace) -> "tuple[SendSettings, EncoderSettings]":
     """Of the options of `add_arguments`, checked."""
     from gsvc.codec.network.video_sender import SendSettings
 
-    wire, security = settings_of(WireSettings, options), security_of(options)
-    settings = settings_of(SendSettings, options, wire=wire, **security)
+    wire, security = arguments.settings_of(WireSettings, options), security_of(options)
+    settings = arguments.settings_of(SendSettings, options, wire=wire, **security)
     if settings.adapt and options.bitrate is None:
         options.bitrate = min(_BEGINNING * settings.adapt.least, settings.adapt.most)
     if not options.low_delay and options.gop is None:
         options.gop = LIVE_GOP
-    encoding = settings_of(EncoderSettings, options)
+    encoding = arguments.settings_of(EncoderSettings, options)
     if options.loop and options.source == STANDARD_INPUT:
         raise ConfigError("--loop needs a source that can be read again: not standard input")
     if options.audio != "none":
@@ -154,9 +145,9 @@ def adaptation(text: str) -> Adaptation:
     """Bounds of a rate, from text such as 4k:60k."""
     least, _, most = text.partition(":")
     try:
-        if bitrate(most) < _FEWEST:
+        if arguments.bitrate(most) < _FEWEST:
             raise ConfigError("such rates are meant in thousands")
-        return Adaptation(bitrate(least), bitrate(most))
+        return Adaptation(arguments.bitrate(least), arguments.bitrate(most))
     except (ArgumentTypeError, ConfigError) as error:
         raise ArgumentTypeError(
             f"{text!r}: write two rates, the lower one first, as 4k:60k"
@@ -244,9 +235,9 @@ def _sound(options: Namespace, *, has_any: bool) -> "Sound":
     return open_sound(options.source, options.start, rate)
 
 
-def _tell_of_rate(stats: SenderStats, frame_rate: float, link: float | None) -> None:
+def _tell_of_rate(stats: SenderStats, fps: float, link: float | None) -> None:
     """Warn of a rate that was asked for, of the pictures or the `link`, and not kept."""
-    seconds = stats.frames / frame_rate
+    seconds = stats.frames / fps
     asked = link or stats.target
     if not asked or not seconds:
         return

@@ -24,15 +24,7 @@ from av.container import InputContainer, OutputContainer
 from av.stream import Stream
 from google_crc32c import value as crc32c
 
-from gsvc.codec.bitstream import audio_and_text, coded_pictures, group, header, scaffold
-from gsvc.codec.bitstream.container import (
-    Cutter,
-    Packet,
-    PacketType,
-    StreamReader,
-    read_varint,
-    varint,
-)
+from gsvc.codec.bitstream import audio_and_text, coded_pictures, container, group, header, scaffold
 from gsvc.codec.bitstream.errors import (
     DEFAULT_LIMITS,
     BitstreamError,
@@ -79,17 +71,17 @@ class Record:
 
     def to_bytes(self) -> bytes:
         """Size of the head << 2 | kind (varint), the number of samples (varint), head, CRC."""
-        numbers = varint(len(self.head) << 2 | self.kind) + varint(self.samples)
+        numbers = container.varint(len(self.head) << 2 | self.kind) + container.varint(self.samples)
         return numbers + self.head + self.crc
 
 
-def record_of(packet: Packet, pictures: int) -> Record:
+def record_of(packet: container.Packet, pictures: int) -> Record:
     """The record of a packet with so many coded pictures."""
     data = packet.to_bytes()
     if packet.is_picture:
         _, plain = group.split_payload(packet.payload)
         return _without(data, len(plain), RecordKind.PICTURES, pictures)
-    if packet.type == PacketType.AUDIO:
+    if packet.type == container.PacketType.AUDIO:
         opus = audio_and_text.unpack_audio(packet.payload).packets
         return _without(data, sum(map(len, opus)), RecordKind.SOUND, len(opus))
     return Record(RecordKind.WHOLE, data)
@@ -105,14 +97,15 @@ def sample_of(unit: bytes, records: Iterable[Record] = ()) -> bytes:
     parts = []
     for obu in coded_pictures.split_units(unit, may_end_open=True):
         payload = obu.data[obu.start :]
-        parts.append(bytes([obu.kind << 3 | 0b10]) + varint(len(payload)) + payload)
+        parts.append(bytes([obu.kind << 3 | 0b10]) + container.varint(len(payload)) + payload)
     if note := b"".join(record.to_bytes() for record in records):
         payload = NOTE + note + _TRAILING
         place = int(
             parts[0][0] >> 3 == coded_pictures.SEQUENCE_HEADER
         )  # behind it, as AV1 orders units
         parts.insert(
-            place, bytes([coded_pictures.METADATA << 3 | 0b10]) + varint(len(payload)) + payload
+            place,
+            bytes([coded_pictures.METADATA << 3 | 0b10]) + container.varint(len(payload)) + payload,
         )
     return bytes([coded_pictures.TEMPORAL_DELIMITER << 3 | 0b10, 0]) + b"".join(parts)
 
@@ -122,13 +115,13 @@ def records_in(sample: bytes) -> Iterator[Record]:
     for obu in coded_pictures.split_units(sample, may_end_open=True):
         payload = obu.data[obu.start :]
         if obu.kind == coded_pictures.METADATA and payload.startswith(NOTE):
-            cutter = Cutter(payload[len(NOTE) :].removesuffix(_TRAILING))
+            cutter = container.Cutter(payload[len(NOTE) :].removesuffix(_TRAILING))
             while not cutter.is_empty:
                 yield _read(cutter)
 
 
-def _read(cutter: Cutter) -> Record:
-    tag, samples = read_varint(cutter.take), read_varint(cutter.take)
+def _read(cutter: container.Cutter) -> Record:
+    tag, samples = container.read_varint(cutter.take), container.read_varint(cutter.take)
     if tag & 3 not in tuple(RecordKind) or tag >> 2 > DEFAULT_LIMITS.packet_bytes:
         raise BitstreamError("a note of the AV1 track is damaged: map the stream again")
     head = cutter.take(tag >> 2)
@@ -178,7 +171,7 @@ class MappedStream:
 
     def __init__(self, file: BinaryIO) -> None:
         """Read a stream to its end."""
-        reader = StreamReader(file)
+        reader = container.StreamReader(file)
         self.header = reader.header
         """The stream's header."""
         if self.header.returns:
@@ -200,7 +193,7 @@ class MappedStream:
         for packet in reader:
             held.add(_MEMORY * len(packet.payload))
             self._add(packet, groups.read(packet) if packet.is_picture else None)
-            if packet.type == PacketType.TEXT:
+            if packet.type == container.PacketType.TEXT:
                 texts.append(packet)
         if not self.pictures:
             raise BitstreamError("it has no pictures that a player could show: keep it as it is")
@@ -212,14 +205,14 @@ class MappedStream:
         """When the last frame ends, in ticks."""
         return self._clock + self._tick
 
-    def _add(self, packet: Packet, parsed: group.ParsedPacket | None) -> None:
+    def _add(self, packet: container.Packet, parsed: group.ParsedPacket | None) -> None:
         self.size += len(packet.to_bytes())
         self.frames += packet.frames
         units = () if parsed is None else parsed.units
         if units and self.pictures:
             self._note = []
         self._note.append(record_of(packet, len(units)))
-        if packet.type == PacketType.AUDIO:
+        if packet.type == container.PacketType.AUDIO:
             self.sound.append(audio_and_text.unpack_audio(packet.payload))
         for n, (unit, pts) in enumerate(zip(units, self._shown(parsed), strict=True)):
             records = () if n else self._note
@@ -303,23 +296,23 @@ def mux(source: str | Path, target: str | Path, *, overwrite: bool = False) -> M
 
 
 def _write(sink: Sink, name: str, mapped: MappedStream) -> None:
-    container = av.open(sink, "w", format=name)
-    assert isinstance(container, OutputContainer)
-    video = _video_track(container, mapped)
-    sound, texts = AudioTrack(container, mapped.sound), TextTrack(container, mapped.texts)
+    media = av.open(sink, "w", format=name)
+    assert isinstance(media, OutputContainer)
+    video = _video_track(media, mapped)
+    sound, texts = AudioTrack(media, mapped.sound), TextTrack(media, mapped.texts)
     tick = mapped.header.format.time_base
     ends = [picture.pts for picture in mapped.pictures[1:]] + [mapped.end]
     for picture, end in zip(mapped.pictures, ends, strict=True):
         sound.write_until(picture.pts * tick)
         texts.write_until(picture.pts * tick)
         data, length = sample_of(picture.unit, picture.records), end - picture.pts
-        container.mux(sample_packet(data, video, tick, picture.pts, length, picture.is_key))
+        media.mux(sample_packet(data, video, tick, picture.pts, length, picture.is_key))
     sound.write_until(None)
     texts.write_until(mapped.end * tick)
-    container.close()
+    media.close()
 
 
-def _video_track(container: OutputContainer, mapped: MappedStream) -> av.VideoStream:
+def _video_track(media: OutputContainer, mapped: MappedStream) -> av.VideoStream:
     """An AV1 track that copies; it declares the largest size that a group has."""
     keys = [picture.unit for picture in mapped.pictures if picture.is_key]
     sizes = [coded_pictures.sequence_size(coded_pictures.parted(unit).sequence) for unit in keys]
@@ -329,11 +322,11 @@ def _video_track(container: OutputContainer, mapped: MappedStream) -> av.VideoSt
         )
     size, largest = max(zip(sizes, keys, strict=True))
     with av.open(io.BytesIO(_ivf(sample_of(largest), size)), format="ivf") as template:
-        track = container.add_stream_from_template(template.streams.video[0], opaque=True)
+        track = media.add_stream_from_template(template.streams.video[0], opaque=True)
     form = mapped.header.format
     track.time_base, context = form.time_base, track.codec_context
     context.sample_aspect_ratio = _aspect(form, size)
-    if form.pixel_aspect != 1 and container.format.name not in _KEEPS_ASPECT:
+    if form.pixel_aspect != 1 and media.format.name not in _KEEPS_ASPECT:
         _log.warning("its pixel aspect is lost in this container: use .mp4")
     context.color_range = range_of(form.color)
     context.colorspace = form.color.resolved_matrix(form.height)
@@ -379,7 +372,7 @@ def demux(source: str | Path, target: str | Path, *, overwrite: bool = False) ->
     if Path(source).is_file() and not places.is_container(source):
         raise InputError(f"{source}: not a video file: give the .mp4, .mkv or .webm of gsvc mux")
     with places.open_any(source) as stream:
-        for _ in StreamReader(stream):
+        for _ in container.StreamReader(stream):
             pass  # a damaged one raises here, before there is a target
         stream.seek(0)
         data = stream.read()
@@ -394,17 +387,17 @@ def open_mapped(source: str | Path) -> Iterator[BinaryIO]:
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as copy:
         stream = cast(BinaryIO, copy)
         try:
-            with video_source.open_media(source, {"ignore_editlist": "1"}) as container:
-                _copy_stream(container, stream)
+            with video_source.open_media(source, {"ignore_editlist": "1"}) as media:
+                _copy_stream(media, stream)
         except av.FFmpegError as error:
             raise InputError(f"{source}: {video_source.reason(error)}") from error
         stream.seek(0)
         yield stream
 
 
-def _copy_stream(container: InputContainer, stream: BinaryIO) -> None:
+def _copy_stream(media: InputContainer, stream: BinaryIO) -> None:
     """Write the packets of all records; the stream ends where its samples do."""
-    records, samples = _parts(container)
+    records, samples = _parts(media)
     if not records:
         raise BitstreamError(
             "no gsvc stream in this video: give a .gsv, or what gsvc mux wrote, as it wrote it"
@@ -413,18 +406,18 @@ def _copy_stream(container: InputContainer, stream: BinaryIO) -> None:
         raise BitstreamError("the stream's beginning is missing: the video was cut, take all of it")
     for record in records:
         left = samples[record.kind]
-        if record.kind is RecordKind.SOUND and not container.streams.audio:
+        if record.kind is RecordKind.SOUND and not media.streams.audio:
             raise BitstreamError("the stream's sound was taken out of this video: take all of it")
         if record.samples > len(left):
             return
         stream.write(packet_of(record, [left.popleft() for _ in range(record.samples)]))
 
 
-def _parts(container: InputContainer) -> tuple[list[Record], dict[RecordKind, deque[bytes]]]:
+def _parts(media: InputContainer) -> tuple[list[Record], dict[RecordKind, deque[bytes]]]:
     """The records of the first AV1 track, and what each track has of them."""
     records: list[Record] = []
     samples: dict[RecordKind, deque[bytes]] = defaultdict(deque)
-    for packet in container.demux(*container.streams.video[:1], *container.streams.audio[:1]):
+    for packet in media.demux(*media.streams.video[:1], *media.streams.audio[:1]):
         data, kind = bytes(packet), _TRACKS[packet.stream.type]
         if kind is RecordKind.PICTURES and _is_av1(packet):
             records += records_in(data)

@@ -11,19 +11,8 @@ from dataclasses import dataclass, field, replace
 from gsvc.codec.bitstream.container import Packet, PacketType
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, Limits, typed
 from gsvc.codec.bitstream.header import Header
+from gsvc.codec.network import rtp
 from gsvc.codec.network.rtcp import ReportBlock
-from gsvc.codec.network.rtp import (
-    CLOCK_RATE,
-    PacketPiece,
-    PayloadUnit,
-    RtpPacket,
-    UnitKind,
-    parity,
-    presentation_time,
-    read_packet_data,
-    read_units,
-    unwrap,
-)
 
 PIECE_COST = 128
 """Bytes of memory that a piece takes beside its data."""
@@ -48,7 +37,7 @@ class PendingPacket:
     _fragments: dict[int, bytes] = field(default_factory=dict)
     _parities: dict[int, bytes] = field(default_factory=dict)
 
-    def add(self, piece: PacketPiece, data: bytes) -> bytes | None:
+    def add(self, piece: rtp.PacketPiece, data: bytes) -> bytes | None:
         """Add a piece and repair what it allows; gives the packet's bytes once all are there.
 
         Raises BitstreamError for a piece that contradicts those before it.
@@ -83,7 +72,7 @@ class PendingPacket:
         lost = [index for index in members if index not in self._fragments]
         if stripe in self._parities and len(lost) == 1:
             known = [self._fragments[index] for index in members if index != lost[0]]
-            self._keep(self._fragments, lost[0], parity([*known, self._parities[stripe]]))
+            self._keep(self._fragments, lost[0], rtp.parity([*known, self._parities[stripe]]))
 
 
 _WINDOW = 512
@@ -132,9 +121,9 @@ class SequenceTracker:
         """Datagrams that have not come yet."""
         return max(0, self.expected - self.received)
 
-    def arrived(self, packet: RtpPacket, now: float) -> bool:
+    def arrived(self, packet: rtp.RtpPacket, now: float) -> bool:
         """Note a datagram; False if it came before."""
-        number = unwrap(packet.sequence, max(self._highest, 0), 16)
+        number = rtp.unwrap(packet.sequence, max(self._highest, 0), 16)
         jump = number - self._highest
         is_around = jump <= 0 and now - self._heard > _OUTAGE
         is_far = self._first >= 0 and (is_around or abs(jump) > _WINDOW)
@@ -203,10 +192,10 @@ class SequenceTracker:
         self._absent.clear()
 
     def _follow_jitter(self, timestamp: int, now: float) -> None:
-        transit = now * CLOCK_RATE - timestamp
+        transit = now * rtp.CLOCK_RATE - timestamp
         if self._transit is not None:
             change = abs(transit - self._transit)
-            if change < CLOCK_RATE * 60:  # else the timestamps have wrapped around
+            if change < rtp.CLOCK_RATE * 60:  # else the timestamps have wrapped around
                 self._jitter += (change - self._jitter) / 16
         self._transit = transit
 
@@ -215,7 +204,7 @@ _LATE_SECONDS, _LATE_PACKETS = 2.0, 16
 """How long, and how many, packets given up are still taken: they mend the rest of their group."""
 _BEHIND, _AHEAD = 64, 256
 """How far before and after the next picture's number a unit's number is believed."""
-_FAR_TICKS = 600 * CLOCK_RATE
+_FAR_TICKS = 600 * rtp.CLOCK_RATE
 """How far a unit's time may be from the last picture's: ten minutes."""
 
 
@@ -291,10 +280,10 @@ class Depacketizer:
     def push(self, datagram: bytes, now: float) -> list[Packet]:
         """Take a datagram; gives the packets that are ready. `now` is in monotonic seconds."""
         try:
-            rtp = RtpPacket.from_bytes(datagram)
-            if self.tracker.arrived(rtp, now):
-                for unit in read_units(rtp.payload):
-                    self._take(unit, rtp.timestamp, now)
+            packet = rtp.RtpPacket.from_bytes(datagram)
+            if self.tracker.arrived(packet, now):
+                for unit in rtp.read_units(packet.payload):
+                    self._take(unit, packet.timestamp, now)
         except BitstreamError:
             self.counts.damaged += 1
         return self.poll(now)
@@ -320,13 +309,13 @@ class Depacketizer:
         """Sequence numbers of datagrams to request again, if pictures wait for any."""
         return self.tracker.to_nack(now) if self._slots or self._late or self._far else []
 
-    def _take(self, unit: PayloadUnit, timestamp: int, now: float) -> None:
+    def _take(self, unit: rtp.PayloadUnit, timestamp: int, now: float) -> None:
         number = self._number(unit)
-        time = unwrap((timestamp - unit.age) % (1 << 32), self._clock, 32)
+        time = rtp.unwrap((timestamp - unit.age) % (1 << 32), self._clock, 32)
         is_known = self._head >= 0  # which numbers and times are near
         if is_known and (number > self._head + _AHEAD or abs(time - self._clock) > _FAR_TICKS):
             self._take_far(number, time, unit, now)
-        elif unit.kind == UnitKind.OTHER:
+        elif unit.kind == rtp.UnitKind.OTHER:
             self._take_other(number, unit.data, timestamp)
             if 0 <= self._head < number:  # the picture before it was sent: it is waited for
                 self._slots.setdefault(number - 1, PendingPacket(now))
@@ -336,16 +325,16 @@ class Depacketizer:
         elif number in self._late:
             self._take_picture(self._late, number, time, unit, now)
 
-    def _number(self, unit: PayloadUnit) -> int:
+    def _number(self, unit: rtp.PayloadUnit) -> int:
         """The unit's number, unwrapped: if it is not just behind the next picture, it is ahead."""
         if self._head < 0:
-            return unwrap(unit.number, max(self._slots, default=0), 16)
+            return rtp.unwrap(unit.number, max(self._slots, default=0), 16)
         return self._head + (unit.number - self._head + _BEHIND) % (1 << 16) - _BEHIND
 
-    def _take_far(self, number: int, time: int, unit: PayloadUnit, now: float) -> None:
+    def _take_far(self, number: int, time: int, unit: rtp.PayloadUnit, now: float) -> None:
         """Take a forgery or the end of an outage: only a whole INTRA packet proves the latter."""
         self._is_broken = True
-        if unit.kind == UnitKind.OTHER or unit.back:
+        if unit.kind == rtp.UnitKind.OTHER or unit.back:
             raise BitstreamError("a packet is far from those before it: begin at an INTRA packet")
         if number < self._head:
             number += 1 << 16  # numbers never go back
@@ -354,7 +343,12 @@ class Depacketizer:
         self._take_picture(self._far, number, time, unit, now)
 
     def _take_picture(
-        self, slots: dict[int, PendingPacket], number: int, time: int, unit: PayloadUnit, now: float
+        self,
+        slots: dict[int, PendingPacket],
+        number: int,
+        time: int,
+        unit: rtp.PayloadUnit,
+        now: float,
     ) -> None:
         slot = slots[number]
         if slot.packet:
@@ -366,7 +360,7 @@ class Depacketizer:
             slots[number] = PendingPacket(now)
             raise
 
-    def _fill(self, number: int, slot: PendingPacket, unit: PayloadUnit) -> None:
+    def _fill(self, number: int, slot: PendingPacket, unit: rtp.PayloadUnit) -> None:
         """Put the unit into its slot, and complete the packet if that is all of it."""
         if unit.piece is None:
             self._complete(number, slot, unit.data)
@@ -376,7 +370,7 @@ class Depacketizer:
             self.counts.repaired += unit.piece.stripes > 0
 
     def _take_other(self, number: int, data: bytes, timestamp: int) -> None:
-        _, packet = read_packet_data(data, self._limits)
+        _, packet = rtp.read_packet_data(data, self._limits)
         if packet.is_picture:
             raise BitstreamError("a picture packet comes in a unit of kind OTHER: it is damaged")
         if packet.type == PacketType.END:
@@ -387,7 +381,7 @@ class Depacketizer:
             self._others.setdefault(number, []).append((packet, timestamp))
 
     def _complete(self, number: int, slot: PendingPacket, data: bytes) -> None:
-        stream_header, packet = read_packet_data(data, self._limits)
+        stream_header, packet = rtp.read_packet_data(data, self._limits)
         if not packet.is_picture or packet.is_intra != (slot.group == number) or slot.group < 0:
             raise BitstreamError("a packet does not fit its number and group: it is damaged")
         if stream_header:
@@ -445,12 +439,12 @@ class Depacketizer:
 
     def _time(self, timestamp: int) -> int:
         assert self.header is not None  # it came with the first INTRA packet
-        return presentation_time(timestamp, self.header.format.time_base)
+        return rtp.presentation_time(timestamp, self.header.format.time_base)
 
     def _others_due(self) -> Iterator[Packet]:
         for number in [n for n in self._others if n <= self._head]:
             for packet, timestamp in self._others.pop(number):
-                yield replace(packet, pts=self._time(unwrap(timestamp, self._clock, 32)))
+                yield replace(packet, pts=self._time(rtp.unwrap(timestamp, self._clock, 32)))
 
     def _deadline(self, head: PendingPacket | None) -> float:
         since = head.since if head else min(slot.since for slot in self._slots.values())

@@ -19,7 +19,7 @@ from gsvc.codec.bitstream.errors import ConfigError, OutputError, typed
 from gsvc.codec.bitstream.frames import AudioChunk, Frame
 from gsvc.codec.bitstream.stream_info import Ledger
 from gsvc.codec.media.track_source import Sound
-from gsvc.codec.network import congestion_control
+from gsvc.codec.network import congestion_control, rtp
 from gsvc.codec.network.address import (
     MOST_BYTES,
     TAG_BYTES,
@@ -28,14 +28,6 @@ from gsvc.codec.network.address import (
     parse_address,
     srtp_of,
     tls_context,
-)
-from gsvc.codec.network.rtp import (
-    LEAST_MTU,
-    RTP_HEADER_BYTES,
-    UNIT_HEAD_BYTES,
-    WireSettings,
-    cut_to_fit,
-    sound_packet,
 )
 from gsvc.codec.network.rtp_session import RtpSender, UdpSender, open_udp_sender
 from gsvc.codec.network.stats import (
@@ -119,21 +111,21 @@ class RateAdapter:
         self._share, self._lost = 0.5, float("-inf")
         self._packets = self._sent = 0.0
 
-    def heard(self, rtp: RtpSender, bits: Ledger, dropped: int) -> None:
+    def heard(self, session: RtpSender, bits: Ledger, dropped: int) -> None:
         """Take what a receiver told, if it is a new report.
 
         `bits`: of all packets so far; `dropped`: frames so far that the encoder had no time for.
         """
-        self.controller.limit, self.controller.pictures = rtp.limit, rtp.pictures
-        if rtp.reports != self._reports:
-            self._reports = rtp.reports
-            if carried := self._flight.told(self._clock(), rtp.arrived):
+        self.controller.limit, self.controller.pictures = session.limit, session.pictures
+        if session.reports != self._reports:
+            self._reports = session.reports
+            if carried := self._flight.told(self._clock(), session.arrived):
                 self.controller.carried(carried)
-        seen = rtp.reception
+        seen = session.reception
         if seen is None or seen is self._taken:
             return
         self._taken = seen
-        now = sum(bits.values()), 8 * (rtp.bytes + IP_UDP_BYTES * rtp.datagrams)
+        now = sum(bits.values()), 8 * (session.bytes + IP_UDP_BYTES * session.datagrams)
         packets, sent = (a - b for a, b in zip(now, self._before, strict=True))
         self._before = now
         self._packets = _KEPT * self._packets + packets
@@ -142,13 +134,13 @@ class RateAdapter:
         self.controller.tried = self._flight.burst(self._clock(), _ROOM)
         if seen.lost:
             self._lost = self._clock()
-        rtp.packetizer.protects = self._clock() - self._lost < _WARY
+        session.packetizer.protects = self._clock() - self._lost < _WARY
         self._report(seen, self._share, dropped)
         self._flight.trip = self.controller.shortest_trip or self._flight.trip
 
-    def sent(self, rtp: RtpSender) -> None:
+    def sent(self, session: RtpSender) -> None:
         """Take note of what was sent just now."""
-        self._flight.sent(self._clock(), 8 * (rtp.bytes + IP_UDP_BYTES * rtp.datagrams))
+        self._flight.sent(self._clock(), 8 * (session.bytes + IP_UDP_BYTES * session.datagrams))
 
     def measured(
         self, seen: congestion_control.Reception, dropped: int, announced: Announced
@@ -245,7 +237,7 @@ class LinkRate:
             self._encoder.target_bitrate = share * room
 
 
-def pictures_within(total: float, sound: float, wire: WireSettings) -> float:
+def pictures_within(total: float, sound: float, wire: rtp.WireSettings) -> float:
     """Bits per second that pictures may begin with on a link of `total`, with sound of `sound`."""
     copies = _FIRST_COPIES * wire.redundancy
     if wire.parity_span:
@@ -266,7 +258,7 @@ _WAITING_SECONDS = 0.6
 class SendSettings:
     """How to send."""
 
-    wire: WireSettings = field(default_factory=WireSettings)
+    wire: rtp.WireSettings = field(default_factory=rtp.WireSettings)
     realtime: bool = True
     """Send each frame when it is due and drop what the encoder has no time for; else send all
     frames, as fast as they can be encoded and taken."""
@@ -290,14 +282,14 @@ class SendSettings:
             raise ConfigError("a link of one rate, and bounds of its rate: give one of them")
 
     @property
-    def cut(self) -> WireSettings:
+    def cut(self) -> rtp.WireSettings:
         """How to cut what a key may then seal: sealed, datagrams are as long as `wire` says.
 
         Raises ConfigError for an mtu that a key has no room in, or SRTP none for.
         """
         if self.key is None:
             return self.wire
-        least, mtu = LEAST_MTU + TAG_BYTES, self.wire.mtu
+        least, mtu = rtp.LEAST_MTU + TAG_BYTES, self.wire.mtu
         if not least <= mtu <= MOST_BYTES:
             raise ConfigError(f"datagrams of {mtu} bytes: with a key {least} to {MOST_BYTES}")
         return replace(self.wire, mtu=mtu - TAG_BYTES)
@@ -399,8 +391,8 @@ class VideoSender:
 
     def _cut(self, sound: Iterable[AudioChunk]) -> Sound:
         """The sound in pieces that fit datagrams. Raises ConfigError where it cannot be sent."""
-        room = self._settings.cut.mtu - RTP_HEADER_BYTES - UNIT_HEAD_BYTES
-        found = Sound(cut_to_fit(sound, room))
+        room = self._settings.cut.mtu - rtp.RTP_HEADER_BYTES - rtp.UNIT_HEAD_BYTES
+        found = Sound(rtp.cut_to_fit(sound, room))
         if found and not self._encoder.header.audio:
             raise ConfigError("the encoder was made without sound: Encoder(..., audio=True)")
         if found and self.address.scheme != "udp":
@@ -413,7 +405,7 @@ class VideoSender:
 
     def stats(self) -> SenderStats:
         """A snapshot; its `bitrate` is since the last one."""
-        rtp, sink = self._rtp, self._sink
+        session, sink = self._rtp, self._sink
         return SenderStats(
             seconds=self._rate.seconds,
             frames=self._frames,
@@ -422,14 +414,14 @@ class VideoSender:
             queue=len(self._queue),
             datagrams=sink.datagrams,
             bytes=sink.bytes,
-            again=rtp.again,
+            again=session.again,
             bitrate=self._rate.bitrate(sink.bytes + IP_UDP_BYTES * sink.datagrams),
             bits=self._meter.bits,
-            keys_asked=rtp.keys_asked,
-            fraction_lost=rtp.report.fraction_lost / 256 if rtp.report else None,
-            round_trip=rtp.round_trip,
+            keys_asked=session.keys_asked,
+            fraction_lost=session.report.fraction_lost / 256 if session.report else None,
+            round_trip=session.round_trip,
             receivers=len(self._broadcaster),
-            refused=rtp.refused + self._broadcaster.refused,
+            refused=session.refused + self._broadcaster.refused,
             waiting=self._waiting.summary(),
             encoding=self._encoding.summary(),
             target=self._encoder.target_bitrate,
@@ -457,7 +449,7 @@ class VideoSender:
         self._encoder.keyframes_on_request = self._is_answered
         form = self._encoder.header.format
         self._shown = frame.pts * form.time_base + 1 / form.frame_rate
-        sound = [sound_packet(chunk) for chunk in self._sound.until(self._shown)]
+        sound = [rtp.sound_packet(chunk) for chunk in self._sound.until(self._shown)]
         steered = self._adapter.steer() if self._adapter else True
         if not (self._link.lets(float(self._shown)) if self._link else steered):
             self._left_out += 1
@@ -466,7 +458,7 @@ class VideoSender:
 
     def _ended(self) -> list[Packet]:
         """The last packets. Runs in the coder's thread."""
-        sound = [sound_packet(chunk) for chunk in self._sound.rest(self._shown)]
+        sound = [rtp.sound_packet(chunk) for chunk in self._sound.rest(self._shown)]
         return [*sound, *self._encoder.flush()]
 
     def _who_came(self) -> str:

@@ -12,17 +12,8 @@ from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.layout import write_bytes
 from gsvc.eval.report import exhibits
 from gsvc.eval.report.exhibits import label
+from gsvc.eval.summary import curves
 from gsvc.eval.summary.bd_comparisons import PUBLISHED
-from gsvc.eval.summary.curves import (
-    ABLATION,
-    OURS,
-    PRIMARY,
-    Curve,
-    MetricInfo,
-    PointRow,
-    distance,
-    short_labels,
-)
 from gsvc.eval.summary.summarise import Summary, curves_by_metric, load_summary
 
 if TYPE_CHECKING:
@@ -35,12 +26,12 @@ _MARKERS = dict(
 """From the tune that weighs structure least to the one that weighs it most."""
 
 
-def tunes(rows: Sequence[PointRow], judges: tuple[str, str]) -> "Figure | None":
+def tunes(rows: Sequence[curves.PointRow], judges: tuple[str, str]) -> "Figure | None":
     """One judge over the other, a panel for each clip, a line for each rate.
 
     None where no rate was coded in more than one tune.
     """
-    streams = [row for row in rows if row.codec == OURS and all(map(row.scores.get, judges))]
+    streams = [row for row in rows if row.codec == curves.OURS and all(map(row.scores.get, judges))]
     if len({_tune(row) for row in streams}) < 2:
         return None
     clips = list(dict.fromkeys(row.clip for row in streams))
@@ -61,15 +52,15 @@ def tunes(rows: Sequence[PointRow], judges: tuple[str, str]) -> "Figure | None":
     return figure
 
 
-def _place(row: PointRow, judges: tuple[str, str]) -> tuple[float, float]:
+def _place(row: curves.PointRow, judges: tuple[str, str]) -> tuple[float, float]:
     return row.scores[judges[0]] or 0.0, row.scores[judges[1]] or 0.0
 
 
-def _tune(row: PointRow) -> str:
+def _tune(row: curves.PointRow) -> str:
     return str(row.settings.get("tune", DEFAULT_TUNE))
 
 
-def _rate(row: PointRow) -> str:
+def _rate(row: curves.PointRow) -> str:
     return next(f"{name} {row.settings[name]}" for name in ("bpp", "level") if name in row.settings)
 
 
@@ -95,41 +86,41 @@ def write_plots(folder: str | Path) -> list[Path]:
 
 def figures(summary: Summary, cells: Sequence[CellRecord]) -> Iterator[tuple[str, "Figure"]]:
     """Names and figures; those without anything to show are left out."""
-    curves = curves_by_metric(cells, summary.metrics, summary.codecs)
+    every = curves_by_metric(cells, summary.metrics, summary.codecs)
     for metric in summary.metrics:
-        found = [curve for curve in curves[metric.name] if curve.points]
+        found = [curve for curve in every[metric.name] if curve.points]
         if found:
             style = exhibits.CurveStyle(summary.codecs)
             yield f"rd_{metric.name}", rate_distortion(found, metric, style)
     for metric in summary.metrics:
-        if metric.name in PRIMARY:
-            if any(row.codec == OURS and row.decode_ratio for row in summary.points):
+        if metric.name in curves.PRIMARY:
+            if any(row.codec == curves.OURS and row.decode_ratio for row in summary.points):
                 yield f"compute_{metric.name}", quality_compute(summary, metric)
             for unit in ("time", "flops"):
                 if any(r.metric == metric.name and r.unit == unit for r in summary.frontier):
                     yield f"frontier_{unit}_{metric.name}", frontier(summary, metric, unit)
             if metric.per_frame:
                 yield f"frames_{metric.name}", by_frame(summary, cells, metric)
-    if any(row.codec in (OURS, ABLATION) for row in summary.points):
+    if any(row.codec in (curves.OURS, curves.ABLATION) for row in summary.points):
         yield "layers", layers(summary)
-    if front := tunes(summary.points, PRIMARY):
+    if front := tunes(summary.points, curves.PRIMARY):
         yield "front", front
 
 
 def rate_distortion(
-    curves: Sequence[Curve],
-    metric: MetricInfo,
+    found: Sequence[curves.Curve],
+    metric: curves.MetricInfo,
     style: exhibits.CurveStyle,
     columns: int = exhibits.COLUMNS,
 ) -> "Figure":
     """Points and lower hulls, rate on a log scale, a panel for each clip."""
-    clips = list(dict.fromkeys(curve.clip for curve in curves))
-    colour = style.colours(curve.name for curve in curves)
+    clips = list(dict.fromkeys(curve.clip for curve in found))
+    colour = style.colours(curve.name for curve in found)
     names = list(colour)
     figure, places = exhibits.panels(clips, f"Rate and quality: {metric.title}", columns)
     for clip, axis in places:
         for curve in sorted(
-            (c for c in curves if c.clip == clip), key=lambda c: names.index(c.name)
+            (c for c in found if c.clip == clip), key=lambda c: names.index(c.name)
         ):
             _hull(axis, curve, colour[curve.name], style.marker(curve.name))
         exhibits.log_scale(axis.xaxis)
@@ -138,7 +129,7 @@ def rate_distortion(
     return figure
 
 
-def quality_compute(summary: Summary, metric: MetricInfo) -> "Figure":
+def quality_compute(summary: Summary, metric: curves.MetricInfo) -> "Figure":
     """Quality over decoding time; a line joins one stream decoded with more and more steps."""
     rows = [r for r in summary.points if r.decode_ratio and r.scores.get(metric.name) is not None]
     clips = list(dict.fromkeys(row.clip for row in rows))
@@ -146,8 +137,8 @@ def quality_compute(summary: Summary, metric: MetricInfo) -> "Figure":
     style = exhibits.CurveStyle(summary.codecs)
     colour = style.colours(row.curve for row in rows)
     for clip, axis in places:
-        mine = [row for row in rows if row.clip == clip and row.codec != ABLATION]
-        _join_streams(axis, [row for row in mine if row.codec == OURS], metric)
+        mine = [row for row in rows if row.clip == clip and row.codec != curves.ABLATION]
+        _join_streams(axis, [row for row in mine if row.codec == curves.OURS], metric)
         for name in style.in_order(row.curve for row in mine):
             dots = [(r.decode_ratio, r.scores[metric.name]) for r in mine if r.curve == name]
             axis.scatter(
@@ -156,7 +147,7 @@ def quality_compute(summary: Summary, metric: MetricInfo) -> "Figure":
                 color=colour[name],
                 marker=style.marker(name),
                 label=name,
-                alpha=1 if name.startswith(OURS) else 0.45,
+                alpha=1 if name.startswith(curves.OURS) else 0.45,
                 linewidths=0,
             )
         exhibits.log_scale(axis.xaxis)
@@ -165,7 +156,7 @@ def quality_compute(summary: Summary, metric: MetricInfo) -> "Figure":
     return figure
 
 
-def _join_streams(axis: "Axes", rows: Sequence[PointRow], metric: MetricInfo) -> None:
+def _join_streams(axis: "Axes", rows: Sequence[curves.PointRow], metric: curves.MetricInfo) -> None:
     """A line through the points of each stream, with its rate at the end."""
     for key in dict.fromkeys(row.key for row in rows):
         stream = [row for row in rows if row.key == key]
@@ -174,7 +165,7 @@ def _join_streams(axis: "Axes", rows: Sequence[PointRow], metric: MetricInfo) ->
         _annotate(axis, f"{stream[0].bpp:.4f} bpp", dots[-1])
 
 
-def frontier(summary: Summary, metric: MetricInfo, unit: str) -> "Figure":
+def frontier(summary: Summary, metric: curves.MetricInfo, unit: str) -> "Figure":
     """B*(Q0, C) of each clip at its qualities; the dotted line is the published claim."""
     rows = [row for row in summary.frontier if row.metric == metric.name and row.unit == unit]
     clips = list(dict.fromkeys(row.clip for row in rows))
@@ -204,7 +195,9 @@ def frontier(summary: Summary, metric: MetricInfo, unit: str) -> "Figure":
 
 def layers(summary: Summary) -> "Figure":
     """Bits by layer of each of our streams: a bar as long as its bits per pixel, in parts."""
-    streams = {row.key: row for row in summary.points if row.codec in (OURS, ABLATION)}
+    streams = {
+        row.key: row for row in summary.points if row.codec in (curves.OURS, curves.ABLATION)
+    }
     rows = list(streams.values())
     names = [
         n
@@ -213,7 +206,7 @@ def layers(summary: Summary) -> "Figure":
     ]
     figure = exhibits.new_figure("Bits by layer", 0.19 * len(rows) + 0.9)
     axis = exhibits.plain(figure.subplots())
-    short = short_labels(rows)
+    short = curves.short_labels(rows)
     labels = [f"{row.clip}, {short[row.key]}" for row in rows]
     start = [0.0] * len(rows)
     for index, name in enumerate(names):
@@ -229,7 +222,7 @@ def layers(summary: Summary) -> "Figure":
     return figure
 
 
-def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: MetricInfo) -> "Figure":
+def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: curves.MetricInfo) -> "Figure":
     """The metric frame by frame, of every codec's point that is nearest in rate to one of ours."""
     chosen = exhibits.near_rate(summary, cells)
     figure, places = exhibits.panels(list(chosen), f"Frame by frame, near one rate: {metric.title}")
@@ -240,7 +233,7 @@ def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: MetricInfo) 
         for one in sorted(chosen[clip], key=lambda one: names.index(one.curve)):
             if pairs := one.measured(metric.name, summary.stride):
                 _annotate(axis, f"{one.cell.bpp:.4f} bpp", pairs[-1])
-                wide = 1.8 if one.cell.codec == OURS else 1.1
+                wide = 1.8 if one.cell.codec == curves.OURS else 1.1
                 axis.plot(*_columns(pairs), color=colour[one.curve], lw=wide, label=one.curve)
         label(axis, clip, "frame", metric.name)
     exhibits.legend(figure)
@@ -255,11 +248,11 @@ def _columns(pairs: Sequence[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:
     return [x for x, _ in pairs], [y for _, y in pairs]
 
 
-def _hull(axis: "Axes", curve: Curve, colour: str, marker: str) -> None:
-    own = curve.codec == OURS
+def _hull(axis: "Axes", curve: curves.Curve, colour: str, marker: str) -> None:
+    own = curve.codec == curves.OURS
     dots = [(point.bpp, point.value) for point in curve.points]
     axis.scatter(*_columns(dots), s=9, color=colour, alpha=0.4, marker=marker, linewidths=0)
-    line = [(bpp, distance(far, curve.higher_is_better)) for bpp, far in curve.hull]
+    line = [(bpp, curves.distance(far, curve.higher_is_better)) for bpp, far in curve.hull]
     axis.plot(
         *_columns(line),
         color=colour,

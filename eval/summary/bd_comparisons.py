@@ -13,18 +13,7 @@ from statistics import fmean
 
 import numpy as np
 
-from gsvc.eval.summary import bd_rate
-from gsvc.eval.summary.curves import (
-    OURS,
-    PRIMARY,
-    Curve,
-    CurvePoint,
-    MetricInfo,
-    PointRow,
-    Unmeasured,
-    distance,
-    mean_of,
-)
+from gsvc.eval.summary import bd_rate, curves
 
 _SCALES_OF_FIELD = ("x265", "svtav1")
 """Anchors that other anchors are measured against: it shows the field's own ranking."""
@@ -58,16 +47,16 @@ class PooledBdComparison:
     """Clips without a BD-rate, and why."""
 
 
-def bd_comparisons(curves: Sequence[Curve]) -> list[BdComparison]:
+def bd_comparisons(found: Sequence[curves.Curve]) -> list[BdComparison]:
     """All pairs among curves of one metric, clip by clip.
 
     Anchors are measured against each other where no other codec is there to be measured.
     """
-    alone = all(curve.is_anchor for curve in curves)
+    alone = all(curve.is_anchor for curve in found)
     return [
         _compared(anchor, test)
-        for anchor in curves
-        for test in curves
+        for anchor in found
+        for test in found
         if anchor.is_anchor and (alone or anchor.codec in _SCALES_OF_FIELD or not test.is_anchor)
         if anchor.clip == test.clip and anchor.name != test.name
     ]
@@ -95,9 +84,9 @@ def pooled_bd_comparisons(found: Sequence[BdComparison]) -> list[PooledBdCompari
     ]
 
 
-def _compared(anchor: Curve, test: Curve) -> BdComparison:
+def _compared(anchor: curves.Curve, test: curves.Curve) -> BdComparison:
     result = bd_rate.bd_rate(anchor.hull, test.hull)
-    ends = sorted(distance(edge, test.higher_is_better) for edge in result.shared or ())
+    ends = sorted(curves.distance(edge, test.higher_is_better) for edge in result.shared or ())
     values = (ends[0], ends[-1]) if ends else None
     empty = [f"{c.name} at {s}" for c in (anchor, test) for s in c.without_bits]
     note = f"no bits, left out: {', '.join(empty)}" if empty else ""
@@ -134,18 +123,18 @@ class Headline:
 
 def headline(
     pooled: Sequence[PooledBdComparison],
-    metrics: Sequence[MetricInfo],
-    unmeasured: Sequence[Unmeasured],
+    metrics: Sequence[curves.MetricInfo],
+    unmeasured: Sequence[curves.Unmeasured],
     not_run: Mapping[str, str],
 ) -> Headline:
     """From pooled comparisons. `not_run`: reasons by name, such as "metric cvvdp"."""
     measured = {metric.name for metric in metrics if metric.version}
     missing = {
-        judge: _why(judge, unmeasured, not_run) for judge in PRIMARY if judge not in measured
+        judge: _why(judge, unmeasured, not_run) for judge in curves.PRIMARY if judge not in measured
     }
     rates: dict[str, dict[str, bd_rate.Pooled | None]] = {}
     for one in pooled:
-        if one.anchor == HEADLINE_ANCHOR and one.metric in PRIMARY:
+        if one.anchor == HEADLINE_ANCHOR and one.metric in curves.PRIMARY:
             rates.setdefault(one.test, {})[one.metric] = one.pchip
     return Headline(
         HEADLINE_ANCHOR, missing, [_row(curve, rates[curve]) for curve in sorted(rates, key=_place)]
@@ -154,7 +143,7 @@ def headline(
 
 def _row(curve: str, rates: dict[str, bd_rate.Pooled | None]) -> HeadlineRow:
     means = {judge: one.mean for judge, one in rates.items() if one is not None}
-    if set(means) != set(PRIMARY):
+    if set(means) != set(curves.PRIMARY):
         return HeadlineRow(curve, rates, None, "")
     judge = max(means, key=lambda name: means[name])
     return HeadlineRow(curve, rates, means[judge], judge)
@@ -162,10 +151,10 @@ def _row(curve: str, rates: dict[str, bd_rate.Pooled | None]) -> HeadlineRow:
 
 def _place(curve: str) -> tuple[bool, bool]:
     codec = curve.split(",")[0]
-    return codec != OURS, codec not in FLOORS
+    return codec != curves.OURS, codec not in FLOORS
 
 
-def _why(judge: str, unmeasured: Sequence[Unmeasured], not_run: Mapping[str, str]) -> str:
+def _why(judge: str, unmeasured: Sequence[curves.Unmeasured], not_run: Mapping[str, str]) -> str:
     reasons: Iterator[str] = (one.reason for one in unmeasured if one.metric == judge)
     return not_run.get(f"metric {judge}") or next(reasons, f"not asked for: add --metric {judge}")
 
@@ -212,7 +201,7 @@ class SlideshowTest:
 
 def slideshow_tests(
     comparisons: Sequence[BdComparison],
-    found: Mapping[str, Sequence[Curve]],
+    found: Mapping[str, Sequence[curves.Curve]],
     moving: Mapping[str, float],
 ) -> list[SlideshowTest]:
     """One for each metric in which the run has the slideshow and AV1.
@@ -239,7 +228,7 @@ def _test(metric: str, clips: list[SlideshowClip]) -> SlideshowTest:
 
 
 def _wins(
-    result: bd_rate.BdRate, held: Sequence[CurvePoint], coded: Sequence[CurvePoint]
+    result: bd_rate.BdRate, held: Sequence[curves.CurvePoint], coded: Sequence[curves.CurvePoint]
 ) -> bool | None:
     """`held`, `coded`: the slideshow's and AV1's points by rising rate."""
     if result.pchip is not None:
@@ -270,21 +259,23 @@ class BesideRow:
     """What each anchor's hull reaches at this rate; None outside the hull's rates."""
 
 
-def beside_rows(found: Sequence[Curve]) -> list[BesideRow]:
+def beside_rows(found: Sequence[curves.Curve]) -> list[BesideRow]:
     """A row for each of our points among curves of one metric."""
     anchors = [curve for curve in found if curve.is_anchor]
     return [
         _beside_row(curve, point, [anchor for anchor in anchors if anchor.clip == curve.clip])
         for curve in found
-        if curve.codec == OURS
+        if curve.codec == curves.OURS
         for point in curve.points
     ]
 
 
-def _beside_row(curve: Curve, point: CurvePoint, anchors: Sequence[Curve]) -> BesideRow:
+def _beside_row(
+    curve: curves.Curve, point: curves.CurvePoint, anchors: Sequence[curves.Curve]
+) -> BesideRow:
     there = {anchor.name: bd_rate.hull_at(anchor.hull, point.bpp) for anchor in anchors}
     hulls = {
-        name: None if found is None else distance(found, curve.higher_is_better)
+        name: None if found is None else curves.distance(found, curve.higher_is_better)
         for name, found in there.items()
     }
     return BesideRow(
@@ -309,12 +300,12 @@ class FixedRateRow:
     """In the metric's own unit; None outside the hull's rates."""
 
 
-def fixed_rate_rows(found: Sequence[Curve]) -> list[FixedRateRow]:
+def fixed_rate_rows(found: Sequence[curves.Curve]) -> list[FixedRateRow]:
     """A row for each of the curves of one metric."""
     rows = []
     for curve in found:
         there = [bd_rate.hull_at(curve.hull, bpp) for bpp in FIXED_RATES]
-        values = [None if v is None else distance(v, curve.higher_is_better) for v in there]
+        values = [None if v is None else curves.distance(v, curve.higher_is_better) for v in there]
         rows.append(
             FixedRateRow(curve.clip, curve.name, curve.metric, curve.is_anchor, tuple(values))
         )
@@ -432,15 +423,17 @@ class ExchangeRow:
     """How many were pooled."""
 
 
-def frontier_rows(curves: Sequence[Curve], rows: Sequence[PointRow]) -> list[FrontierRow]:
+def frontier_rows(
+    every: Sequence[curves.Curve], rows: Sequence[curves.PointRow]
+) -> list[FrontierRow]:
     """B* of every clip at three qualities that all our curves reach, in both units of compute."""
     found = []
-    for clip in dict.fromkeys(curve.clip for curve in curves):
-        ours = [curve for curve in curves if curve.clip == clip and curve.codec == OURS]
+    for clip in dict.fromkeys(curve.clip for curve in every):
+        ours = [curve for curve in every if curve.clip == clip and curve.codec == curves.OURS]
         for unit in UNITS:
             dials = _dials(ours, rows, unit)
             for target in targets(dials) if len(dials) > 1 else ():
-                quality = distance(target, ours[0].higher_is_better)
+                quality = curves.distance(target, ours[0].higher_is_better)
                 found += [
                     FrontierRow(clip, ours[0].metric, unit, quality, point)
                     for point in frontier(dials, target)
@@ -472,12 +465,14 @@ def exchange_rows(rows: Sequence[FrontierRow]) -> list[ExchangeRow]:
     ]
 
 
-def _dials(ours: Sequence[Curve], rows: Sequence[PointRow], unit: str) -> list[Dial]:
+def _dials(ours: Sequence[curves.Curve], rows: Sequence[curves.PointRow], unit: str) -> list[Dial]:
     """Curves with their mean compute; those where it is not counted, or nothing, are left out."""
     dials = []
     for curve in ours:
         mine = [row for row in rows if row.clip == curve.clip and row.curve == curve.name]
-        compute = mean_of([r.flops_per_pixel if unit == "flops" else r.decode_ratio for r in mine])
+        compute = curves.mean_of(
+            [r.flops_per_pixel if unit == "flops" else r.decode_ratio for r in mine]
+        )
         if compute and curve.hull:
             dials.append(Dial(curve.name, compute, curve.hull))
     return dials

@@ -5,14 +5,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from gsvc.codec.weights.hub import RANDOM
-from gsvc.eval.summary.bd_comparisons import (
-    FIXED_RATES,
-    BdComparison,
-    BesideRow,
-    FixedRateRow,
-    SlideshowClip,
-    SlideshowTest,
-)
+from gsvc.eval.summary import bd_comparisons
 from gsvc.eval.summary.bd_rate import Pooled
 from gsvc.eval.summary.curves import OURS, PRIMARY, MetricInfo, PointRow
 from gsvc.eval.summary.summarise import Summary
@@ -172,11 +165,11 @@ def slideshow_table(summary: Summary) -> Table:
     return Table(SLIDESHOW_TITLE, note, header, rows)
 
 
-def _clip(test: SlideshowTest, clip: str) -> str:
+def _clip(test: bd_comparisons.SlideshowTest, clip: str) -> str:
     return next((_cell(one) for one in test.clips if one.clip == clip), NONE)
 
 
-def _cell(one: SlideshowClip) -> str:
+def _cell(one: bd_comparisons.SlideshowClip) -> str:
     outcome = {True: ", wins", False: ", loses", None: ""}[one.wins]
     text = f"{one.note}{outcome}" if one.rate is None else percent(one.rate)
     return text if one.moves else f"{text} (still)"
@@ -254,18 +247,18 @@ def fixed_rate_table(summary: Summary, metric: MetricInfo) -> Table:
         f"Against an anchor: by how much it is higher or lower ({unit}), the mean over the clips "
         f"where both get there, their number in brackets. {basis(summary, metric)}"
     )
-    header = ["curve", *(f"{bpp:g} bpp" for bpp in FIXED_RATES)]
+    header = ["curve", *(f"{bpp:g} bpp" for bpp in bd_comparisons.FIXED_RATES)]
     return Table(f"At fixed rates, {metric.name}", note, header, rows)
 
 
 def _at_fixed_rates(
-    rows: Sequence[FixedRateRow], name: str, anchor: str, metric: MetricInfo
+    rows: Sequence[bd_comparisons.FixedRateRow], name: str, anchor: str, metric: MetricInfo
 ) -> Iterator[str]:
     """A cell for each rate: a difference, or per cent where lower is better and 0 the source."""
     ours, theirs = (
         {row.clip: row.values for row in rows if row.curve == one} for one in (name, anchor)
     )
-    for at in range(len(FIXED_RATES)):
+    for at in range(len(bd_comparisons.FIXED_RATES)):
         pairs = [(ours[clip][at], theirs[clip][at]) for clip in ours if clip in theirs]
         both = [(a, b) for a, b in pairs if a is not None and b is not None]
         if not both:
@@ -299,7 +292,7 @@ def without_bd_rate_table(summary: Summary) -> Table:
     return Table("Where there is no BD-rate", note, header, rows)
 
 
-def _ratio(summary: Summary, pair: BdComparison) -> list[str]:
+def _ratio(summary: Summary, pair: bd_comparisons.BdComparison) -> list[str]:
     ratio = pair.result.ratio
     if ratio is None:
         return [NONE, NONE, NONE]
@@ -323,7 +316,7 @@ METRICS = tuple(name for name, _ in _COLUMNS.values())
 
 _Point = tuple[str, float]
 """A clip, and bits per pixel asked for."""
-_Rows = dict[bool, BesideRow]
+_Rows = dict[bool, bd_comparisons.BesideRow]
 """Ours of one metric at a point: by whether faces are sent."""
 
 
@@ -353,7 +346,7 @@ def people_table(summary: Summary) -> Table:
     return Table(TITLE, note, ["clip, bpp", *_COLUMNS, "layer"], rows)
 
 
-def _point(row: BesideRow | PointRow) -> _Point:
+def _point(row: bd_comparisons.BesideRow | PointRow) -> _Point:
     return row.clip, float(row.settings["bpp"])
 
 

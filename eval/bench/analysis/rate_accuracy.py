@@ -24,18 +24,9 @@ from gsvc.codec.bitstream.frames import VideoFormat
 from gsvc.codec.bitstream.objects import MOVING
 from gsvc.datasets.annotated.truth import NO_ID, Boxes, Floats, Places, make_boxes, make_places
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
-from gsvc.decoders.detection import findings
+from gsvc.decoders.detection import findings, rules
 from gsvc.decoders.detection.analyser import GONE_SECONDS, AnalysisSettings
 from gsvc.decoders.detection.detectors import OBJECTS
-from gsvc.decoders.detection.rules import (
-    ANYTHING,
-    Activity,
-    Regions,
-    RuleWatcher,
-    Watcher,
-    check_regions,
-    check_rules,
-)
 from gsvc.encoders.tuning import DETECT, KEY_POINTS, MOTION
 from gsvc.eval.baselines.base import Codec, Decoded, Encoded, Settings
 from gsvc.eval.baselines.gsvc import coded
@@ -96,38 +87,40 @@ def _one_frame(views: Sequence[Floats], apart: float) -> Floats:
     return np.asarray(sums / counts[:, None])
 
 
-def check_events(regions: Regions, labels: frozenset[str] | None) -> None:
+def check_events(regions: rules.Regions, labels: frozenset[str] | None) -> None:
     """Raises ConfigError for rules that boxes of a detector cannot fulfil.
 
     `labels`: the classes that it knows, see `BoxDetector`.
     """
-    check_rules(regions.rules, [zone.name for zone in regions.zones])
+    rules.check_rules(regions.rules, [zone.name for zone in regions.zones])
     for rule in regions.rules:
         for one in rule.conditions:
-            if isinstance(one, Activity):
+            if isinstance(one, rules.Activity):
                 raise ConfigError(f"rule {rule.name!r}: boxes have no activity: leave it out")
-            if labels is None and one.kind != ANYTHING:
+            if labels is None and one.kind != rules.ANYTHING:
                 raise ConfigError(
-                    f"rule {rule.name!r}: the detector knows no {one.kind}: write {ANYTHING}"
+                    f"rule {rule.name!r}: the detector knows no {one.kind}: write {rules.ANYTHING}"
                 )
-            if labels is not None and one.kind != ANYTHING and one.kind not in labels:
+            if labels is not None and one.kind != rules.ANYTHING and one.kind not in labels:
                 raise ConfigError(f"rule {rule.name!r}: the detector finds no {one.kind}")
 
 
-def rule_events(boxes: Boxes, regions: Regions, form: ClipFormat) -> list[accuracy.TimedEvent]:
+def rule_events(
+    boxes: Boxes, regions: rules.Regions, form: ClipFormat
+) -> list[accuracy.TimedEvent]:
     """Visits to zones, crossings of lines and events of rules, in seconds.
 
     `boxes` have ids. They are watched as `gsvc analyse` watches objects. Raises ConfigError for
     regions outside of the picture.
     """
-    check_regions(regions.lines, regions.zones, (form.width, form.height))
-    watcher = Watcher(regions.lines, regions.zones, form.height, GONE_SECONDS)
-    rules = RuleWatcher(regions.rules, GONE_SECONDS)
+    rules.check_regions(regions.lines, regions.zones, (form.width, form.height))
+    watcher = rules.Watcher(regions.lines, regions.zones, form.height, GONE_SECONDS)
+    by_rule = rules.RuleWatcher(regions.rules, GONE_SECONDS)
     told: list[findings.Event] = []
     for frame in _frames(boxes, form):
         told += watcher.events(frame)
-        told += rules.events(frame, watcher.visits())
-    return [*_events([*told, *watcher.finish(), *rules.finish()])]
+        told += by_rule.events(frame, watcher.visits())
+    return [*_events([*told, *watcher.finish(), *by_rule.finish()])]
 
 
 def _frames(boxes: Boxes, form: ClipFormat) -> Iterator[findings.FrameAnalysis]:
@@ -201,7 +194,7 @@ class Subject:
     detector: box_detectors.BoxDetector
     analysers: Mapping[str, Analyser] = field(default_factory=dict)
     """By the name of the codec whose streams they read."""
-    rules: Regions | None = None
+    rules: rules.Regions | None = None
     """What makes events, in pixels of each clip; None: events are not judged."""
 
 
