@@ -14,13 +14,15 @@ _COLUMNS = "frame", "seconds", "track", "class", "left", "top", "right", "bottom
 
 
 class Format(Protocol):
-    """One way to write an analysis."""
+    """One way to write an analysis. Some inherit from it: they have nothing before or after."""
 
-    def begin(self, header: Header) -> None: ...
+    def begin(self, header: Header) -> None:
+        """Before the frames."""
 
     def frame(self, frame: FrameAnalysis) -> None: ...
 
-    def end(self, totals: Totals, cost: AnalysisCost) -> None: ...
+    def end(self, totals: Totals, cost: AnalysisCost) -> None:
+        """After the frames."""
 
 
 class JsonFormat:
@@ -64,7 +66,7 @@ class JsonFormat:
         self._file.write(json.dumps({"type": kind, **values}) + "\n")
 
 
-class CsvFormat:
+class CsvFormat(Format):
     """A row for each object in each frame."""
 
     def __init__(self, file: TextIO) -> None:
@@ -78,27 +80,18 @@ class CsvFormat:
             place = (frame.frame, round(frame.seconds, 4), one.track, one.kind)
             self._rows.writerow([*place, *_rounded(one.box.tolist()), round(one.score, 3)])
 
-    def end(self, totals: Totals, cost: AnalysisCost) -> None:
-        """Nothing: a table has objects alone."""
 
-
-class MotFormat:
+class MotFormat(Format):
     """MOTChallenge: frame from 1, track, left, top, width, height, score, and -1 three times."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
-
-    def begin(self, header: Header) -> None:
-        """Nothing: such files have no head."""
 
     def frame(self, frame: FrameAnalysis) -> None:
         for one in frame.objects:
             left, top, right, bottom = one.box.tolist()
             sizes = ",".join(f"{value:.2f}" for value in (left, top, right - left, bottom - top))
             self._file.write(f"{frame.frame + 1},{one.track},{sizes},{one.score:.3f},-1,-1,-1\n")
-
-    def end(self, totals: Totals, cost: AnalysisCost) -> None:
-        """Nothing: such files have objects alone."""
 
 
 class CocoFormat:
