@@ -247,8 +247,7 @@ def test_a_stream_names_no_model_to_load(
 
 MAY = {
     "codec/network/address.py": {"urllib"},  # parses
-    "codec/network/page_relay.py": {"urllib"},  # likewise
-    "codec/network/player_relay.py": {"urllib"},
+    "codec/network/player_relay.py": {"urllib"},  # likewise
     "codec/network/player_server.py": {"http", "socket", "urllib"},
     "decoders/interpolation/rife.py": {"pickle", "torch.load"},  # of a file whose hash is known
 }

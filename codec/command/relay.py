@@ -55,8 +55,7 @@ def run(options: Namespace) -> int:
 
 
 def _to_player(options: Namespace) -> int:
-    from gsvc.codec.network.page_relay import PageRelay
-    from gsvc.codec.network.player_relay import PlayerRelay
+    from gsvc.codec.network.player_relay import PageRelay, PlayerRelay
 
     settings, where = recv.receive_settings(options), (options.source, options.target)
     relay: PageRelay | PlayerRelay
