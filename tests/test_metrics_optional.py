@@ -20,8 +20,7 @@ from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.metrics import find_metric, metrics
 from gsvc.eval.metrics.base import Golden
 from gsvc.eval.metrics.fidelity import MsSsim
-from gsvc.eval.metrics.frechet import Fvd, frechet_distance
-from gsvc.eval.metrics.perceptual import FILES, Lpips, lpips_network
+from gsvc.eval.metrics.perceptual import FILES, Fvd, Lpips, frechet_distance, lpips_network
 from needs import need, need_package
 
 FREE = [

@@ -27,14 +27,7 @@ from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.media.places import display_name
 from gsvc.codec.media.video_reader import VideoReader
 from gsvc.codec.network.live_decoder import ArrivedPacket, LivePackets
-from gsvc.codec.network.player_relay import (
-    Outage,
-    PageRelay,
-    Playout,
-    Shown,
-    newest,
-    stamped,
-)
+from gsvc.codec.network.player_relay import Outage, PageRelay, Playout, Shown, newest, stamped
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.video_sender import VideoSender
 from live import (

@@ -35,7 +35,7 @@ def test_alexnet_distance_is_the_metrics(pair: tuple[Tensor, Tensor]) -> None:
 def test_efficientnet_features_are_the_packages(pair: tuple[Tensor, Tensor]) -> None:
     from gsvc.decoders.training.frozen import frozen_networks
     from gsvc.decoders.training.losses import EfficientFeatures
-    from gsvc.eval.metrics.frechet import efficientnet
+    from gsvc.eval.metrics.perceptual import efficientnet
 
     with need("efficientnet_lite_pytorch"):
         network = efficientnet()

@@ -37,13 +37,7 @@ from gsvc.decoders.training.feeds import (
 )
 from gsvc.decoders.training.layouts import Trial
 from gsvc.decoders.training.packs import Pack
-from gsvc.decoders.training.producers import (
-    MAKES,
-    TRAINS,
-    WAITS,
-    Producers,
-    Span,
-)
+from gsvc.decoders.training.producers import MAKES, TRAINS, WAITS, Producers, Span
 from gsvc.decoders.training.recipe import read_recipe
 from gsvc.decoders.training.samples import Sample
 from gsvc.eval.bench.workers import ray_cluster

@@ -10,8 +10,7 @@ from torch import Tensor
 from gsvc.decoders.interpolation.rife import load_rife
 from gsvc.decoders.keyframes.priors.prior_drawings import load_prior
 from gsvc.decoders.training.losses import BLOCKS
-from gsvc.eval.metrics.frechet import efficientnet
-from gsvc.eval.metrics.perceptual import load_network
+from gsvc.eval.metrics.perceptual import efficientnet, load_network
 
 State = dict[str, Tensor]
 _COLOURS = 3
