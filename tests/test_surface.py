@@ -18,6 +18,7 @@ from gsvc.eval.planning.surface import (
     stills_of,
     surface,
 )
+from gsvc.eval.summary.rate_tables import Table
 
 ROWS = (
     # level, way, bits, seconds, memory, jod, texture
@@ -80,7 +81,7 @@ def test_sliders_choose_the_plan_and_its_still(summary: Path, tmp_path: Path) ->
     points = read_points(summary)
     dot = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
     stills = {still_name(point): dot for point in points}
-    table = "| a | b |\n| - | -: |\n| 1 | <2 |"
+    table = Table("", "", ["a", "b"], [["1", "<2"]])
     path = tmp_path / "index.html"
     path.write_text(page(points, stills, ["<svg></svg>"], table, "a note"))
     with chromium() as browser:

@@ -134,7 +134,7 @@ def _surface(options: Namespace) -> int:
     need("eval", "gsvc bench surface")
     from gsvc.codec.planning.prediction import shipped
     from gsvc.datasets.clips.sets import find_clips
-    from gsvc.eval.layout import write_bytes, write_text
+    from gsvc.eval.layout import markdown, write_bytes, write_text
     from gsvc.eval.planning import surface as surface_plots
     from gsvc.eval.planning.surface import curve, exchange_table, page, read_points, stills_of
     from gsvc.eval.report.exhibits import image
@@ -156,8 +156,9 @@ def _surface(options: Namespace) -> int:
     stills = stills_of(points, folder / "streams") if folder else {}
     text = page(points, stills, [plot.decode() for plot in plots.values()], table, _NOTE)
     write_text(options.out / "index.html", text)
-    write_text(options.out / "exchange.md", table + "\n")
-    print(table)
+    told = markdown(table.header, table.rows)
+    write_text(options.out / "exchange.md", told + "\n")
+    print(told)
     print(
         f"{options.out / 'index.html'}: {len(points)} points, {len(stills)} stills", file=sys.stderr
     )

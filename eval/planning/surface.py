@@ -27,12 +27,13 @@ from gsvc.codec.planning.machine_profile import WAYS, Way
 from gsvc.codec.planning.process import RADIOS
 from gsvc.decoders.keyframes import latent_cache
 from gsvc.encoders.tuning import PRESETS
-from gsvc.eval.layout import markdown
 from gsvc.eval.report.exhibits import INK, label, legend, log_scale, new_figure, plain
+from gsvc.eval.report.report_page import table_html
 from gsvc.eval.report.sheets import picture_uri
-from gsvc.eval.summary import bd_comparisons as compute_frontier
+from gsvc.eval.summary import bd_comparisons
 from gsvc.eval.summary.bd_comparisons import PUBLISHED, frontier, targets
 from gsvc.eval.summary.bd_rate import hull_at, lower_hull
+from gsvc.eval.summary.rate_tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,18 +109,18 @@ def clips_of(points: Sequence[MeasuredPoint]) -> list[str]:
     return list(dict.fromkeys(point.clip for point in points))
 
 
-def dials(points: Sequence[MeasuredPoint], clip: str, judge: str) -> list[compute_frontier.Dial]:
+def dials(points: Sequence[MeasuredPoint], clip: str, judge: str) -> list[bd_comparisons.Dial]:
     """The ways to decode a clip, by rising computation: 1 is plain decoding."""
     ways = dict.fromkeys(point.way for point in points if point.clip == clip)
     found = []
     for way in ways:
         own = [point for point in points if (point.clip, point.way) == (clip, way)]
         hull = lower_hull([(point.bpp, point.distance(judge)) for point in own])
-        found.append(compute_frontier.Dial(way, _computation(points, own), hull))
+        found.append(bd_comparisons.Dial(way, _computation(points, own), hull))
     return sorted(found, key=lambda dial: dial.compute)
 
 
-def best(found: Sequence[compute_frontier.Dial], bpp: float, compute: float) -> float | None:
+def best(found: Sequence[bd_comparisons.Dial], bpp: float, compute: float) -> float | None:
     """The least distance at a rate with ways of at most that computation."""
     distances = [hull_at(dial.hull, bpp) for dial in found if dial.compute <= compute]
     reached = [distance for distance in distances if distance is not None]
@@ -141,20 +142,18 @@ def surface(
     return grid
 
 
-def exchanges(
-    points: Sequence[MeasuredPoint], judge: str
-) -> Mapping[str, compute_frontier.Exchange]:
+def exchanges(points: Sequence[MeasuredPoint], judge: str) -> Mapping[str, bd_comparisons.Exchange]:
     """What computation buys, by clip: the mean over three qualities; clips without are absent."""
     found = {}
     for clip in clips_of(points):
         ways = dials(points, clip, judge)
         each = [
-            compute_frontier.exchange(compute_frontier.frontier(ways, target))
-            for target in compute_frontier.targets(ways)
+            bd_comparisons.exchange(bd_comparisons.frontier(ways, target))
+            for target in bd_comparisons.targets(ways)
         ]
         some = [one for one in each if one is not None]
         if some:
-            found[clip] = compute_frontier.Exchange(
+            found[clip] = bd_comparisons.Exchange(
                 exp(fmean(log(one.compute) for one in some)),
                 exp(fmean(log(one.compression) for one in some)),
                 fmean(one.exponent for one in some),
@@ -212,15 +211,15 @@ _LITTLE = 1e-3
 
 def exchange_table(
     points: Sequence[MeasuredPoint], fitted: Mapping[str, Any], memory: Sequence[tuple[int, float]]
-) -> str:
+) -> Table:
     """Rows of what is given, what is saved, at what rate. `fitted`: numbers of the planner."""
     rows = [*_compute_rows(points), *_encoder_rows(points, fitted), *_memory_rows(memory)]
-    claim = compute_frontier.PUBLISHED
     rows.append(
-        ["decoding time for bits, published", f"{claim.compute:g}-fold",
-         f"a {claim.compression:g}th of the bits", f"B ~ C^-{claim.exponent:.2f}"]
+        ["decoding time for bits, published", f"{PUBLISHED.compute:g}-fold",
+         f"a {PUBLISHED.compression:g}th of the bits", f"B ~ C^-{PUBLISHED.exponent:.2f}"]
     )  # fmt: skip
-    return markdown(["given for saved", "given", "saved", "rate"], [*rows, *_energy_rows(points)])
+    header = "given for saved", "given", "saved", "rate"
+    return Table("Exchange rates", "", header, [*rows, *_energy_rows(points)])
 
 
 def _compute_rows(points: Sequence[MeasuredPoint]) -> list[list[str]]:
@@ -421,15 +420,15 @@ def page(
     points: Sequence[MeasuredPoint],
     stills: Mapping[str, str],
     plots: Sequence[str],
-    table: str,
+    table: Table,
     note: str,
 ) -> str:
-    """The page as HTML that needs nothing else; `plots` are SVG, `table` is Markdown."""
+    """The page as HTML that needs nothing else; `plots` are SVG."""
     told = [{**asdict(p), **_commands(p), "still": still_name(p)} for p in points]
     text = files("gsvc.eval.planning").joinpath("surface.html").read_text()
     for name, value in {
         "PLOTS": "".join(f"<figure>{svg[svg.index('<svg') :]}</figure>" for svg in plots),
-        "TABLE": _as_html(table),
+        "TABLE": table_html(table),
         "NOTE": escape(note),
         "POINTS": _inline(told),
         "STILLS": _inline(stills),
@@ -488,14 +487,3 @@ def _commands(point: MeasuredPoint) -> dict[str, str]:
 def _inline(value: object) -> str:
     """JSON that may stand in a script."""
     return json.dumps(value).replace("</", "<\\/")
-
-
-def _as_html(table: str) -> str:
-    header, _, *rows = [
-        [cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines()
-    ]
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -9,12 +9,7 @@ from typing import Any
 
 from gsvc.eval.bench.store import BenchRun, CellRecord, load_run
 from gsvc.eval.late_loading import CodecFacts
-from gsvc.eval.summary import (
-    bd_comparisons,
-    bd_comparisons as compute_frontier,
-    bd_rate,
-    curves as run,
-)
+from gsvc.eval.summary import bd_comparisons, bd_rate, curves as run
 from gsvc.eval.summary.bd_comparisons import BdComparison, PooledBdComparison
 from gsvc.eval.summary.curves import ABLATION, Curve, by_curve, clip_label, settings_label
 
@@ -204,8 +199,8 @@ class Summary:
     fixed_rates: list[bd_comparisons.FixedRateRow]
     duels: list[BdComparison]
     pooled: list[PooledBdComparison]
-    frontier: list[compute_frontier.FrontierRow]
-    exchange: list[compute_frontier.ExchangeRow]
+    frontier: list[bd_comparisons.FrontierRow]
+    exchange: list[bd_comparisons.ExchangeRow]
     ablation: list[AblationRow]
     seeds: list[SeedSpread]
     durations: list[Duration]
@@ -243,7 +238,7 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
     ]
     pooled, unmeasured = bd_comparisons.pooled_bd_comparisons(compared), run.gaps(cells)
     not_run = {str(name): str(reason) for name, reason in settings.get("gaps", {}).items()}
-    frontiers = [row for name in names for row in compute_frontier.frontier_rows(found[name], rows)]
+    frontiers = [row for name in names for row in bd_comparisons.frontier_rows(found[name], rows)]
     return Summary(
         schema=SCHEMA,
         stride=int(settings.get("stride", 1)),
@@ -259,7 +254,7 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
         duels=compared,
         pooled=pooled,
         frontier=frontiers,
-        exchange=compute_frontier.exchange_rows(frontiers),
+        exchange=bd_comparisons.exchange_rows(frontiers),
         ablation=ablation_rows(cells, names),
         seeds=seed_spreads(cells, names),
         durations=durations(cells),
