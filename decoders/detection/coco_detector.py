@@ -26,13 +26,7 @@ from gsvc.decoders.detection.findings import Detection, within
 
 _Node = Mapping[str, Any]
 _OPSET = 13
-_SAME_OPERATION = {
-    "Mul": "Mul",
-    "Add": "Add",
-    "Relu": "Relu",
-    "Sigmoid": "Sigmoid",
-    "Identity": "Identity",
-}
+_SAME_OPERATION = "Mul", "Add", "Relu", "Sigmoid", "Identity"
 _TYPES = {"float16": np.float16, "float32": np.float32, "int32": np.int32}
 
 
@@ -90,7 +84,7 @@ class _Builder:
         if "Conv" in op:
             self._convolution(node)
         elif op in _SAME_OPERATION:
-            self._put(_SAME_OPERATION[op], [self.add(one) for one in inputs], name)
+            self._put(op, [self.add(one) for one in inputs], name)
         elif op == "Relu6":
             bounds = [self._constant(f"{name}/{n}", np.float32(n)) for n in (0, 6)]
             self._put("Clip", [self.add(inputs[0]), *bounds], name)
