@@ -287,12 +287,12 @@ def _score_study(options: Namespace) -> int:
     return _done(options, text, path=str(Path(options.study) / "scores.json"))
 
 
-def _done(options: Namespace, text: str, **values: str) -> int:
-    """Tell of what was made: the values as JSON, or else the text."""
+def _done(options: Namespace, shown: str, **values: str) -> int:
+    """Tell of what was made: the values as JSON, or else what is shown."""
     if options.json:
         JsonLines(sys.stdout).put("done", **values)
     else:
-        print(text)
+        print(shown)
     return 0
 
 
