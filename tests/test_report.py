@@ -1,5 +1,6 @@
 """The report of a small real run: plots, comparison, and the page in a real browser."""
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,11 +14,11 @@ import pytest
 
 from browsing import chromium, new_page, troubles_of
 from gsvc.codec.bitstream.errors import InputError
+from gsvc.codec.command.main import main
 from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.datasets.clips.sets import find_clips
 from gsvc.eval.baselines import find_codec
 from gsvc.eval.bench.store import CellRecord
-from gsvc.eval.report.compare import compare_runs
 from gsvc.eval.report.exhibits import label, legend, panels
 from gsvc.eval.report.plots import tunes, write_plots
 from gsvc.eval.report.report_page import write_report
@@ -119,10 +120,14 @@ def test_the_readme_chart_needs_only_the_summary(run: Path, tmp_path: Path) -> N
 
 
 def test_two_runs_are_compared_cell_by_cell(
-    run: Path, cells: list[tuple[CellRecord, bytes, str]], tmp_path: Path
+    run: Path,
+    cells: list[tuple[CellRecord, bytes, str]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     other = write_run(tmp_path / "other", cells[:-1], STRIDE + 1)
-    text = compare_runs(run, other)
+    assert main(["bench", "compare", str(run), str(other), "--json"]) == 0
+    text = json.loads(capsys.readouterr().out)["text"]
     assert re.search(r"x265 +\| +psnr_y \| +\+0.00 \| +1", text)
     assert re.search(r"stride +\| +4 \| +5", text)
     assert "- A: turn, hold" in text
