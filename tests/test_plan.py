@@ -113,6 +113,12 @@ def test_pictures_are_restored_where_memory_allows(planner: BudgetPlanner, judge
         assert planner.plan(budgets, judge).best.settings.way.backend == backend
 
 
+def test_groups_are_short_only_where_memory_or_latency_has_a_limit(planner: BudgetPlanner) -> None:
+    for budgets, is_short in ((Budgets(), False), (Budgets(memory=1e15), True)):
+        best = planner.plan(budgets).best.settings
+        assert any("--gop 4" in line for line in commands("talk.mp4", best)) is is_short
+
+
 def test_what_is_missing_is_optimised(planner: BudgetPlanner) -> None:
     plan = planner.plan(parse_budgets({"quality": "jod:5"}))
     assert plan.goal == "bandwidth" and plan.best.prediction.jod.low >= 5
@@ -296,7 +302,7 @@ def test_where_memory_is_short_the_encoder_does_not_look_ahead(
 def test_where_memory_is_short_the_encoder_packs_what_waits_before_it_gives_up_look_ahead() -> None:
     plain = replace(MACHINE, decode={"dis": MACHINE.decode["dis"]})
     planner = BudgetPlanner(Predictor(TRIAL, plain))
-    free = planner.plan(Budgets()).best
+    free = planner.plan(Budgets(memory=1e15)).best
     for preset in PRESETS:
         lean, usual = (
             Predictor(TRIAL, MACHINE).predict(replace(free.settings, preset=preset, lean=is_lean))

@@ -258,10 +258,11 @@ def known_profile() -> Profile:
 @cache
 def _scaled_profile() -> Profile:
     shipped = parsed_profile(json.loads(files(__package__).joinpath("profile.json").read_text()))
+    settings = EncoderSettings(preset="fast")  # as `_encoding` measures it
     with tempfile.TemporaryDirectory() as name:
         for film in (_TINY, _FEW):  # the first one loads what the second one needs
             video, began = _draw(Path(name), film), perf_counter()
-            _coded(Path(name), film, video)
+            encode(video, Path(name, "out.gsv"), settings=settings, overwrite=True)
     taken = (perf_counter() - began) / (_pixels(_FEW) * _FEW.frames)
     times = taken / shipped.encode["fast"].frame
     _log.warning(
@@ -270,8 +271,8 @@ def _scaled_profile() -> Profile:
         times,
     )
     decode = {name: usage.scaled(times) for name, usage in shipped.decode.items() if _runs(name)}
-    encode = {name: usage.scaled(times) for name, usage in shipped.encode.items()}
-    return Profile(machine(), __version__, encode, decode)
+    presets = {name: usage.scaled(times) for name, usage in shipped.encode.items()}
+    return Profile(machine(), __version__, presets, decode)
 
 
 def _runs(name: str) -> bool:

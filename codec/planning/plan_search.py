@@ -31,7 +31,7 @@ from gsvc.codec.planning.prediction import (
     shipped,
 )
 from gsvc.codec.planning.video_trial import Judge, trial_of, try_video
-from gsvc.encoders.tuning import DEFAULT_PRESET, LIVE_GOP, PRESETS
+from gsvc.encoders.tuning import DEFAULT_PRESET, FILE_GOP, LIVE_GOP, PRESETS
 
 _RATES = 33
 _GOALS = "quality", "bandwidth", "decoder_time", "encoder_time"
@@ -149,13 +149,14 @@ class BudgetPlanner:
         if budgets.bandwidth is not None:
             share = self._model.predict(self._plain(low)).bitrate.high / low
             rates.append(min(high, self._link.pictures(budgets.bandwidth) / share))
+        gop = FILE_GOP if budgets.memory is budgets.latency is None else LIVE_GOP
         # The same stream in less memory, for more time: only where memory has a limit.
         is_lean = budgets.memory is not None and not self._model.trial.low_delay
         found = []
         for rate, preset, lean in product(rates, PRESETS, (False, True) if is_lean else (False,)):
             for name in self._model.ways_at(float(rate)) if rate >= low else ():
                 plain = self._plain(float(rate))
-                settings = replace(plain, preset=preset, way=WAYS[name], lean=lean)
+                settings = replace(plain, preset=preset, way=WAYS[name], lean=lean, gop=gop)
                 found.append(PlanChoice(settings, self._model.predict(settings)))
         return found
 
@@ -407,7 +408,7 @@ def encoder_settings(settings: PlanSettings) -> EncoderSettings:
         preset=settings.preset,
         low_delay=settings.low_delay,
         low_memory=settings.lean,
-        gop=LIVE_GOP,
+        gop=settings.gop,
     )
 
 
@@ -418,7 +419,8 @@ def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) 
     encode = ["gsvc", "encode", source, "-o", stream, "--bitrate", f"{settings.bitrate:.0f}"]
     encode += ["--preset", settings.preset, *(["--low-delay"] if settings.low_delay else [])]
     encode += ["--low-memory"] if settings.lean else []
-    encode += [] if settings.low_delay else ["--gop", f"{LIVE_GOP:g}"]
+    is_usual = settings.low_delay or settings.gop == FILE_GOP
+    encode += [] if is_usual else ["--gop", f"{settings.gop:g}"]
     encode += link.arguments
     live = [shlex.join([*link.live, "--preset", settings.preset])] if link.live else []
     decode = ["gsvc", "decode", stream, *settings.way.arguments]

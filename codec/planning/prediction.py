@@ -207,8 +207,8 @@ def ratios(paths: Sequence[Path], without: str = "") -> dict[str, list[float]]:
 
 
 LONG_LATENCY = 2 * LIVE_GOP
-"""Seconds from capture to showing with look-ahead: a group, and the next one. A plan keeps groups
-short, for its memory and latency were measured so."""
+"""Seconds from capture to showing with look-ahead: a group, and the next one. Where memory or
+latency has a limit a plan keeps groups as short as those that were measured."""
 _HELD, _ALL_CODED = 1.8, 0.5
 """Coded pictures of a trial up to which one alone may be held, and coded pictures in a frame from
 which other presets may code all: of 108 encodings of development clips two others drew nothing."""
@@ -228,6 +228,8 @@ class PlanSettings:
     """How to decode."""
     lean: bool = False
     """Whether the encoder holds less memory, for more time; see `EncoderSettings`."""
+    gop: float = LIVE_GOP
+    """Seconds from one intra picture to the next, at most."""
 
 
 @dataclass(frozen=True)
@@ -344,7 +346,7 @@ class Predictor:
 
     def _encode_memory(self, settings: PlanSettings) -> Range:
         usage, trial = self._sender.encode[settings.preset], self.trial
-        held = 1.0 if settings.low_delay else min(trial.frames, LONG_LATENCY * trial.rate)
+        held = 1.0 if settings.low_delay else min(trial.frames, 2 * settings.gop * trial.rate)
         preset = self._fit["presets"][settings.preset]
         share = preset["lean"]["memory"] if settings.lean else 1.0
         parts = memory_parts(usage, trial.pixels, held)
@@ -364,7 +366,7 @@ class Predictor:
 
     def _latency(self, settings: PlanSettings, bpp: float, seconds: float) -> float:
         """Waiting for coded pictures, and the mean computing of a frame at both ends."""
-        waits = LONG_LATENCY
+        waits = min(2 * settings.gop, self.trial.frames / self.trial.rate)
         if settings.low_delay:
             waits = LEVELS[sum(bpp > level.usual_bpp for level in LEVELS)].spacing
         return waits + seconds / self.trial.frames
