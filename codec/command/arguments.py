@@ -107,7 +107,7 @@ def add_part(parser: ArgumentParser, verb: str) -> None:
 def add_refiner(parser: ArgumentParser, defaults: "DecoderSettings") -> None:
     """--steps, --backend, --look, --motion, --device and --seed."""
     add = parser.add_argument
-    fast = "steps of the refiner; 0 turns it off; pretrained models take 1 to 100 (%(default)s)"
+    fast = "steps of the refiner: restorer 0 or 1, compact to 8, pretrained to 100 (%(default)s)"
     add("--steps", type=int, default=defaults.steps, metavar="0|1|2|4|8", help=fast)
     kinds = (
         "refiner: restorer (default); compact:nano, compact:small or compact:base, each slower; a "
