@@ -11,8 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.errors import InputError, MissingDependencyError
-from gsvc.codec.bitstream.frames import Picture
+from gsvc import InputError, MissingDependencyError, Picture
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.datasets.clips.sets import find_clips
 from gsvc.eval.baselines.base import Codec, Compute, Decoded, Encoded, Settings

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from google_crc32c import value as crc32c
 
-from gsvc.codec.bitstream.container import PICTURES, PacketType, StreamReader, varint
-from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc import BitstreamError, PacketType, StreamReader
+from gsvc.codec.bitstream.container import PICTURES, varint
 from gsvc.codec.bitstream.group import GroupReader, split_payload
 from gsvc.codec.bitstream.header import FIELDS, HEADER_BYTES
 from scaffolds import join_payload

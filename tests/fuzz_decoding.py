@@ -10,14 +10,24 @@ from itertools import islice
 import numpy as np
 
 from fuzz_bytes import bend, golden_units
-from gsvc.codec.api.decoder import Decoder
-from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.bitstream.container import Packet, StreamReader, read_packet
-from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, GsvcError, VersionError
-from gsvc.codec.bitstream.frames import Color, Frame
-from gsvc.codec.bitstream.header import HEADER_BYTES, Header
-from gsvc.codec.bitstream.stream_info import StreamIndex
-from gsvc.decoders.detection.analyser import Analyser, AnalysisSettings
+from gsvc import (
+    AnalysisSettings,
+    BitstreamError,
+    Color,
+    Decoder,
+    DecoderSettings,
+    Frame,
+    GsvcError,
+    Header,
+    Packet,
+    StreamIndex,
+    StreamReader,
+    VersionError,
+)
+from gsvc.codec.bitstream.container import read_packet
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS
+from gsvc.codec.bitstream.header import HEADER_BYTES
+from gsvc.decoders.detection.analyser import Analyser
 from gsvc.decoders.detection.sent_objects import find_content
 from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
 

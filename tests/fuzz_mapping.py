@@ -5,8 +5,7 @@ import random
 from contextlib import suppress
 
 from fuzz_bytes import any_bytes, bend, golden_streams, golden_units, join_stream
-from gsvc.codec.bitstream.container import StreamReader
-from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc import BitstreamError, StreamReader
 from gsvc.codec.media.mapping import (
     Record,
     RecordKind,

@@ -5,11 +5,8 @@ import random
 from dataclasses import replace
 
 from fuzz_bytes import any_bytes, bend, golden_streams, join_stream
-from gsvc.codec.bitstream.container import StreamReader
-from gsvc.codec.bitstream.errors import GsvcError
-from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
+from gsvc import Depacketizer, GsvcError, Packetizer, ReorderLimits, StreamReader, WireSettings
 from gsvc.codec.network.rtcp import read_rtcp, write_rtcp
-from gsvc.codec.network.rtp import Packetizer, WireSettings
 
 
 def make_datagrams(rng: random.Random) -> bytes:

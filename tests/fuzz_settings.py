@@ -7,9 +7,9 @@ import re
 import numpy as np
 
 from fuzz_bytes import any_bytes, bend
-from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc import ConfigError, FrameAnalysis, InputError
 from gsvc.codec.command.analyse import parse_homographies
-from gsvc.decoders.detection.findings import FrameAnalysis, TrackedObject
+from gsvc.decoders.detection.findings import TrackedObject
 from gsvc.decoders.detection.rules import (
     RuleWatcher,
     Watcher,

@@ -35,6 +35,7 @@ from fuzz_network import check_datagrams, check_rtcp, make_datagrams, make_rtcp
 from fuzz_sealing import check_sealed, make_sealed
 from fuzz_settings import check_homographies, check_rules_file, make_homographies, make_rules
 from fuzz_truth import check_truth, make_truth
+from gsvc import BitstreamError, Header, Packet, PacketType, StreamReader, Tools
 from gsvc.codec.bitstream.audio_and_text import pack_audio, read_texts, text_packets, unpack_audio
 from gsvc.codec.bitstream.coded_pictures import (
     check_temporal_unit,
@@ -42,11 +43,11 @@ from gsvc.codec.bitstream.coded_pictures import (
     parted,
     strip_temporal_unit,
 )
-from gsvc.codec.bitstream.container import Packet, PacketType, StreamReader, varint
+from gsvc.codec.bitstream.container import varint
 from gsvc.codec.bitstream.entropy_coding import Reader, Writer
-from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, HeldBytes
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, HeldBytes
 from gsvc.codec.bitstream.group import split_payload
-from gsvc.codec.bitstream.header import HEADER_BYTES, TOOLS, Header, Tools
+from gsvc.codec.bitstream.header import HEADER_BYTES, TOOLS
 from gsvc.codec.bitstream.layers import ALL_LAYERS
 from gsvc.codec.bitstream.layers.pose import POSE, People
 from gsvc.codec.bitstream.objects import ObjectReader, ObjectWriter

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 import gsvc
-from gsvc.codec.bitstream.frames import Frame, VideoFormat
-from gsvc.codec.network.depacketizer import ReorderLimits
-from gsvc.codec.network.video_receiver import VideoReceiver
+from gsvc import Frame, ReorderLimits, VideoFormat, VideoReceiver
 
 RATE = Fraction(50)
 VIDEO = VideoFormat(96, 64, 1 / RATE, RATE)

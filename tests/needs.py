@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from gsvc.codec.bitstream.errors import InputError, MissingDependencyError, MissingModelError
+from gsvc import InputError, MissingDependencyError, MissingModelError
 from gsvc.codec.weights.model_files import EXTRACTORS, model_path
 from gsvc.datasets.clips.packaged import packaged_clip
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gsvc import Tools
 from gsvc.codec.bitstream.container import varint
 from gsvc.codec.bitstream.entropy_coding import Coder
 from gsvc.codec.bitstream.group import IntervalCoder
-from gsvc.codec.bitstream.header import TOOLS, Tools
+from gsvc.codec.bitstream.header import TOOLS
 from gsvc.codec.bitstream.layers.camera import CAMERA, Camera
 from gsvc.codec.bitstream.layers.faces import FACES, Faces
 from gsvc.codec.bitstream.layers.flow import FLOW, Correction

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import gsvc
+from gsvc import ConfigError
 from gsvc.codec.api.analysis import open_ground
-from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.analysis_page import seen_ground
 from gsvc.codec.command.main import main
 from gsvc.datasets.annotated.synthetic import SceneSettings, make_scene

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc import ConfigError, FrameAnalysis
 from gsvc.codec.command.main import main
-from gsvc.decoders.detection.findings import FrameAnalysis, TrackedObject
+from gsvc.decoders.detection.findings import TrackedObject
 from gsvc.decoders.detection.rules import (
     Activity,
     Count,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc import ConfigError
 from gsvc.datasets.annotated.truth import NO_ID, Boxes, make_boxes, make_places
 from gsvc.eval.bench.analysis.accuracy import (
     EVENTS,

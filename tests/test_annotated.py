@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
+from gsvc import ConfigError, InputError, OutputError
 from gsvc.datasets.annotated.annotation_formats import (
     mot_text,
     read_coco,

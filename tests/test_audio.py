@@ -14,20 +14,22 @@ from av.video.stream import VideoStream
 from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
+from gsvc import (
+    AudioChunk,
+    BitstreamError,
+    ConfigError,
+    Frame,
+    InputError,
+    LimitError,
+    MissingDependencyError,
+    VideoFormat,
+)
 from gsvc.codec.bitstream.audio_and_text import (
     SAMPLE_RATE,
     pack_audio,
     packet_samples,
     unpack_audio,
 )
-from gsvc.codec.bitstream.errors import (
-    BitstreamError,
-    ConfigError,
-    InputError,
-    LimitError,
-    MissingDependencyError,
-)
-from gsvc.codec.bitstream.frames import AudioChunk, Frame, VideoFormat
 from gsvc.codec.media.muxer import OPUS_ENCODER
 from gsvc.codec.media.track_source import encode_audio, read_audio
 from gsvc.codec.media.video_reader import open_video

@@ -14,7 +14,7 @@ from google_crc32c import value as crc32c
 
 import gsvc
 from commands import FAILED, USAGE, Result, assert_one_line, run_gsvc, run_process
-from gsvc.codec.bitstream.container import PacketType
+from gsvc import PacketType
 from gsvc.codec.weights.model_files import cache_dir
 
 Make = Callable[..., list[gsvc.Picture]]

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsvc.codec.bitstream.errors import ConfigError, InputError
-from gsvc.codec.bitstream.frames import Picture
+from gsvc import ConfigError, InputError, Picture
 from gsvc.codec.command.main import main
 from gsvc.datasets.annotated.synthetic import SceneSettings, make_scene, write_synthetic
 from gsvc.datasets.annotated.truth import Boxes, joined, make_boxes

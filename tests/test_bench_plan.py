@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc import ConfigError
 from gsvc.codec.command.main import main
 from gsvc.codec.planning.prediction import Range, Truth, note, ratios
 from gsvc.eval.planning.validation import GOALS, error_table, kept_line

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import gsvc
-from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
+from gsvc import ConfigError, InputError, OutputError
 from gsvc.datasets.clips.sets import find_clips
 from gsvc.eval.bench.cells import CellJob, RunSettings, codec_spec
 from gsvc.eval.bench.run import RunPlan, RunProgress, TextReporter, carry_out, make_plan

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.codec.bitstream.errors import MissingModelError
+from gsvc import MissingModelError
 from gsvc.codec.weights.model_files import COCO, cached_path, pull, state_of
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.decoders.detection import detectors

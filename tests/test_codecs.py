@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from demo import nearest_rate
-from gsvc.codec.bitstream.errors import (
+from gsvc import (
     BitstreamError,
     ConfigError,
     InputError,
     MissingDependencyError,
     MissingModelError,
+    Picture,
 )
-from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.datasets.clips.packaged import packaged_clip
 from gsvc.decoders.interpolation.rife import loaded_rife

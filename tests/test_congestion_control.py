@@ -12,8 +12,15 @@ import pytest
 
 import gsvc
 from follow_network import FollowSession, there_and_back
-from gsvc import Adaptation
-from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc import (
+    Adaptation,
+    ConfigError,
+    InputError,
+    ReceiveSettings,
+    SendSettings,
+    VideoReceiver,
+    VideoSender,
+)
 from gsvc.codec.command.main import main
 from gsvc.codec.network.congestion_control import (
     CongestionController,
@@ -25,8 +32,6 @@ from gsvc.codec.network.live_decoder import LivePace
 from gsvc.codec.network.rtcp import BitrateLimit, PictureLimit, read_rtcp, write_rtcp
 from gsvc.codec.network.rtp_session import RtpReceiver, RtpSender
 from gsvc.codec.network.tcp_websocket import Announced, SendQueue, strictest
-from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
-from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from gsvc.decoders.streams.reconstruction import REFINING
 from live import SETTINGS, STILL, VIDEO, collect, endless, frames, free_port, run
 from network_traces import TRACES, recorded

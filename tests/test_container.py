@@ -5,10 +5,18 @@ from fractions import Fraction
 
 import pytest
 
-from gsvc.codec.bitstream.container import Packet, PacketType, StreamReader, StreamWriter, varint
-from gsvc.codec.bitstream.errors import BitstreamError, TruncatedStreamError
-from gsvc.codec.bitstream.frames import VideoFormat
-from gsvc.codec.bitstream.header import HEADER_BYTES, Header
+from gsvc import (
+    BitstreamError,
+    Header,
+    Packet,
+    PacketType,
+    StreamReader,
+    StreamWriter,
+    TruncatedStreamError,
+    VideoFormat,
+)
+from gsvc.codec.bitstream.container import varint
+from gsvc.codec.bitstream.header import HEADER_BYTES
 
 HEADER = Header(VideoFormat(64, 48, Fraction(1, 25), Fraction(25)), 1)
 PACKETS = [

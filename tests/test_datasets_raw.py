@@ -7,8 +7,7 @@ import av
 import numpy as np
 import pytest
 
-from gsvc.codec.bitstream.errors import ConfigError, InputError
-from gsvc.codec.bitstream.frames import Color, Frame, Picture, VideoFormat
+from gsvc import Color, ConfigError, Frame, InputError, Picture, VideoFormat
 from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.codec.media.video_writer import Y4mEncoder
 from gsvc.datasets.clips.clip_reader import RawFormat, format_from_name, load_clip, read_raw

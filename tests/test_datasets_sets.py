@@ -9,8 +9,7 @@ import av
 import numpy as np
 import pytest
 
-from gsvc.codec.bitstream.errors import ConfigError, InputError
-from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc import ConfigError, Frame, InputError, Picture, VideoFormat
 from gsvc.codec.media.video_writer import Y4mEncoder
 from gsvc.datasets.clips.clip_reader import RawFormat, format_from_name
 from gsvc.datasets.clips.published_sets import MANIFESTS

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc import ConfigError
 from gsvc.datasets.clips.sets import find_clips
 from gsvc.datasets.clips.synthetic_clips import (
     FRAMES,

@@ -5,7 +5,7 @@ import pytest
 
 import gsvc
 from demo import run
-from gsvc.codec.bitstream.errors import GsvcError
+from gsvc import GsvcError
 from gsvc.codec.media.video_reader import open_video
 from gsvc.eval.layout import markdown
 from needs import need_clip, need_models

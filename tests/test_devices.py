@@ -17,8 +17,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from commands import run_gsvc
-from gsvc.codec.bitstream.errors import DeviceError
-from gsvc.codec.bitstream.frames import Picture
+from gsvc import DeviceError, Picture
 from gsvc.decoders.interpolation.rife import load_rife
 from gsvc.decoders.keyframes import devices
 from gsvc.decoders.keyframes.backends import check_device, load_refiner

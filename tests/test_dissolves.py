@@ -5,11 +5,7 @@ from fractions import Fraction
 import cv2
 import numpy as np
 
-from gsvc.codec.api.decoder import Decoder
-from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.encoder import Encoder
-from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc import Decoder, DecoderSettings, Encoder, EncoderSettings, Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.scaffold import Interval
 

@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.bitstream.frames import Picture
+from gsvc import Picture
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.encoders.distortion import Reference

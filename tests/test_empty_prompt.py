@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from gsvc.codec.bitstream.errors import MissingModelError
+from gsvc import MissingModelError
 from gsvc.codec.weights.hub import PROMPT, hub_folder
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.decoders.keyframes.backends import load_refiner

@@ -15,21 +15,29 @@ import numpy as np
 import pytest
 
 from commands import run_process
-from gsvc import EncoderSettings
-from gsvc.codec.api.decoder import Decoder
-from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.encoder import Encoder
-from gsvc.codec.bitstream.container import Packet, PacketType, StreamReader, StreamWriter, varint
-from gsvc.codec.bitstream.errors import (
+from gsvc import (
     BitstreamError,
+    Color,
     ConfigError,
+    Decoder,
+    DecoderSettings,
+    Encoder,
+    EncoderSettings,
+    Frame,
     GsvcError,
+    Header,
     InputError,
     LimitError,
+    Packet,
+    PacketType,
+    Picture,
+    StreamReader,
+    StreamWriter,
+    VideoFormat,
 )
-from gsvc.codec.bitstream.frames import Color, Frame, Picture, VideoFormat
+from gsvc.codec.bitstream.container import varint
 from gsvc.codec.bitstream.group import GroupReader, GroupWriter, ParsedPacket
-from gsvc.codec.bitstream.header import TOOLS, Header
+from gsvc.codec.bitstream.header import TOOLS
 from gsvc.codec.bitstream.scaffold import Interval
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.datasets.clips.packaged import CLIPS

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
+from gsvc import BitstreamError
 from gsvc.codec.bitstream.entropy_coding import BitModel, RangeReader, RangeWriter, bit_cost
-from gsvc.codec.bitstream.errors import BitstreamError
 
 
 class PlainDecoder:

@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gsvc.codec.api.decoder import Decoder
-from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.encoder import Encoder
-from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.bitstream.container import Packet
-from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc import (
+    Decoder,
+    DecoderSettings,
+    Encoder,
+    EncoderSettings,
+    Frame,
+    Header,
+    Packet,
+    Picture,
+    VideoFormat,
+)
 from gsvc.codec.bitstream.group import GroupReader
-from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.faces import FACES, MAX_FACES, NUMBERS, Face, face_unit
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place
 from gsvc.datasets.clips.clip_reader import load_clip

@@ -8,10 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsvc.codec.api.encoder import Encoder
-from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.bitstream.errors import ConfigError, MissingModelError
-from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc import (
+    ConfigError,
+    Encoder,
+    EncoderSettings,
+    Frame,
+    MissingModelError,
+    Picture,
+    VideoFormat,
+)
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.encoders.distortion import Distortion, Reference
 from gsvc.encoders.face_landmarks import FaceWeights

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import gsvc
+from gsvc import ConfigError
 from gsvc.codec.bitstream.entropy_coding import Coder, Reader, Writer
-from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.group import Coding, code_coding
 from gsvc.codec.bitstream.layers.camera import camera_nodes
 from gsvc.codec.bitstream.layers.faces import FACES, NUMBERS, POSE_NUMBERS, Face, Faces

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
-from gsvc.codec.bitstream.container import Packet
+from gsvc import Packet, WireSettings
 from gsvc.codec.network.rtcp import (
     Bye,
     Nack,
@@ -20,7 +20,6 @@ from gsvc.codec.network.rtcp import (
     time_of_day,
     write_rtcp,
 )
-from gsvc.codec.network.rtp import WireSettings
 from gsvc.codec.network.rtp_session import RtpReceiver, RtpSender, RtpSource
 from test_transport import HEADER, stream
 

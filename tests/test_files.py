@@ -12,8 +12,8 @@ import pytest
 from google_crc32c import value as crc32c
 
 import gsvc
+from gsvc import PacketType
 from gsvc.codec.bitstream.audio_and_text import unpack_audio
-from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.stream_info import read_info, whole_bits
 from gsvc.codec.media.track_source import read_audio
 from gsvc.codec.media.video_reader import open_video

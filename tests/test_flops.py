@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from commands import run_gsvc
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc import ConfigError
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.pretrained.architecture_work import ArchitectureWork, parameters

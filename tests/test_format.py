@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from gsvc import StreamReader
 from gsvc.codec.bitstream.coded_pictures import strip_temporal_unit
-from gsvc.codec.bitstream.container import StreamReader
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.layers.camera import Camera
 from gsvc.codec.bitstream.layers.faces import Face, Faces

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gsvc.codec.bitstream.frames import AudioChunk, Frame
+from gsvc import AudioChunk, Frame
 
 
 def test_frames_compare_by_pixels_time_and_flag() -> None:

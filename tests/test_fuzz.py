@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from fuzz_targets import TARGETS, Target
-from gsvc.codec.bitstream.errors import GsvcError
+from gsvc import GsvcError
 
 Randoms = st.randoms(use_true_random=False)
 

@@ -14,11 +14,8 @@ import numpy as np
 import pytest
 
 from golden.make import STREAMS as MAKERS
-from gsvc.codec.api.decoder import Decoder
-from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc import BitstreamError, Decoder, DecoderSettings, PacketType, StreamReader
 from gsvc.codec.bitstream.audio_and_text import unpack_audio
-from gsvc.codec.bitstream.container import PacketType, StreamReader
-from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.group import GroupReader
 from scaffolds import scaffold_hash
 

@@ -8,17 +8,20 @@ from pathlib import Path
 import pytest
 from google_crc32c import value as crc32c
 
-from gsvc.codec.bitstream.errors import (
+from gsvc import (
     BitstreamError,
     ChecksumError,
+    Color,
     ConfigError,
+    Header,
     LimitError,
     Limits,
+    Tools,
     TruncatedStreamError,
     VersionError,
+    VideoFormat,
 )
-from gsvc.codec.bitstream.frames import Color, VideoFormat
-from gsvc.codec.bitstream.header import FIELDS, HEADER_BYTES, Header, Tools, storable_format
+from gsvc.codec.bitstream.header import FIELDS, HEADER_BYTES, storable_format
 
 VIDEO = VideoFormat(
     width=853,

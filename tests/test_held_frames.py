@@ -10,17 +10,26 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.api.decoder import Decoder
-from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.encoder import Encoder
-from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc import (
+    BitstreamError,
+    Color,
+    ConfigError,
+    Decoder,
+    DecoderSettings,
+    Encoder,
+    EncoderSettings,
+    Frame,
+    Header,
+    Packet,
+    PacketType,
+    Picture,
+    StreamReader,
+    Tools,
+    VideoFormat,
+)
 from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.bitstream.coded_pictures import joined, parted
-from gsvc.codec.bitstream.container import Packet, PacketType, StreamReader
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
-from gsvc.codec.bitstream.frames import Color, Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.group import Coding, GroupReader, GroupWriter
-from gsvc.codec.bitstream.header import Header, Tools
 from gsvc.codec.bitstream.layers.camera import CAMERA
 from gsvc.codec.bitstream.scaffold import Interval, Place
 from gsvc.codec.bitstream.stream_info import read_info

@@ -17,12 +17,12 @@ import gsvc
 from commands import run_gsvc
 from fuzz_bytes import Part, golden_streams, golden_units, join_stream, split_stream
 from fuzz_targets import TARGETS
+from gsvc import AudioChunk
 from gsvc.codec.bitstream import entropy_coding as syntax
 from gsvc.codec.bitstream.audio_and_text import pack_audio
 from gsvc.codec.bitstream.coded_pictures import check_temporal_unit
 from gsvc.codec.bitstream.entropy_coding import Reader, Writer
 from gsvc.codec.bitstream.errors import MAX_UNIT_FRAMES, HeldBytes
-from gsvc.codec.bitstream.frames import AudioChunk
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.layers.camera import CAMERA, Camera
 from gsvc.codec.bitstream.layers.flow import FLOW

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from commands import run_gsvc
-from gsvc.codec.bitstream.errors import DeviceError, MissingModelError
+from gsvc import DeviceError, MissingModelError
 from gsvc.codec.weights.hub import (
     HUB_MODELS,
     PROMPT,

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc import ConfigError
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.latent_cache import (

@@ -6,12 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsvc.codec.bitstream.errors import (
-    BitstreamError,
-    ConfigError,
-    MissingDependencyError,
-    MissingModelError,
-)
+from gsvc import BitstreamError, ConfigError, MissingDependencyError, MissingModelError
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.baselines import find_codec
 from needs import need_package

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsvc.codec.bitstream.errors import MissingModelError
-from gsvc.codec.bitstream.frames import Picture
+from gsvc import MissingModelError, Picture
 from gsvc.codec.weights.model_files import RIFE, cached_path
 from gsvc.decoders.interpolation.rife import Rife, load_rife
 from needs import need

@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 
 import gsvc
+from gsvc import FrameAnalysis
 from gsvc.codec.network.live_decoder import ArrivedPacket, LiveAnalysis
-from gsvc.decoders.detection.findings import FrameAnalysis
 from live import PATIENT, free_port, listening, run, socket_of
 from squares import Eye, is_on_square, square_pictures
 

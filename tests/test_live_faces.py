@@ -5,9 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from gsvc.codec.api.decoder import Decoder
-from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.bitstream.frames import Picture
+from gsvc import Decoder, DecoderSettings, Picture
 from test_face_verdict import (
     FRAMES,
     Points,

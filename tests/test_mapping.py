@@ -12,7 +12,7 @@ import pytest
 import gsvc
 from browsing import chromium, new_page
 from commands import FAILED, USAGE, assert_one_line, run_gsvc
-from gsvc.codec.bitstream.container import StreamReader
+from gsvc import StreamReader
 from gsvc.codec.bitstream.group import GroupReader
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.gsv"))

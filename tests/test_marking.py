@@ -11,7 +11,8 @@ import pytest
 
 import gsvc
 from commands import assert_one_line, run_gsvc
-from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
+from gsvc import DecoderSettings
+from gsvc.codec.api.decoder_settings import mark_of
 from gsvc.codec.bitstream.audio_and_text import Texts
 from gsvc.codec.media.marks import SOURCE_TYPE, Mark, find_marks, marked_comment, read_marks
 from gsvc.codec.media.video_writer import open_writer

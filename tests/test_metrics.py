@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from demo import measure
-from gsvc.codec.bitstream.errors import InputError, MissingDependencyError
-from gsvc.codec.bitstream.frames import Picture
+from gsvc import InputError, MissingDependencyError, Picture
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.metrics import perceptual as shift_tolerant
 from gsvc.eval.metrics.base import Values

@@ -8,8 +8,7 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.bitstream.errors import InputError
-from gsvc.codec.bitstream.frames import Picture
+from gsvc import InputError, Picture
 from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.eval.baselines import find_codec
 from gsvc.eval.metrics import find_metric

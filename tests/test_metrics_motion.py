@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.bitstream.frames import Picture
+from gsvc import Picture
 from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.eval.bench.work import score
 from gsvc.eval.metrics import find_metric

@@ -9,13 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.bitstream.errors import (
-    ConfigError,
-    InputError,
-    MissingDependencyError,
-    MissingModelError,
-)
-from gsvc.codec.bitstream.frames import Picture
+from gsvc import ConfigError, InputError, MissingDependencyError, MissingModelError, Picture
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.metrics import find_metric, metrics
 from gsvc.eval.metrics.base import Golden

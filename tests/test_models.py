@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsvc.codec.bitstream.errors import ConfigError, MissingModelError, OutputError
-from gsvc.codec.bitstream.frames import Picture
+from gsvc import ConfigError, MissingModelError, OutputError, Picture
 from gsvc.codec.weights.model_files import EXTRACTORS, cached_path, model_path, pull, state_of
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.decoders.detection.people import COCO17, PoseEstimator

@@ -23,16 +23,22 @@ import pytest
 
 import gsvc
 from commands import SCRIPT, run_gsvc
-from gsvc.codec.api.asyncio import LatestQueue
-from gsvc.codec.bitstream.container import PacketType
-from gsvc.codec.bitstream.frames import Frame, VideoFormat
+from gsvc import (
+    Frame,
+    LatestQueue,
+    PacketType,
+    ReceiveSettings,
+    ReorderLimits,
+    SendSettings,
+    VideoFormat,
+    VideoReceiver,
+    VideoSender,
+    WireSettings,
+)
 from gsvc.codec.network.address import Address, parse_address
-from gsvc.codec.network.depacketizer import ReorderLimits
 from gsvc.codec.network.live_decoder import PlayoutClock
-from gsvc.codec.network.rtp import WireSettings
 from gsvc.codec.network.tcp_websocket import Broadcaster
-from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
-from gsvc.codec.network.video_sender import LinkRate, SendSettings, VideoSender
+from gsvc.codec.network.video_sender import LinkRate
 from live import (
     PATIENT,
     RATE,

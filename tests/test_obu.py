@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from gsvc import BitstreamError
 from gsvc.codec.bitstream.coded_pictures import restore_temporal_unit, strip_temporal_unit
-from gsvc.codec.bitstream.errors import BitstreamError
 
 DELIMITER = bytes([0x12, 0])
 SEQUENCE = bytes([0x0A, 3, 1, 2, 3])

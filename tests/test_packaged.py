@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc import ConfigError, InputError
 from gsvc.codec.weights.model_files import Package, PackagedFile, bring, cached_path, is_intact
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.datasets.clips.packaged import CLIPS, packaged_clip

@@ -6,24 +6,18 @@ import random
 import pytest
 from google_crc32c import value as crc32c
 
-from gsvc.codec.bitstream.container import (
-    PICTURES,
-    Cutter,
-    Packet,
-    PacketType,
-    read_packet,
-    read_varint,
-    varint,
-)
-from gsvc.codec.bitstream.errors import (
-    DEFAULT_LIMITS,
+from gsvc import (
     BitstreamError,
     ChecksumError,
     LimitError,
     Limits,
+    Packet,
+    PacketType,
     TruncatedStreamError,
     VersionError,
 )
+from gsvc.codec.bitstream.container import PICTURES, Cutter, read_packet, read_varint, varint
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS
 from gsvc.codec.bitstream.group import split_payload
 from scaffolds import join_payload
 

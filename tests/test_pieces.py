@@ -13,7 +13,7 @@ from PIL import Image
 
 import gsvc
 from commands import run_gsvc
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError, OutputError
+from gsvc import BitstreamError, ConfigError, InputError, OutputError
 from gsvc.codec.bitstream.pieces import gather, split
 
 Pictures = Callable[..., list[gsvc.Picture]]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc import ConfigError
 from gsvc.codec.command.main import main
 from gsvc.codec.command.planned import trial_judge
 from gsvc.codec.media.video_reader import open_video

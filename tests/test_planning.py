@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from gsvc import __version__
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc import ConfigError, __version__
 from gsvc.codec.command.main import main
 from gsvc.codec.planning.machine_profile import Profile, ResourceUsage, load_profile, profile_path
 from gsvc.codec.planning.process import EnergyMeter, GpuCounters

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 import gsvc
 from commands import run_gsvc
 from fuzz_bytes import golden_streams, join_stream
+from gsvc import StreamReader
 from gsvc.codec.bitstream.coded_pictures import check_temporal_unit, parted
-from gsvc.codec.bitstream.container import StreamReader, varint
+from gsvc.codec.bitstream.container import varint
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.scaffold import Interval
 from gsvc.codec.media import color

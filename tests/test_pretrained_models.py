@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import gsvc
-from gsvc.codec.bitstream.errors import ConfigError, MissingModelError
+from gsvc import ConfigError, MissingModelError
 from gsvc.decoders.keyframes.backends import load_refiner
 from pretrained_windows import window_of
 from tiny_models import put_tiny

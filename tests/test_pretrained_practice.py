@@ -11,11 +11,15 @@ import pytest
 from numpy.typing import NDArray
 
 import gsvc
-from gsvc.codec.api.asyncio import decode_stream
-from gsvc.codec.bitstream.errors import DeviceError
-from gsvc.codec.bitstream.frames import Frame
-from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
-from gsvc.codec.network.video_sender import SendSettings, VideoSender
+from gsvc import (
+    DeviceError,
+    Frame,
+    ReceiveSettings,
+    SendSettings,
+    VideoReceiver,
+    VideoSender,
+    decode_stream,
+)
 from gsvc.decoders.keyframes.pretrained.gpu_memory import need_of
 from gsvc.decoders.keyframes.pretrained.pretrained import PretrainedWindow, PretrainedWindows
 from live import PATIENT, SETTINGS, VIDEO, collect, frames, free_port, listening, run

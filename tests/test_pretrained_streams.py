@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.codec.api.asyncio import decode_stream
+from gsvc import ConfigError, decode_stream
 from gsvc.codec.bitstream.container import decoded_frames
-from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.stream_info import read_info
 from gsvc.codec.weights.hub import HUB_MODELS
 from gsvc.decoders.keyframes.keyframe import Keyframe

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gsvc.codec.bitstream.errors import ConfigError, DeviceError, MissingDependencyError
+from gsvc import ConfigError, DeviceError, MissingDependencyError
 from gsvc.decoders.keyframes.refiner import Budget
 from pretrained_windows import window_of
 

@@ -8,8 +8,7 @@ import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
 from torch import nn
 
-from gsvc.codec.bitstream.errors import MissingDependencyError, MissingModelError
-from gsvc.codec.bitstream.frames import Color, Picture
+from gsvc import Color, MissingDependencyError, MissingModelError, Picture
 from gsvc.codec.bitstream.scaffold import Geometry
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.compact import pipeline as pipelines

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import gsvc
+from gsvc import ConfigError, DeviceError, MissingDependencyError
 from gsvc.codec.api.decoder import set_options
-from gsvc.codec.bitstream.errors import ConfigError, DeviceError, MissingDependencyError
 from gsvc.decoders.keyframes.pretrained.gpu_memory import need_of, quantized_bytes
 from needs import need_package
 from pretrained_windows import WINDOWED, window_of

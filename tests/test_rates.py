@@ -12,14 +12,19 @@ import cv2
 import numpy as np
 import pytest
 
-from gsvc.codec.api.decoder import Decoder
-from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.encoder import Encoder
-from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.bitstream.container import StreamReader, StreamWriter
-from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
-from gsvc.codec.bitstream.header import Header
+from gsvc import (
+    ConfigError,
+    Decoder,
+    DecoderSettings,
+    Encoder,
+    EncoderSettings,
+    Frame,
+    Header,
+    Picture,
+    StreamReader,
+    StreamWriter,
+    VideoFormat,
+)
 from gsvc.codec.bitstream.stream_info import read_info
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.encoders.coding.keyframes import choose_texture

@@ -15,8 +15,7 @@ import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
 from torch.utils.flop_counter import FlopCounterMode
 
-from gsvc.codec.bitstream.errors import ConfigError, DeviceError, MissingModelError
-from gsvc.codec.bitstream.frames import Color, Picture
+from gsvc import Color, ConfigError, DeviceError, MissingModelError, Picture
 from gsvc.codec.bitstream.layers.texture import Texture
 from gsvc.codec.bitstream.scaffold import Geometry
 from gsvc.decoders.keyframes.backends import load_refiner, model_id

@@ -22,14 +22,11 @@ import pytest
 import gsvc
 from browsers import BROWSERS
 from commands import FAILED, SCRIPT, USAGE, assert_one_line, run_gsvc
-from gsvc.codec.bitstream.container import Packet, PacketType
-from gsvc.codec.bitstream.frames import Frame
+from gsvc import Frame, Packet, PacketType, ReceiveSettings, VideoReceiver, VideoSender
 from gsvc.codec.media.places import display_name
 from gsvc.codec.media.video_reader import VideoReader
 from gsvc.codec.network.live_decoder import ArrivedPacket, LivePackets
 from gsvc.codec.network.player_relay import Outage, PageRelay, Playout, Shown, newest, stamped
-from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
-from gsvc.codec.network.video_sender import VideoSender
 from live import (
     SECONDS,
     SETTINGS,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from browsing import chromium, new_page, troubles_of
-from gsvc.codec.bitstream.errors import InputError
+from gsvc import InputError
 from gsvc.codec.command.main import main
 from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.datasets.clips.sets import find_clips

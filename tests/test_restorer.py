@@ -15,13 +15,16 @@ import gsvc.decoders.keyframes.compact.restorer_network as running
 from beside.checkpoint import read_checkpoint
 from beside.mixtures import conditions_of, mixed
 from export_restorer import KEPT, export
-from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.bitstream.container import StreamReader
-from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.bitstream.frames import Picture, VideoFormat
+from gsvc import (
+    ConfigError,
+    DecoderSettings,
+    EncoderSettings,
+    Header,
+    Picture,
+    StreamReader,
+    VideoFormat,
+)
 from gsvc.codec.bitstream.group import GroupReader
-from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.guide import GUIDE, LOOKS, MIXTURES, moved
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.decoders.keyframes.backends import load_refiner, model_id

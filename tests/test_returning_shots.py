@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import gsvc
+from gsvc import mux
 from gsvc.codec.bitstream.container import Salvage
 from gsvc.codec.bitstream.group import GroupReader
-from gsvc.codec.media.mapping import mux
 from gsvc.encoders.coding.packer import in_slots
 
 Pictures = Callable[..., list[gsvc.Picture]]

@@ -9,10 +9,10 @@ from math import floor
 import numpy as np
 import pytest
 
+from gsvc import BitstreamError, ConfigError, Tools
 from gsvc.codec.bitstream.entropy_coding import Coder, Reader, Writer
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
 from gsvc.codec.bitstream.group import MAX_SAMPLES
-from gsvc.codec.bitstream.header import TOOLS, Tools
+from gsvc.codec.bitstream.header import TOOLS
 from gsvc.codec.bitstream.layers.camera import MAX_CAMERA, Camera, camera_nodes
 from gsvc.codec.bitstream.layers.flow import FLOW, Correction
 from gsvc.codec.bitstream.layers.pose import MAX_PEOPLE, MAX_POINT, POINTS, POSE, People, Person

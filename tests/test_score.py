@@ -12,7 +12,7 @@ import pytest
 
 import gsvc
 from commands import run_gsvc
-from gsvc.codec.bitstream.errors import InputError
+from gsvc import InputError
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.eval.bench.score import read_pair
 from gsvc.eval.metrics.fidelity import psnr_y

@@ -10,10 +10,8 @@ import pytest
 
 import gsvc
 from commands import USAGE, assert_one_line, run_gsvc
-from gsvc.codec.bitstream.frames import Frame
+from gsvc import Frame, ReceiveSettings, SendSettings, VideoReceiver, VideoSender
 from gsvc.codec.network.address import MOST_BYTES, TAG_BYTES, Srtp, WireKey, find_key
-from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
-from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from live import (
     PATIENT,
     SETTINGS,

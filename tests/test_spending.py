@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 import gsvc
-from gsvc import DecoderSettings
-from gsvc.codec.api.decode_file import decode
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc import ConfigError, DecoderSettings, decode
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.command import planned
 from gsvc.codec.command.main import main

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from browsing import chromium, new_page, troubles_of
-from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc import ConfigError, InputError
 from gsvc.codec.command.main import main
 from gsvc.eval.baselines import find_codec
 from gsvc.eval.report.study import (

@@ -9,7 +9,7 @@ import av
 import numpy as np
 import pytest
 
-from gsvc.codec.bitstream.frames import Color, Picture
+from gsvc import Color, Picture
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.encoders import svt_av1 as pictures
 from gsvc.encoders.svt_av1 import encode_pictures

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gsvc import BitstreamError, ConfigError
 from gsvc.codec.bitstream.entropy_coding import FLAG, SIGNED, Coder, Element, Reader, Writer
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
 from gsvc.codec.bitstream.group import ELEMENTS
 from gsvc.codec.bitstream.layers.flow import FLOW
 from gsvc.codec.bitstream.stream_info import LEDGER

@@ -13,10 +13,9 @@ import pytest
 
 import gsvc
 from commands import run_gsvc
+from gsvc import ConfigError, VideoFormat
 from gsvc.codec.api.encode_file import EncodeJob, suited
 from gsvc.codec.api.inspection import info_lines
-from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.bitstream.frames import VideoFormat
 from gsvc.codec.command.encode import as_line
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.planning.video_trial import forecast, spans_of, ssim, take_samples

@@ -14,6 +14,7 @@ from av.video.stream import VideoStream
 from hypothesis import given, strategies as st
 
 import gsvc
+from gsvc import BitstreamError, LimitError, Limits, Packet, PacketType
 from gsvc.codec.bitstream.audio_and_text import (
     Subtitles,
     Texts,
@@ -22,14 +23,8 @@ from gsvc.codec.bitstream.audio_and_text import (
     read_texts,
     text_packets,
 )
-from gsvc.codec.bitstream.container import Packet, PacketType, varint
-from gsvc.codec.bitstream.errors import (
-    DEFAULT_LIMITS,
-    BitstreamError,
-    HeldBytes,
-    LimitError,
-    Limits,
-)
+from gsvc.codec.bitstream.container import varint
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, HeldBytes
 from gsvc.codec.media.muxer import TextTrack
 from gsvc.codec.media.track_source import Wanted, read_beside
 from video_clips import SAME

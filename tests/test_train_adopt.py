@@ -14,8 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 import gsvc
-from gsvc.codec.bitstream.errors import InputError, MissingModelError
-from gsvc.codec.bitstream.frames import Picture
+from gsvc import InputError, MissingModelError, Picture
 from gsvc.codec.bitstream.stream_info import read_info
 from gsvc.codec.command.main import main
 from gsvc.codec.weights.safetensors_files import SUMS, check_shipped

@@ -18,7 +18,7 @@ from beside.job import main
 from beside.mixtures import best_mixture, conditions_of, mixed
 from beside.pool import SamplePool
 from beside.shards import read_shard, write_shard
-from gsvc.codec.bitstream.errors import InputError
+from gsvc import InputError
 from gsvc.decoders.keyframes.compact.restorer import Restorer
 from gsvc.decoders.training.app import write_app
 from gsvc.decoders.training.samples import LOSSLESS, Sample

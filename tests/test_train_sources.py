@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from gsvc.codec.bitstream.errors import InputError
+from gsvc import InputError
 from gsvc.codec.command.main import main
 from gsvc.decoders.training.draws import Dice
 from gsvc.decoders.training.feeds import Finished, Job, Jobs, Position, Stream

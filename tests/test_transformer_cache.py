@@ -16,7 +16,7 @@ from diffusers import (
 )
 from torch import Tensor, nn
 
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc import ConfigError
 from gsvc.decoders.keyframes.transformer_cache import CACHES, TransformerCache
 from gsvc.eval.compute import count_flops
 

@@ -10,18 +10,24 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from gsvc.codec.bitstream.container import Packet, PacketType, varint
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
-from gsvc.codec.bitstream.frames import VideoFormat
-from gsvc.codec.bitstream.header import Header
-from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
-from gsvc.codec.network.rtp import (
+from gsvc import (
+    BitstreamError,
+    ConfigError,
+    Depacketizer,
+    Header,
+    Packet,
     Packetizer,
+    PacketType,
+    ReorderLimits,
+    VideoFormat,
+    WireSettings,
+)
+from gsvc.codec.bitstream.container import varint
+from gsvc.codec.network.rtp import (
     PacketPiece,
     PayloadUnit,
     RtpPacket,
     UnitKind,
-    WireSettings,
     presentation_time,
     read_units,
     rtp_timestamp,

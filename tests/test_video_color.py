@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from av.video.stream import VideoStream
 
+from gsvc import Color, Frame, Picture, UnsupportedInputError, VideoFormat
 from gsvc.codec.bitstream.coded_pictures import restore_temporal_unit
-from gsvc.codec.bitstream.errors import UnsupportedInputError
-from gsvc.codec.bitstream.frames import Color, Frame, Picture, VideoFormat
 from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.decoders.keyframes.keyframe import KeyframeDecoder

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from av.audio.stream import AudioStream
 
-from gsvc.codec.bitstream.errors import ConfigError, InputError
-from gsvc.codec.bitstream.frames import Frame, VideoFormat
+from gsvc import ConfigError, Frame, InputError, VideoFormat
 from gsvc.codec.media.video_reader import Clock, open_video
 from gsvc.codec.media.video_writer import open_writer
 from video_clips import CFR, MS, VFR_TIMES, Clip, h264, index_of, read, refused, scene

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
-from gsvc.codec.bitstream.frames import Color, Frame, VideoFormat
+from gsvc import Color, ConfigError, Frame, InputError, OutputError, VideoFormat
 from gsvc.codec.media.output import atomic_output
 from gsvc.codec.media.video_writer import open_writer
 from video_clips import CFR, MS, VFR_TIMES, read, scene

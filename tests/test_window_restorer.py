@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 
 import gsvc
+from gsvc import ConfigError, MissingModelError
 from gsvc.codec.bitstream.container import decoded_frames
-from gsvc.codec.bitstream.errors import ConfigError, MissingModelError
 from gsvc.codec.weights.safetensors_files import CLASS
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.windowed import window_frames as frames

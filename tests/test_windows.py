@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.codec.api.asyncio import decode_stream
+from gsvc import decode_stream
 from gsvc.codec.bitstream.container import decoded_frames
 from plain_refiners import PlainWindows, Window
 

@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 import gsvc
-from gsvc.codec.bitstream.frames import Frame
+from gsvc import Frame, ReceiveSettings, SendSettings, VideoReceiver, VideoSender
 from gsvc.codec.network.address import TlsSettings, parse_address
 from gsvc.codec.network.tcp_websocket import Channel, run_channels
-from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
-from gsvc.codec.network.video_sender import SendSettings, VideoSender
 from live import PATIENT, SETTINGS, STILL, VIDEO, collect, frames, free_port, listening, run
 from needs import need_package
 

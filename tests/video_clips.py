@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from av.video.stream import VideoStream
 
-from gsvc.codec.bitstream.errors import GsvcError
-from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc import Frame, GsvcError, Picture, VideoFormat
 from gsvc.codec.media.video_reader import open_video
 
 CFR = Fraction(1, 25)
