@@ -27,6 +27,7 @@ from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.decoders.detection import findings, rules
 from gsvc.decoders.detection.analyser import GONE_SECONDS, AnalysisSettings
 from gsvc.decoders.detection.detectors import OBJECTS
+from gsvc.decoders.detection.rules import Regions
 from gsvc.encoders.tuning import DETECT, KEY_POINTS, MOTION
 from gsvc.eval.baselines.base import Codec, Decoded, Encoded, Settings
 from gsvc.eval.baselines.gsvc import coded
@@ -87,7 +88,7 @@ def _one_frame(views: Sequence[Floats], apart: float) -> Floats:
     return np.asarray(sums / counts[:, None])
 
 
-def check_events(regions: rules.Regions, labels: frozenset[str] | None) -> None:
+def check_events(regions: Regions, labels: frozenset[str] | None) -> None:
     """Raises ConfigError for rules that boxes of a detector cannot fulfil.
 
     `labels`: the classes that it knows, see `BoxDetector`.
@@ -105,9 +106,7 @@ def check_events(regions: rules.Regions, labels: frozenset[str] | None) -> None:
                 raise ConfigError(f"rule {rule.name!r}: the detector finds no {one.kind}")
 
 
-def rule_events(
-    boxes: Boxes, regions: rules.Regions, form: ClipFormat
-) -> list[accuracy.TimedEvent]:
+def rule_events(boxes: Boxes, regions: Regions, form: ClipFormat) -> list[accuracy.TimedEvent]:
     """Visits to zones, crossings of lines and events of rules, in seconds.
 
     `boxes` have ids. They are watched as `gsvc analyse` watches objects. Raises ConfigError for
@@ -194,7 +193,7 @@ class Subject:
     detector: box_detectors.BoxDetector
     analysers: Mapping[str, Analyser] = field(default_factory=dict)
     """By the name of the codec whose streams they read."""
-    rules: rules.Regions | None = None
+    rules: Regions | None = None
     """What makes events, in pixels of each clip; None: events are not judged."""
 
 
