@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
-from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -22,21 +21,11 @@ from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import Header, Tools
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.decoders.keyframes.keyframe import Keyframe
-from gsvc.decoders.streams.reconstruction import Reconstruction
+from gsvc.decoders.streams.reconstruction import DecodedInterval, Reconstruction
 from gsvc.decoders.training.footage import FrameSource
 from gsvc.encoders.coding.lookahead import Lookahead
 from gsvc.encoders.config import CodedPacket, CodingConfig
 from gsvc.encoders.tuning import LEVELS, PRESETS
-
-
-class Drawn(Protocol):
-    """Draws the frames between two coded pictures; `number` counts from the one before."""
-
-    def picture(self, number: int) -> Picture:
-        """The frame as it is rendered, RGB uint8 (H, W, 3)."""
-
-    def confidence(self, number: int) -> NDArray[np.float32]:
-        """How far motion there and back agrees, float32 (H, W), 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +44,7 @@ class Gap:
 
     before: CodedPicture
     after: CodedPicture
-    drawn: Drawn
+    drawn: DecodedInterval
 
     @property
     def length(self) -> int:
@@ -69,7 +58,7 @@ class Gap:
         return ends[number].key.picture if number in ends else self.drawn.picture(number)
 
     def confidence(self, number: int) -> NDArray[np.float32]:
-        """As of `Drawn`; 1 at the coded pictures."""
+        """How far motion there and back agrees, float32 (H, W), 0 to 1; 1 at the coded pictures."""
         if number in (0, self.length):
             return np.ones(self.before.key.picture.shape[:2], np.float32)
         return self.drawn.confidence(number)

@@ -6,12 +6,11 @@ and no two that show the same are.
 """
 
 import hashlib
-import json
 import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import dropwhile, islice
 from pathlib import PurePosixPath
@@ -82,10 +81,6 @@ class Settings:
     """Bits of 192 in which clips may differ and still count as the same."""
     shard_clips: int = 64
     seed: int = 0
-
-    def digest(self) -> str:
-        """Equal for equal settings."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
 def read_limits(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
