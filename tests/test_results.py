@@ -1,0 +1,74 @@
+"""Figures of the README and of the results page are those of the runs that are kept."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CURVES = {
+    "restored": "gsvc, steps 1",
+    "steps 0": "gsvc, steps 0",
+    "floor `motion`": "motion, steps 0",
+    "floor `hold`": "hold",
+}
+"""The results page's word for a row's curve -> the run's."""
+JUDGES = {"CVVDP": "cvvdp", "ST-LPIPS VGG": "st_lpips_vgg"}
+
+
+def section(path: Path, title: str) -> str:
+    """The text below a heading, up to the next one."""
+    text = path.read_text().partition(f"\n## {title}\n")[2]
+    return text.partition("\n## ")[0]
+
+
+def cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip().strip("|").split("|")]
+
+
+HALF = 0.55
+"""Pages show whole numbers, runs one decimal; both are rounded from more."""
+
+
+def kept(run: str, judge: str) -> tuple[dict[str, list[float]], dict[tuple[str, str], float]]:
+    """Of a run's summary against SVT-AV1: pooled BD-rates with their intervals, and by clip."""
+    summary = ROOT / "eval/results" / run / "summary.md"
+    pooled, by_clip = {}, {}
+    for line in section(summary, f"BD-rate pooled over clips, {judge}").splitlines():
+        if found := re.match(r"\| (.+?) +\| +(\S+) \[(\S+), (\S+)\]", line):
+            pooled[found[1]] = [float(found[n]) for n in (2, 3, 4)]
+    for line in section(summary, f"BD-rate per clip, {judge}").splitlines():
+        if found := re.match(r"\| (\w+): (.+?) against svtav1 +\| +(\S+) ", line):
+            by_clip[found[1], found[2]] = float(found[3])
+    return pooled, by_clip
+
+
+@pytest.mark.parametrize(
+    ("title", "run"), [("Whole clips", "whole"), ("Joining: the first four seconds", "join")]
+)
+def test_tables_of_the_results_page_are_those_of_the_runs(title: str, run: str) -> None:
+    rows = [
+        cells(row) for row in section(ROOT / "docs/results.md", title).splitlines() if "|" in row
+    ]
+    clips, compared, above = rows[0][1:-1], 0, ""
+    for name, *values, pooled in rows[1:]:
+        judge = next((one for word, one in JUDGES.items() if name.endswith(word)), None)
+        above = next((one for word, one in CURVES.items() if name.startswith(word)), above)
+        if judge is None:
+            continue
+        means, by_clip = kept(run, judge)
+        shown = [float(n) for n in re.findall(r"[+-]?\d+", pooled)]
+        assert shown == pytest.approx(means[above], abs=HALF), name
+        for clip, value in zip(clips, values, strict=True):
+            if value:
+                mean = pytest.approx(by_clip[clip, above], abs=HALF)
+                assert float(value.removesuffix(" %")) == mean, (name, clip)
+        compared += 1
+    assert compared >= 4
+
+
+def test_the_readme_has_the_headline_of_the_whole_run() -> None:
+    text = (ROOT / "README.md").read_text()
+    for judge, share in zip(JUDGES.values(), re.findall(r"\*\*(\d+) % fewer", text), strict=True):
+        mean = -kept("whole", judge)[0]["gsvc, steps 1"][0]
+        assert float(share) == pytest.approx(mean, abs=HALF)
