@@ -12,6 +12,7 @@ from gsvc.codec.bitstream.layers.flow import LEFT, RIGHT, Correction
 from gsvc.codec.bitstream.layers.pose import POINTS, Person
 from gsvc.codec.bitstream.layers.segmentation import MAX_LABEL
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place
+from gsvc.decoders.interpolation.optical_flow import MotionBetween
 from gsvc.decoders.interpolation.rendering import IntervalRenderer, held_picture
 from scaffolds import make_interval, make_sample
 
@@ -154,6 +155,17 @@ def test_what_is_small_and_fast_is_seen_once_and_where_it_is() -> None:
         source = flying(offset).astype(int)
         drawn, doubled = (one.picture(offset) for one in (renderer, older))
         assert np.abs(drawn - source).mean() < 0.5 * np.abs(doubled - source).mean()
+
+
+def test_motion_does_not_depend_on_where_pictures_lie_in_memory() -> None:
+    rng = np.random.default_rng(0)
+    left = cv2.GaussianBlur(rng.integers(0, 255, (96, 130), np.uint8), (0, 0), 2)
+    right, held, found = np.roll(left, (2, 5), (0, 1)), list[np.ndarray](), set[bytes]()
+    for _ in range(40):
+        motion = MotionBetween(left, right).at(0.4)
+        held += [np.empty(rng.integers(1, 4000), np.uint8), *motion]
+        found.add(b"".join(one.tobytes() for one in motion))
+    assert len(found) == 1
 
 
 def test_borders_that_the_camera_uncovers_come_from_the_other_picture() -> None:

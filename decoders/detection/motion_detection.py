@@ -250,7 +250,7 @@ def _edges(picture: Picture) -> optical_flow.FloatImage:
     """How steep luma is, float32 (h, w)."""
     luma = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
     across, down = (cv2.Sobel(luma, cv2.CV_32F, x, 1 - x) for x in (1, 0))
-    return np.asarray(cv2.magnitude(across, down), np.float32)
+    return optical_flow.magnitude(across, down)
 
 
 def _is_ghost(mask: NDArray[np.bool_], edges: optical_flow.FloatImage) -> bool:

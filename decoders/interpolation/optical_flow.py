@@ -286,8 +286,16 @@ def _blurred(image: NDArray[np.float32], radius: float) -> NDArray[np.float32]:
     return np.asarray(cv2.GaussianBlur(image, (0, 0), radius), np.float32)
 
 
+def magnitude(x: FloatImage, y: FloatImage) -> FloatImage:
+    """Lengths of vectors, rounded the same wherever the arrays lie in memory.
+
+    OpenCV's own are not, so that now and then a pixel of a decoded frame came out otherwise.
+    """
+    return np.asarray(np.sqrt(x * x + y * y), np.float32)
+
+
 def _length(vectors: Flow) -> FloatImage:
-    return np.asarray(cv2.magnitude(*cv2.split(vectors)), np.float32)
+    return magnitude(*cv2.split(vectors))
 
 
 def _differ(one: FloatImage, other: FloatImage, levels: float) -> FloatImage:
