@@ -44,7 +44,7 @@ def kept(run: str, judge: str) -> tuple[dict[str, list[float]], dict[tuple[str, 
 
 
 @pytest.mark.parametrize(
-    ("title", "run"), [("Whole clips", "whole"), ("Joining: the first four seconds", "join")]
+    ("title", "run"), [("Whole clips", "whole"), ("Joining: the first 97 frames", "join")]
 )
 def test_tables_of_the_results_page_are_those_of_the_runs(title: str, run: str) -> None:
     rows = [

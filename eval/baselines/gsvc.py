@@ -38,7 +38,7 @@ from gsvc.encoders.tuning import DEFAULT_PRESET, DEFAULT_TUNE, LEVELS, PEOPLE
 from gsvc.eval.baselines import base
 from gsvc.eval.baselines.base import Compute, Decoded, Option, Settings, all_frames
 from gsvc.eval.baselines.code_hash import code_hash, weights_hash
-from gsvc.eval.baselines.conventional import BT709
+from gsvc.eval.baselines.conventional import BT709, RANDOM_ACCESS_SECONDS
 from gsvc.eval.compute import Flops, count_flops
 from gsvc.eval.late_loading import CodecFacts
 
@@ -162,8 +162,8 @@ class Gsvc(base.Codec):
         faces: 0 where the motion of faces is not sent.
         seed: written into the stream.
 
-        gop: most seconds from one intra picture to the next, 0 for no limit, where it is not the
-            default.
+        gop: most seconds from one intra picture to the next, 0 for no limit, where they are not
+            `RANDOM_ACCESS_SECONDS`, as for every codec.
 
     Ways to decode:
         steps: of the refiner.
@@ -368,7 +368,7 @@ def _encoder_settings(settings: base.Settings) -> EncoderSettings:
         raise ConfigError(f"gsvc needs a preset and a whole number as seed: {error}") from error
     tune = str(values.pop("tune", DEFAULT_TUNE))
     people, faces = float(values.pop("people", PEOPLE)), bool(values.pop("faces", 1))
-    gop = float(values.pop("gop")) if "gop" in values else None
+    gop = float(values.pop("gop", RANDOM_ACCESS_SECONDS))
     _refuse(values, "setting")
     return EncoderSettings(
         level=level,
