@@ -263,6 +263,7 @@ def test_dry_run(clips: Path, tmp_path: Path, whole: Path) -> None:
         (("--codec", "no codec"), 2, "is no codec"),
         (("--codec", "x265:preset=slo"), 2, "no preset slo"),
         (("--anchor", "x266"), 2, "unknown codec 'x266'"),
+        (("--anchor", "bench_doubles:Blocks"), 2, "goes by its name: --anchor blocks"),
         (("--codec", "bench_doubles:None"), 2, "module:Class"),
         (("--clips", "/no/such/clip"), 2, "/no/such/clip"),
         (("--levels", "1"), 2, "--codec gsvc"),

@@ -7,6 +7,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,8 @@ def test_what_is_added_later_does_not_code_again(
     work_done()
     both = (DISTANCE, "bench_doubles:Worst")
     asked = settings(clips, f"{BLOCKS}:ways=2", metrics=both)
+    TextReporter(told := StringIO()).plan(4, plan(asked, tmp_path, pool, Listener()).jobs)
+    assert told.getvalue().startswith("4 cells, resumed 0/4; 4 more keep their streams")
     run(asked, tmp_path, pool)
     done = work_done()
     assert (done["encode"], done["decode"]) == (0, 8)

@@ -140,8 +140,10 @@ class TextReporter:
 
     def plan(self, cells: int, jobs: Sequence[CellJob]) -> None:
         self._pace = RunProgress(cells, jobs)
-        done = self._pace.resumed
-        print(f"{cells} cells, resumed {done}/{cells}", file=self._file, flush=True)
+        text = f"{cells} cells, resumed {self._pace.resumed}/{cells}"
+        if coded := sum(job.record is not None for job in jobs):
+            text += f"; {coded} more keep their streams and scores, and lack some"
+        print(text, file=self._file, flush=True)
 
     def step(self, worker: int, step: CellStep) -> None:
         self._pace.step(worker, step)
@@ -331,7 +333,9 @@ def _check_anchors(
     known = [*names, *(kept or {}).get("codecs", ())]
     for anchor in settings.anchors:
         if anchor not in known:
-            make_codec(codec_spec(anchor))  # an unknown name is told as such
+            name = make_codec(codec_spec(anchor)).name  # an unknown one is told as such
+            if name in known:
+                raise ConfigError(f"the anchor {anchor!r} goes by its name: --anchor {name}")
             raise ConfigError(f"the anchor {anchor!r} is not in the run: add --codec {anchor}")
 
 
