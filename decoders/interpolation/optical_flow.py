@@ -80,9 +80,7 @@ def warp(image: NDArray[_T], positions: Flow, interpolation: int = cv2.INTER_LIN
 def trust(there: Flow, back: Flow) -> NDArray[np.float32]:
     """How well motion `there` and `back` agree: float32 (H, W) in (0, 1]."""
     positions = pixel_grid(*there.shape[:2]) + there
-    error = there + warp(back, positions)
-    error *= error
-    distance = np.sqrt(error[..., 0] + error[..., 1])  # summing over an axis of 2 is slow
+    distance = _length(there + warp(back, positions))
     return np.asarray(np.exp(-distance / _CONSISTENT), np.float32)
 
 
