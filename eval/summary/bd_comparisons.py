@@ -273,11 +273,7 @@ def beside_rows(found: Sequence[curves.Curve]) -> list[BesideRow]:
 def _beside_row(
     curve: curves.Curve, point: curves.CurvePoint, anchors: Sequence[curves.Curve]
 ) -> BesideRow:
-    there = {anchor.name: bd_rate.hull_at(anchor.hull, point.bpp) for anchor in anchors}
-    hulls = {
-        name: None if found is None else curves.distance(found, curve.higher_is_better)
-        for name, found in there.items()
-    }
+    hulls = {anchor.name: anchor.value_at(point.bpp) for anchor in anchors}
     return BesideRow(
         curve.clip, curve.name, curve.metric, point.settings, point.bpp, point.value, hulls
     )
@@ -304,11 +300,8 @@ def fixed_rate_rows(found: Sequence[curves.Curve]) -> list[FixedRateRow]:
     """A row for each of the curves of one metric."""
     rows = []
     for curve in found:
-        there = [bd_rate.hull_at(curve.hull, bpp) for bpp in FIXED_RATES]
-        values = [None if v is None else curves.distance(v, curve.higher_is_better) for v in there]
-        rows.append(
-            FixedRateRow(curve.clip, curve.name, curve.metric, curve.is_anchor, tuple(values))
-        )
+        values = tuple(curve.value_at(bpp) for bpp in FIXED_RATES)
+        rows.append(FixedRateRow(curve.clip, curve.name, curve.metric, curve.is_anchor, values))
     return rows
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from gsvc.codec.planning.process import RADIOS
 from gsvc.eval.bench.store import CellRecord, DecodeRecord
 from gsvc.eval.late_loading import CodecFacts
-from gsvc.eval.summary.bd_rate import RatePoint, lower_hull
+from gsvc.eval.summary.bd_rate import RatePoint, hull_at, lower_hull
 
 PRIMARY = ("cvvdp", "st_lpips_vgg")
 """The judges of the headline: what an eye sees of a video on a display, and texture."""
@@ -114,6 +114,11 @@ class Curve:
     def hull(self) -> list[RatePoint]:
         """The lower hull of (bpp, distance); empty for a curve without points."""
         return lower_hull([(p.bpp, distance(p.value, self.higher_is_better)) for p in self.points])
+
+    def value_at(self, bpp: float) -> float | None:
+        """What the hull reaches at a rate, in the metric's own unit; None outside its rates."""
+        found = hull_at(self.hull, bpp)
+        return None if found is None else distance(found, self.higher_is_better)
 
     def nearest(self, bpp: float) -> CurvePoint:
         """The point nearest in log rate; of several, the best."""
