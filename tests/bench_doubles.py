@@ -187,6 +187,18 @@ class AbsentMetric(Distance):
         raise MissingDependencyError("no such network: pip install it")
 
 
+class Fatal(Distance):
+    """Takes its process down, after the other metrics have measured."""
+
+    name = "fatal"
+
+    def measure(
+        self, source: TestClip, tests: Sequence[Sequence[Picture]], indices: Sequence[int]
+    ) -> NDArray[np.float64]:
+        os.kill(os.getpid(), signal.SIGSEGV)
+        raise AssertionError
+
+
 class Refusing(Distance):
     """Cannot measure coarse pictures."""
 

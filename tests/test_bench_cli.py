@@ -124,19 +124,23 @@ def test_a_killed_run_resumes_to_the_same_records(
     process = start(arguments(clips, out, MANY, "--json"), BENCH_HOLD=str(hold))
     wait_for_cells(process, 8)
     workers = workers_of(process)
+    deadline = time.monotonic() + SECONDS
+    while len(list((out / "streams").glob("[!.]*"))) < 18 and time.monotonic() < deadline:
+        time.sleep(0.05)
     process.send_signal(number)
     _, said = process.communicate(timeout=SECONDS)
     codes = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
     assert process.returncode == codes[number], said
-    deadline = time.monotonic() + SECONDS
     while any(map(alive, workers)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(alive, workers))
     kept = len(load_run(out).cells)
     assert 8 <= kept <= 18
-    resumed = run_gsvc(*arguments(clips, out, MANY), env=ENVIRONMENT)
+    log = {"BENCH_LOG": str(tmp_path / "log")}
+    resumed = run_gsvc(*arguments(clips, out, MANY), env=ENVIRONMENT | log)
     assert resumed.returncode == 0, resumed.stderr
     assert f"24 cells, resumed {kept}/24".encode() in resumed.stderr
+    assert (tmp_path / "log").read_text().count("encode") == 6
     assert records(out) == records(whole)
     assert not [path for path in out.rglob(".*")]
 

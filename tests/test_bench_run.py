@@ -279,6 +279,19 @@ def test_what_fails_is_named_and_hurts_no_other_cell(
     assert (listener.resumed, listener.ended, errors) == (8 - failures, failures, failures)
 
 
+def test_a_crash_takes_nothing_that_was_finished(
+    clips: Path, tmp_path: Path, pool: Pool, work_done: Callable[[], Counter[str]]
+) -> None:
+    both = (DISTANCE, "bench_doubles:Fatal")
+    assert run(settings(clips, metrics=both), tmp_path, pool)[1] == 4
+    # Two streams of each clip are decoded and scored together, then each again alone.
+    assert work_done() == {"encode": 4, "decode": 8, "score": 2}
+    for cell in load_run(tmp_path).cells:
+        assert "SIGSEGV" in cell.error and cell.decodes[0].scores[DISTANCE].mean
+    assert run(settings(clips), tmp_path, pool)[1] == 0
+    assert work_done() == {}
+
+
 def test_swapped_outputs_are_noticed(clips: Path, tmp_path: Path, pool: Pool) -> None:
     codec = f"bench_doubles:Swapping:folder={clips}"
     assert run(settings(clips, codec, f"{BLOCKS}:sides=1+4"), tmp_path, pool)[1] == 2
@@ -329,15 +342,19 @@ def test_a_clip_that_cannot_be_read(clips: Path, tmp_path: Path, pool: Pool) -> 
 
 
 def test_a_full_disk_is_one_error_and_loses_nothing(
-    clips: Path, tmp_path: Path, pool: Pool, monkeypatch: pytest.MonkeyPatch
+    clips: Path,
+    tmp_path: Path,
+    pool: Pool,
+    work_done: Callable[[], Counter[str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    written = 0
+    streams = 0
     write = Path.write_bytes
 
     def full(self: Path, data: bytes) -> int:
-        nonlocal written
-        written += 1
-        if written > 6:  # run.json, two cells of two files, a stream
+        nonlocal streams
+        streams += "streams" in self.parts
+        if streams > 3:
             write(self, data[: len(data) // 2])
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(self, data)
@@ -346,9 +363,10 @@ def test_a_full_disk_is_one_error_and_loses_nothing(
     with pytest.raises(OutputError, match="no space left"):
         run(settings(clips), tmp_path, pool)
     monkeypatch.undo()
-    assert (len(load_run(tmp_path).cells), len(load_run(tmp_path).settings["cells"])) == (2, 4)
-    listener, errors = run(settings(clips), tmp_path, pool)
-    assert (listener.resumed, listener.ended, errors) == (2, 2, 0)
+    assert len(load_run(tmp_path).settings["cells"]) == 4
+    work_done()
+    assert run(settings(clips), tmp_path, pool)[1] == 0
+    assert (work_done()["encode"], len(load_run(tmp_path).cells)) == (1, 4)
 
 
 def test_a_plan_writes_nothing(clips: Path, tmp_path: Path, pool: Pool) -> None:

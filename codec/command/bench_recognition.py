@@ -72,8 +72,6 @@ ST-LPIPS VGG in the face's box, OKS of key points and motion error. RUN is a run
 run; the same command resumes."""
 _RATES = "0.0015+0.003+0.006"
 _STRIDE = 3
-_KEPT = 2
-"""Decodes kept together: a rate without the layer and with it."""
 
 
 def _add_people(parser: ArgumentParser) -> None:
@@ -112,7 +110,6 @@ def _people(options: Namespace) -> int:
         metrics=METRICS,
         frames=options.frames or None,
         stride=options.stride,
-        kept_together=_KEPT,
     )
     with closing(TextReporter()) as reporter:
         folder, pool = BenchFolder(options.out), local_pool(options.jobs)

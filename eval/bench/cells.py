@@ -187,9 +187,6 @@ class RunSettings:
     """Seconds of each clip at most, from its start; None for no limit."""
     stride: int = 7
     """Quality is measured on one frame in so many."""
-    kept_together: int | None = None
-    """Decodes of a cell or of several that are done before any is kept; None: as many as are scored
-    together, which is fastest."""
 
     def __post_init__(self) -> None:
         if not (self.clips and self.codecs and self.sizes):
@@ -354,11 +351,8 @@ _BATCH_BYTES = 2**30
 """Of decoded pictures held at once."""
 
 
-def batches(jobs: Sequence[CellJob], most: int | None = None) -> Iterator[list[CellJob]]:
-    """Jobs of one clip, size and codec, a few at a time; codecs with many decodes come first.
-
-    `most`: decodes of a batch of several jobs, None for `batch_limit`.
-    """
+def batches(jobs: Sequence[CellJob]) -> Iterator[list[CellJob]]:
+    """Jobs of one clip, size and codec, a few at a time; codecs with many decodes come first."""
     groups: dict[tuple[str, str, CodecSpec], list[CellJob]] = {}
     for job in jobs:
         clip = job.cell.clip
@@ -368,7 +362,7 @@ def batches(jobs: Sequence[CellJob], most: int | None = None) -> Iterator[list[C
         groups, key=lambda g: (clips.index(g[:2]), -max(j.decodes for j in groups[g]))
     )
     for group in heaviest:
-        yield from _cut(groups[group], most)
+        yield from _cut(groups[group])
 
 
 def batch_limit(clip: ClipFormat) -> int:
@@ -377,9 +371,8 @@ def batch_limit(clip: ClipFormat) -> int:
     return max(1, min(_BATCH_DECODES, fit))
 
 
-def _cut(jobs: Sequence[CellJob], most: int | None) -> Iterator[list[CellJob]]:
-    fit = batch_limit(jobs[0].cell.clip.format)
-    most = fit if most is None else min(fit, most)
+def _cut(jobs: Sequence[CellJob]) -> Iterator[list[CellJob]]:
+    most = batch_limit(jobs[0].cell.clip.format)
     batch: list[CellJob] = []
     for job in jobs:
         if batch and sum(one.decodes for one in [*batch, job]) > most:

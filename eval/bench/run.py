@@ -469,6 +469,8 @@ def carry_out(plan: RunPlan, folder: BenchFolder, workers: Workers, reporter: Re
     errors = 0
     for job, outcome in _outcomes(plan, workers, reporter):
         folder.write(outcome.record, outcome.stream, job.cell.suffix)
+        if not outcome.done:
+            continue
         errors += bool(outcome.record.error)
         reporter.cell(job.cell.label, outcome.record)
         if outcome.record.traceback:
@@ -484,19 +486,24 @@ def carry_out(plan: RunPlan, folder: BenchFolder, workers: Workers, reporter: Re
 def _outcomes(
     plan: RunPlan, workers: Workers, reporter: Reporter
 ) -> Iterator[tuple[CellJob, Outcome]]:
-    """Every job with its outcome. After a crash the cells of the batch are tried one by one."""
-    groups = list(batches(plan.jobs, plan.settings.kept_together))
+    """Every job with its outcomes. After a crash the cells of the batch go on one by one."""
+    groups = list(batches(plan.jobs))
     while groups:
-        again: list[list[CellJob]] = []
         tasks = [_batch(plan, jobs) for jobs in groups]
+        left = [{job.cell.key: job for job in jobs} for jobs in groups]
+        again: list[list[CellJob]] = []
         for index, result in workers.run(tasks, reporter):
-            jobs = groups[index]
-            if not isinstance(result, Crash):
-                yield from zip(jobs, result, strict=True)
-            elif len(jobs) > 1:
-                again += [[job] for job in jobs]
+            jobs = left[index]
+            if isinstance(result, Outcome):
+                job = jobs.pop(result.record.key)
+                yield job, result
+                if not result.done:
+                    stream = result.stream or job.stream
+                    jobs[job.cell.key] = replace(job, record=result.record, stream=stream)
+            elif len(groups[index]) > 1:
+                again += [[job] for job in jobs.values()]
             else:
-                yield jobs[0], failed(jobs[0], result.reason)
+                yield from ((job, failed(job, result.reason)) for job in jobs.values())
         groups = again
 
 

@@ -266,7 +266,7 @@ def load_run(folder: str | Path) -> BenchRun:
         except Damaged as error:
             _log.warning("cell %s left out, %s: gsvc bench run makes it again", cell["key"], error)
             continue
-        if record is not None:
+        if record is not None and (record.decodes or record.error):
             cells.append(record)
     return BenchRun(settings, cells)
 

@@ -1,13 +1,14 @@
 """What a worker does: read a clip, or code, decode and score a batch of its cells.
 
-It runs in a process of its own, on this machine or another; everything comes with the task and goes
-back with the result. A worker keeps the clip and the networks that it used last.
+It runs in a process of its own, on this machine or another. Everything comes with the task; each
+stream and score goes back as soon as it is there, so that a run that is killed loses none of them.
+A worker keeps the clip and the networks that it used last.
 """
 
 import hashlib
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import isfinite
@@ -111,16 +112,16 @@ class Reading:
     longest: float | None = None
     """Seconds at most, from its start."""
 
-    def run(self, tell: Tell) -> cells.ClipFacts | str:
+    def run(self, tell: Tell) -> Iterator[cells.ClipFacts | str]:
         """What the clip is, or one line on why it cannot be read."""
         try:
             clip = _clip(self)
             moving, small = moving_share(clip.frames), cells.thumbnails(clip.frames)
-            return cells.ClipFacts(
+            yield cells.ClipFacts(
                 self.source.name, self.size, clip.format, clip.sha256, moving, small
             )
         except Exception as error:  # noqa: BLE001 - one clip's trouble is not the run's
-            return reason(error)
+            yield reason(error)
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,8 @@ class Outcome:
     record: CellRecord
     stream: bytes | None = field(default=None, repr=False)
     """None when it is the one that the run has already."""
+    done: bool = True
+    """False: there is more to come."""
 
 
 @dataclass(frozen=True)
@@ -143,24 +146,29 @@ class Batch:
     others: Mapping[str, cells.Thumbnails] = field(repr=False)
     """Of the run's other clips, by name."""
 
-    def run(self, tell: Tell) -> list[Outcome]:
+    def run(self, tell: Tell) -> Iterator[Outcome]:
         """Complete them; the record of a cell says what went wrong with it."""
         try:
             clip = _clip(self.reading)
+            if clip.sha256 != self.jobs[0].cell.clip.sha256:
+                raise InputError("the clip changed while the run went on")
         except Exception as error:  # noqa: BLE001
-            return [failed(job, reason(error)) for job in self.jobs]
-        if clip.sha256 != self.jobs[0].cell.clip.sha256:
-            return [failed(job, "the clip changed while the run went on") for job in self.jobs]
+            yield from (failed(job, reason(error)) for job in self.jobs)
+            return
         works = [_CellWork(clip, job, tell) for job in self.jobs]
         decodes: list[_Decode] = []
         for work in works:
             decodes += work.open_ways()
+            if work.stream:
+                yield work.outcome()
         most = cells.batch_limit(clip.format)
         for start in range(0, len(decodes), most):
-            self._decode_and_score(clip, decodes[start : start + most], tell)
-        return [work.outcome() for work in works]
+            yield from self._decode_and_score(clip, decodes[start : start + most], tell)
+        yield from (work.outcome(done=True) for work in works)
 
-    def _decode_and_score(self, clip: TestClip, decodes: Sequence["_Decode"], tell: Tell) -> None:
+    def _decode_and_score(
+        self, clip: TestClip, decodes: Sequence["_Decode"], tell: Tell
+    ) -> Iterator[Outcome]:
         own = self.jobs[0].cell.clip.thumbnails
         ready = [one for one in decodes if one.decode(own, self.others)]
         indices = range(0, len(clip.frames), self.stride)
@@ -172,8 +180,9 @@ class Batch:
                 found = score(name, version, clip, tests, indices)
             for one, scores in zip(wanting, found, strict=True):
                 one.add(name, scores)
+            yield from (work.outcome() for work in dict.fromkeys(one.work for one in wanting))
         for one in ready:
-            one.close()
+            one.frames = ()
 
 
 def failed(job: cells.CellJob, why: str) -> Outcome:
@@ -188,12 +197,13 @@ class _CellWork:
         self.clip, self.job, self.cell, self.tell = clip, job, job.cell, tell
         self.record = replace(job.record or job.cell.empty_record(), error="", traceback="")
         self.data = job.stream or b""
-        self.is_new = job.stream is None
+        self.stream: bytes | None = None
+        """What the run does not have yet."""
 
     def open_ways(self) -> "list[_Decode]":
         """Code the clip if it is not coded yet; then the ways that are still to be decoded."""
         try:
-            if self.is_new:
+            if self.job.stream is None:
                 self._encode(_codec(self.cell.codec))
         except Exception as error:  # noqa: BLE001
             self.note(reason(error), traceback_of(error))
@@ -213,16 +223,16 @@ class _CellWork:
         decodes.sort(key=lambda one: ways.index(one.way) if one.way in ways else -1)
         self.record = replace(self.record, decodes=decodes)
 
-    def outcome(self) -> Outcome:
-        """What the batch hands back."""
-        record = self.cell.with_gaps(self.record)
-        return Outcome(record, self.data if self.is_new and self.data else None)
+    def outcome(self, done: bool = False) -> Outcome:
+        """How far the cell is."""
+        stream, self.stream = self.stream, None
+        return Outcome(self.cell.with_gaps(self.record), stream, done)
 
     def _encode(self, codec: Codec) -> None:
         with told(self.tell, ENCODE, codec.name, [self.cell.key]), StepCost() as cost:
             encoded = codec.encode(self.clip, self.cell.settings)
         _check(encoded)
-        self.data = encoded.data
+        self.data = self.stream = encoded.data
         self.record = replace(
             self.record,
             bits=8 * len(encoded.data),
@@ -255,14 +265,9 @@ class _Decode:
         """Keep one metric's result."""
         assert self.record is not None
         self.record = replace(self.record, scores={**self.record.scores, name: scores})
+        self.work.put(self.record)
         if scores.gap.startswith("internal error"):
             self.work.note(f"metric {name}: {scores.gap}", scores.traceback)
-
-    def close(self) -> None:
-        """Hand the record to the cell and forget the pictures."""
-        assert self.record is not None
-        self.work.put(self.record)
-        self.frames = ()
 
     def _decode(self, own: cells.Thumbnails, others: Mapping[str, cells.Thumbnails]) -> None:
         clip, cell = self.work.clip.format, self.work.cell
@@ -300,6 +305,7 @@ class _Decode:
             joules=cost.joules,
             cpu_seconds=cost.seconds,
         )
+        self.work.put(self.record)
 
 
 def _check(encoded: Encoded) -> None:

@@ -66,10 +66,10 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class WorkerTask(Protocol[R_co]):
-    """Work that can be sent to another process, and so can its result."""
+    """Work that can be sent to another process, and so can its results."""
 
-    def run(self, tell: Tell) -> R_co:
-        """Do it, and tell of its steps."""
+    def run(self, tell: Tell) -> Iterator[R_co]:
+        """Do it: give each result as soon as it is there, and tell of the steps."""
 
 
 class Listener(Protocol):
@@ -84,7 +84,7 @@ class Listener(Protocol):
 
 @dataclass(frozen=True)
 class Crash:
-    """The worker ended, or failed, before it had a result."""
+    """The worker ended, or failed, before it had all results: the last one of its task."""
 
     reason: str
 
@@ -95,7 +95,7 @@ class Workers(Protocol):
     def run(
         self, tasks: Sequence[WorkerTask[R]], listener: Listener
     ) -> Iterator[tuple[int, R | Crash]]:
-        """Each task's index and its result, in the order in which they end."""
+        """Each task's index with each of its results, as they come."""
 
 
 class Pool:
@@ -109,7 +109,7 @@ class Pool:
     def run(
         self, tasks: Sequence[WorkerTask[R]], listener: Listener
     ) -> Iterator[tuple[int, R | Crash]]:
-        """Each task's index and its result, in the order in which they end."""
+        """Each task's index with each of its results, as they come."""
         self._drop_busy()
         waiting = deque(enumerate(tasks))
         while waiting or self._busy:
@@ -121,15 +121,16 @@ class Pool:
             for connection in wait(list(self._busy), timeout=_TICK_SECONDS):
                 worker, index = self._busy[cast(Connection, connection)]
                 result = worker.receive()
+                if result is None or not worker.alive:
+                    del self._busy[cast(Connection, connection)]
+                if result is None:
+                    self._idle.append(worker)
+                elif not worker.alive:
+                    self._free.append(worker.cores)
                 if isinstance(result, CellStep):
                     listener.step(index, result)
-                    continue
-                del self._busy[cast(Connection, connection)]
-                if worker.alive:
-                    self._idle.append(worker)
-                else:
-                    self._free.append(worker.cores)
-                yield index, result
+                elif result is not None:
+                    yield index, result
             listener.tick()
 
     def close(self) -> None:
@@ -210,16 +211,18 @@ def _serve(connection: Connection, cores: list[int]) -> None:
             return
         except Exception as error:  # noqa: BLE001 - a task that cannot be read here
             connection.send(Crash(f"{type(error).__name__}: {error}"))
-            continue
-        connection.send(carry_out(task, connection.send))
+        else:
+            for result in carry_out(task, connection.send):
+                connection.send(result)
+        connection.send(None)  # the task has ended
 
 
-def carry_out(task: WorkerTask[R], tell: Tell) -> R | Crash:
-    """The task's result, or why it has none."""
+def carry_out(task: WorkerTask[R], tell: Tell) -> Iterator[R | Crash]:
+    """The task's results; after them why it could not go on, if it could not."""
     try:
-        return task.run(tell)
+        yield from task.run(tell)
     except Exception as error:  # noqa: BLE001 - told to the parent
-        return Crash(f"{type(error).__name__}: {' '.join(str(error).split())}")
+        yield Crash(f"{type(error).__name__}: {' '.join(str(error).split())}")
 
 
 def settle(threads: int) -> None:
@@ -307,22 +310,26 @@ class RayWorkers:
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
-        self._remote = ray.remote(num_cpus=1, max_retries=0)(_on_a_node)
+        self._remote = ray.remote(num_cpus=1, max_retries=0, num_returns="streaming")(_on_a_node)
 
     def run(
         self, tasks: Sequence[WorkerTask[R]], listener: Listener
     ) -> Iterator[tuple[int, R | Crash]]:
-        """Each task's index and its result, in the order in which they end."""
+        """Each task's index with each of its results, as they come."""
         pending = {self._remote.remote(task): index for index, task in enumerate(tasks)}
         try:
             while pending:
-                ended, _ = self._ray.wait(list(pending), timeout=_TICK_SECONDS)
+                ready, _ = self._ray.wait(list(pending), timeout=_TICK_SECONDS)
                 listener.tick()
-                for reference in ended:
-                    yield pending.pop(reference), self._result(reference)
+                for results in ready:
+                    reference = next(results, None)
+                    if reference is None:
+                        del pending[results]
+                    else:
+                        yield pending[results], self._result(reference)
         finally:
-            for reference in pending:
-                self._ray.cancel(reference, force=True)
+            for results in pending:
+                self._ray.cancel(results, force=True)
 
     def _result(self, reference: Any) -> Any:
         try:
@@ -342,6 +349,6 @@ def ray_workers(address: str, jobs: int = 0) -> Iterator[RayWorkers]:
         yield RayWorkers(ray)
 
 
-def _on_a_node(task: WorkerTask[R]) -> R | Crash:
+def _on_a_node(task: WorkerTask[R]) -> Iterator[R | Crash]:
     settle(1)
-    return carry_out(task, lambda _: None)
+    yield from carry_out(task, lambda _: None)
