@@ -125,7 +125,7 @@ def test_a_killed_run_resumes_to_the_same_records(
     wait_for_cells(process, 8)
     workers = workers_of(process)
     deadline = time.monotonic() + SECONDS
-    while len(list((out / "streams").glob("[!.]*"))) < 18 and time.monotonic() < deadline:
+    while len(list((out / "cells").glob("[!.]*"))) < 18 and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(number)
     _, said = process.communicate(timeout=SECONDS)
@@ -227,6 +227,28 @@ def test_any_codec_is_an_anchor(clips: Path, tmp_path: Path) -> None:
     assert all(row["anchor"].startswith("blocks") for row in rows)
 
 
+def test_what_is_left_out_is_as_in_the_run(clips: Path, tmp_path: Path) -> None:
+    def more(*options: str) -> subprocess.CompletedProcess[bytes]:
+        return run_gsvc("bench", "run", "--out", tmp_path, "-j", "2", *options, env=ENVIRONMENT)
+
+    assert run_gsvc(*arguments(clips, tmp_path, "Blocks:sides=4"), env=ENVIRONMENT).returncode == 0
+    another = "--codec", "bench_doubles:Failing:sides=8"
+    done = more(*another)
+    assert done.returncode == 0 and b"Missing:" not in done.stdout
+    said = f"as in this run: clips {clips}; metric bench_doubles:Distance; size native; "
+    assert f"{said}frames 97; stride 2\n".encode() in done.stderr
+    assert {len(c.decodes[0].scores[PROTOCOL[1]].values) for c in load_run(tmp_path).cells} == {3}
+    done = more(*another, "--metric", "bench_doubles:Worst", str(clips / "day.mp4"))
+    lacks = b"Missing: bench_doubles:Worst of blocks, failing. gsvc bench run --out "
+    assert lacks + bytes(tmp_path) in done.stdout
+    done = more()
+    assert b"Missing:" not in done.stdout and b"codec bench_doubles:Blocks:sides=4, " in done.stderr
+    assert all(len(cell.decodes[0].scores) == 2 for cell in load_run(tmp_path).cells)
+    for wrong, says in {"--size 288": "with --size native", "--condition whole": "without"}.items():
+        done = more(*wrong.split())
+        assert done.returncode == 2 and f"was made {says}".encode() in done.stderr
+
+
 @pytest.mark.parametrize("kind", ["codecs", "metrics", "clips"])
 def test_names_are_listed(kind: str) -> None:
     text = run_gsvc("bench", "list", kind).stdout.decode()
@@ -255,7 +277,8 @@ def test_dry_run(clips: Path, tmp_path: Path, whole: Path) -> None:
     assert done.returncode == 0 and not place.exists()
     assert done.stdout.splitlines()[-1] == b"4 cells, 0 done; left: 4 encodes, 4 decodes"
     done = run_gsvc(*arguments(clips, whole, "Blocks:sides=8+99", "-n", "--json"), env=ENVIRONMENT)
-    assert {str(line["state"]) for line in lines(done.stdout)[:-1]} == {"done", "to do"}
+    told = [line for line in lines(done.stdout) if line["type"] == "cell"]
+    assert {str(line["state"]) for line in told} == {"done", "to do"}
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,8 @@ def run(options: Namespace) -> int:
 
 
 _RUN = """Code, decode and score clips with several codecs at several rates. RUN keeps all results:
-the same command resumes, and another clip, codec or metric adds to it."""
+the same command resumes, and another clip, codec or metric adds to it. What you leave out is as in
+RUN, if there is one."""
 
 
 def _add_run(parser: ArgumentParser) -> None:
@@ -77,8 +78,7 @@ def _add_run(parser: ArgumentParser) -> None:
     add("--condition", choices=("join", "whole"), help=how)
     add("--frames", type=int, metavar="N", help="frames of each clip, 0 for all (97)")
     add("--longest", type=float, metavar="SECONDS", help="longest part of each clip")
-    every = "score every N-th frame (%(default)s)"
-    add("--stride", type=int, default=7, metavar="N", help=every)
+    add("--stride", type=int, metavar="N", help="score every N-th frame (7)")
     jobs = "processes; 0: one for each core (%(default)s)"
     add("--jobs", "-j", type=int, default=0, metavar="N", help=jobs)
     add("--ray", metavar="ADDRESS", help="Ray cluster to run on; local starts one here")

@@ -2,10 +2,11 @@
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError
@@ -29,10 +30,32 @@ _MAIN_TABLES = (
 
 def run(options: Namespace) -> int:
     """Run what is not done yet, or list it."""
-    settings, folder = _settings(options), BenchFolder(Path(options.out))
+    folder = BenchFolder(Path(options.out))
     reporter: Reporter = JsonReporter(JsonLines(sys.stdout)) if options.json else TextReporter()
+    if (kept := folder.settings()) and (taken := _take(options, kept)):
+        reporter.note("settings", f"as in this run: {'; '.join(taken)}")
     action = _list_cells if options.dry_run else _carry_out
-    return action(options, settings, folder, reporter)
+    return action(options, _settings(options), folder, reporter)
+
+
+_OF_RUN = {"clips": "places", "codec": "specs", "metric": "metrics", "size": "sizes"}
+_OF_RUN |= {name: name for name in ("condition", "frames", "longest", "stride")}
+"""Options by what run.json calls them."""
+
+
+def _take(options: Namespace, kept: Mapping[str, Any]) -> list[str]:
+    """Set the options that were left out as the run has them; returns them in words."""
+    if options.levels or options.steps or options.seeds:
+        options.codec = options.codec or ["gsvc"]
+    options.clips += options.more_clips or []
+    taken = []
+    for option, name in _OF_RUN.items():
+        value = kept.get(name) or (0 if option == "frames" else None)
+        if value is not None and getattr(options, option) in (None, []):
+            names = [*value] if isinstance(value, list | dict) else None
+            setattr(options, option, names or value)
+            taken.append(f"{option} {', '.join(names) if names else value or 'all'}")
+    return taken
 
 
 def _settings(options: Namespace) -> RunSettings:
@@ -46,14 +69,15 @@ def _settings(options: Namespace) -> RunSettings:
     if options.longest is not None:
         longest = options.longest or None
     return RunSettings(
-        clips=tuple([*options.clips, *(options.more_clips or [])] or ["packaged"]),
+        clips=tuple(dict.fromkeys([*options.clips, *(options.more_clips or [])] or ["packaged"])),
         codecs=tuple(codecs),
         metrics=tuple(dict.fromkeys(options.metric or DEFAULT_METRICS)),
         sizes=tuple(dict.fromkeys(options.size or RunSettings.sizes)),
         anchors=tuple(dict.fromkeys(options.anchor or ())),
+        condition=options.condition,
         frames=frames,
         longest=longest,
-        stride=options.stride,
+        stride=RunSettings.stride if options.stride is None else options.stride,
     )
 
 
@@ -142,6 +166,10 @@ def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> 
     parts += [*reasons_without_rate(summary)]
     parts += [f"Slowest: {', '.join(slowest(summary.durations))}"] if summary.durations else []
     parts += [*headline_gaps(summary), *warnings(summary)]
+    if summary.missing:
+        parts.append(
+            f"Missing: {'; '.join(summary.missing)}. gsvc bench run --out {folder} adds it."
+        )
     parts.append(f"All tables: {folder / 'summary.md'}")
     if options.json:
         done = {"run": str(folder), "cells": cells, "failed": errors}

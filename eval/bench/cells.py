@@ -181,6 +181,8 @@ class RunSettings:
     """Of `SIZES`: lines of the clips as coded."""
     anchors: tuple[str, ...] = ()
     """Codecs that the others are measured against; none: the conventional ones."""
+    condition: str | None = None
+    """The name of the condition that the codecs and the next two have been set to."""
     frames: int | None = 97
     """Frames from the start of each clip, None for all."""
     longest: float | None = None

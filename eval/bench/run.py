@@ -318,13 +318,14 @@ def make_plan(
 
 
 def _check_same_protocol(settings: RunSettings, kept: Mapping[str, Any], path: Path) -> None:
-    """Means over different frames must not be in one table."""
-    for name in ("frames", "longest", "stride"):
-        if kept.get(name) != getattr(settings, name):
-            raise ConfigError(
-                f"{path} was made with --{name} {kept.get(name) or 0}: "
-                "give the same, or choose another folder"
-            )
+    """Means over different frames or sizes must not be in one table."""
+    had = {name: kept.get(name) for name in ("condition", "frames", "longest", "stride")}
+    wrong = {name: value for name, value in had.items() if value != getattr(settings, name)}
+    if not set(settings.sizes) <= set(sizes := kept.get("sizes", settings.sizes)):
+        wrong["size"] = " --size ".join(sizes)
+    for name, value in wrong.items():
+        was = f"with --{name} {value or 0}" if value or name == "frames" else f"without --{name}"
+        raise ConfigError(f"{path} was made {was}: leave that as it is, or choose another folder")
 
 
 def _check_anchors(
@@ -542,6 +543,7 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
         "codec_facts": {**before.get("codec_facts", {}), **plan.codec_facts},
         "anchors": list(settings.anchors) or before.get("anchors", []),
         "metrics": {**before.get("metrics", {}), **plan.metrics},
+        "condition": settings.condition,
         "frames": settings.frames,
         "longest": settings.longest,
         "stride": settings.stride,

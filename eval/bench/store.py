@@ -132,9 +132,9 @@ class BenchRun:
     """A run's folder as read: run.json, and the records of its cells that are there, in its order.
 
     `settings` has "schema", "clips", "places" (clips as asked for), "sizes", "specs" (codecs as
-    asked for), "codecs" (name: version), "metrics" (name: version, unit, direction), "frames",
-    "stride", "moving" (clip: share of pixels that move), "gaps" (what could not run: reason),
-    "anchors" (codecs that the others are measured against; none: the conventional ones),
+    asked for), "codecs" (name: version), "metrics" (name: version, unit, direction), "condition",
+    "frames", "stride", "moving" (clip: share of pixels that move), "gaps" (what could not run:
+    reason), "anchors" (codecs that the others are measured against; none: the conventional ones),
     "cells" (of each: key, clip, size, codec, settings), "versions", "machine", "commit", "seconds".
     """
 
@@ -192,6 +192,11 @@ class BenchFolder:
         if schema != SCHEMA:
             raise InputError(f"{file} has schema {schema}, not {SCHEMA}: choose another folder")
         assert isinstance(values, dict)
+        if "condition" not in values:  # a run made before it was kept: its codecs tell
+            specs = " ".join(values.get("specs", ()))
+            values["condition"] = (
+                "whole" if "gop=0" in specs else "join" if "gop=4" in specs else None
+            )
         return values
 
     def write_settings(self, values: Mapping[str, Any]) -> None:

@@ -207,8 +207,8 @@ class Summary:
     failed: list[run.Failure]
     gaps: list[run.Unmeasured]
     without_bits: list[str]
-    missing: int
-    """Cells that are planned but not done."""
+    missing: list[str]
+    """What the same run could still have: "x265 on city", "vmaf of x265, gsvc"."""
     not_run: dict[str, str]
     """Codecs, metrics and clips that could not run at all, and why."""
 
@@ -261,9 +261,27 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
         failed=run.failures(cells),
         gaps=unmeasured,
         without_bits=run.without_bits(cells),
-        missing=max(0, len(settings.get("cells", ())) - len(cells)),
+        missing=[*missing(settings, cells)],
         not_run=not_run,
     )
+
+
+def missing(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Iterator[str]:
+    """What the run could still have: "x265 on city" has it on other clips, "vmaf of x265, gsvc"."""
+    made, done = settings.get("cells", ()), {cell.key for cell in cells}
+    clips = dict.fromkeys((one["clip"], one["size"]) for one in made)
+    point = {one["key"]: (one["codec"], settings_label(one["settings"])) for one in made}
+    there = {(one["clip"], one["size"], *point[one["key"]]) for one in made if one["key"] in done}
+    lacks: dict[str, dict[str, None]] = defaultdict(dict)
+    for codec, label in dict.fromkeys(point.values()):
+        for clip, size in clips:
+            if (clip, size, codec, label) not in there:
+                lacks[f"{codec} on"][clip if size == "288" else f"{clip} at {size}"] = None
+    for cell in cells:
+        for decode in () if cell.error else cell.decodes:
+            for metric in settings.get("metrics", {}).keys() - decode.scores.keys():
+                lacks[f"{metric} of"][cell.codec] = None
+    return (f"{what} {', '.join(where)}" for what, where in lacks.items())
 
 
 def load_summary(folder: str | Path) -> tuple[BenchRun, Summary]:
