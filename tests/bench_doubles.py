@@ -122,6 +122,21 @@ class Empty(Blocks):
         return Encoded(b"", 0.0, {})
 
 
+class Plain(Blocks):
+    """Gives bytes alone."""
+
+    name = "plain"
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        return b"bytes"  # type: ignore[return-value]
+
+
+class Half(Codec):
+    """Cannot decode."""
+
+    name = "half"
+
+
 class Short(Blocks):
     """Loses the last frame."""
 

@@ -262,6 +262,7 @@ def test_run_json_of_another_schema_or_none(tmp_path: Path) -> None:
         ("Failing", 2, "four blocks are too few"),
         ("Crashing", 2, "SIGSEGV"),
         ("Empty", 4, "empty stream"),
+        ("Plain", 4, "encode gave a bytes: make it an Encoded"),
         ("Short", 4, "5 frames decoded, the clip has 6"),
     ],
 )

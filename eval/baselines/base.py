@@ -1,5 +1,6 @@
 """What the benchmark asks of a codec, and what codecs share: options, length-prefixed parts."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -70,9 +71,11 @@ class Codec(Protocol):
     facts: CodecFacts = CodecFacts()
     """For tables and plots; the run records them."""
 
+    @abstractmethod
     def version(self) -> str:
         """Library and version, for the cell's key. Raises MissingDependencyError without it."""
 
+    @abstractmethod
     def rate_points(self) -> Sequence[Settings]:
         """The settings that a benchmark runs when the user asks for no others."""
 
@@ -80,9 +83,11 @@ class Codec(Protocol):
         """How a stream coded with `settings` is decoded: one entry per choice, such as steps."""
         return [{}]
 
+    @abstractmethod
     def encode(self, clip: TestClip, settings: Settings) -> Encoded:
         """Code the whole clip."""
 
+    @abstractmethod
     def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
         """Decode from the bytes and the format alone; as many frames as the clip has."""
 

@@ -9,7 +9,7 @@ not be scored.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from inspect import Parameter, getdoc, signature
@@ -63,18 +63,36 @@ def codec_spec(text: str) -> CodecSpec:
 
 
 def make_codec(spec: CodecSpec) -> Codec:
-    """The codec. Raises ConfigError for an unknown name or option."""
+    """The codec. Raises ConfigError for an unknown name or option, or a class that is no codec."""
     options = dict(spec.options)
     if ":" not in spec.name:
         return find_codec(spec.name, **options)
-    return cast(Codec, find_class(spec.name)(**options))
+    return cast(Codec, _own(spec.name, "gsvc.eval.baselines.base.Codec", _OF_CODEC, options))
 
 
 def make_metric(name: str) -> Metric:
-    """The metric. Raises ConfigError for an unknown name."""
+    """The metric. Raises ConfigError for an unknown name, or a class that is no metric."""
     if ":" not in name:
         return find_metric(name)
-    return cast(Metric, find_class(name)())
+    return cast(Metric, _own(name, "gsvc.eval.metrics.base.Metric", _OF_METRIC, {}))
+
+
+_OF_CODEC = (
+    *("name", "suffix", "facts", "version", "rate_points", "ways_to_decode"),
+    *("encode", "decode", "compute"),
+)
+_OF_METRIC = ("name", "unit", "higher_is_better", "per_frame", "version", "measure")
+
+
+def _own(name: str, base: str, members: Iterable[str], options: Mapping[str, Option]) -> object:
+    """An object of a user's class, with the members of `base`."""
+    try:
+        made: object = find_class(name)(**options)
+    except TypeError as error:  # an option that it does not take, or a method that it lacks
+        raise ConfigError(f"{name}: {error}") from error
+    if lacks := [member for member in members if not hasattr(made, member)]:
+        raise ConfigError(f"{name} lacks {', '.join(lacks)}: inherit from {base}, and add the rest")
+    return made
 
 
 def _value(text: str) -> Value:

@@ -23,7 +23,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import TestClip, frames_sha256
 from gsvc.datasets.clips.sets import ClipSource
 from gsvc.decoders.interpolation.optical_flow import dis_flow, gray
-from gsvc.eval.baselines.base import Codec, Encoded
+from gsvc.eval.baselines.base import Codec, Decoded, Encoded
 from gsvc.eval.bench import cells
 from gsvc.eval.bench.cells import make_codec, make_metric
 from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
@@ -278,6 +278,8 @@ class _Decode:
             StepCost() as cost,
         ):
             decoded = codec.decode(self.work.data, clip, cell.settings, self.way)
+        if not isinstance(decoded, Decoded):
+            raise InputError(f"decode gave a {type(decoded).__name__}: make it a Decoded")
         _check_frames(decoded.frames, self.work.clip)
         if other := cells.belongs_to(cells.thumbnails(decoded.frames), own, others):
             raise InputError(
@@ -309,6 +311,8 @@ class _Decode:
 
 
 def _check(encoded: Encoded) -> None:
+    if not isinstance(encoded, Encoded):
+        raise InputError(f"encode gave a {type(encoded).__name__}: make it an Encoded")
     if not encoded.data:
         raise InputError("the codec gave an empty stream: nothing can be decoded from zero bits")
     if sum(encoded.ledger.values()) != 8 * len(encoded.data):

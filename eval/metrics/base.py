@@ -43,6 +43,7 @@ class Metric(Protocol):
     nothing: str = "no finite value on any frame measured"
     """Why a clip has no value when `measure` gives none."""
 
+    @abstractmethod
     def version(self) -> str:
         """Package, version, variant, for the cell's key.
 
@@ -50,6 +51,7 @@ class Metric(Protocol):
         its weights are not here; then the table has a gap with that reason, never another number.
         """
 
+    @abstractmethod
     def measure(self, source: TestClip, tests: Tests, indices: Indices) -> Values:
         """The values, float64 (tests, len(indices)), or (tests, 1) when not `per_frame`.
 
