@@ -92,7 +92,7 @@ def test_the_sets_are_complete_and_no_two_names_are_alike() -> None:
     for name, length in LENGTHS.items():
         assert len(find_clips([name])) == length
     everything = find_clips(SETS)
-    assert len(everything) == sum(LENGTHS.values()) + 5 + 6
+    assert len(everything) == sum(LENGTHS.values()) + 5 + 6 + 6
     assert len({source.name.lower() for source in everything}) == len(everything)
     assert all(source.description for source in everything)
 
@@ -194,7 +194,7 @@ def test_root_stands_before_the_environment(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "known"),
     [
-        ("uvg2", "packaged, uvg, mcl-jcv, hevc-b, hevc-c, synthetic"),
+        ("uvg2", "packaged, locked, uvg, mcl-jcv, hevc-b, hevc-c, synthetic"),
         ("no/such/file.mp4", "packaged"),
         ("packaged/foreman", "carphone, bikes"),
         ("synthetic/zoom", "still, pan"),

