@@ -1,6 +1,7 @@
 """The locked set: six clips of packages that the project had never used, opened once a round.
 
-The list and its hashes were fixed before any run. Nothing is trained on, tuned to or tried on them.
+The list and its hashes were fixed on 27 November 2026, before any run. Nothing is trained on, tuned
+to or tried on them.
 """
 
 from functools import partial
