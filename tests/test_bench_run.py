@@ -424,6 +424,7 @@ def test_the_estimate_takes_each_kind_of_step_at_its_own_pace(
 
     do(blocks[0], "encode", "blocks", 6)
     do(blocks[0], "decode", "blocks", 2)
+    assert pace.left() is None  # nobody knows yet how long the metric takes
     do(blocks[0], "score", DISTANCE, 30)
     pace.end(blocks[0].cell.key)
     # The other cell of the same codec takes as long; of the other codec it is the best guess too.
@@ -432,4 +433,4 @@ def test_the_estimate_takes_each_kind_of_step_at_its_own_pace(
     assert pace.left() == pytest.approx(38 + 32)
     pace.end(failing.cell.key)  # it failed: nothing of it is ahead
     assert pace.left() == pytest.approx(38)
-    assert "cell 6/7" in pace.text() and ", 0:38 left" in pace.text()
+    assert pace.text() == "cell 6/7 (resumed 4/7), about 0:38 left"

@@ -56,12 +56,13 @@ class RunProgress:
         self.resumed = self.done = cells - len(self._ahead)
         self._taken: defaultdict[_Kind, list[float]] = defaultdict(list)
         self._now: dict[int, tuple[CellStep, float]] = {}
-        self._began = monotonic()
+        self._workers = 1
 
     def step(self, worker: int, step: CellStep) -> None:
         """A worker begins a step, or has done it; `worker` tells it from the others."""
         if step.seconds is None:
             self._now[worker] = step, monotonic()
+            self._workers = max(self._workers, len(self._now))
             return
         self._now.pop(worker, None)
         for key in step.cells:
@@ -72,16 +73,22 @@ class RunProgress:
         """A cell has ended; steps that it left out are not ahead any more."""
         self.done += 1
         self._ahead.pop(key, None)
+        self._now = {w: one for w, one in self._now.items() if key not in one[0].cells}
 
     def left(self) -> float | None:
-        """Seconds; None before anything is known."""
-        taken = sum(map(sum, self._taken.values()))
-        elapsed = monotonic() - self._began
-        if not taken:
-            return None
+        """Seconds: the steps ahead, each as long as those like it; None before such are known.
+
+        Codecs are like each other until they have been measured; metrics never are.
+        """
         ahead = sum((+counter for counter in self._ahead.values()), Counter[_Kind]())
-        work = sum(count * self._expected(kind) for kind, count in ahead.items())
-        return work * elapsed / taken
+        seconds = 0.0
+        for kind, count in ahead.items():
+            like = [s for one, many in self._taken.items() if one[0] == kind[0] for s in many]
+            taken = self._taken.get(kind) or (like if kind[0] != SCORE else [])
+            if not taken:
+                return None
+            seconds += count * fmean(taken)
+        return seconds / self._workers
 
     def slowest(self) -> str:
         """What a worker has been at for longest: "gsvc: encode, 95 s, bikes 288 gsvc level=3"."""
@@ -93,20 +100,10 @@ class RunProgress:
         return f"{step.kind} {step.name} {monotonic() - began:.0f} s: {label}{more}"
 
     def text(self) -> str:
-        """ "cell 12/40 (resumed 4/40), 31 % of the work, 12:05 left"."""
-        text = f"cell {self.done}/{self.cells} (resumed {self.resumed}/{self.cells})"
-        left = self.left()
-        if left is None:
-            return text
-        elapsed = monotonic() - self._began
-        share = 100 * elapsed / (elapsed + left) if elapsed + left else 100
-        return f"{text}, {share:.0f} % of the work, {shown_time(round(left))} left"
-
-    def _expected(self, kind: _Kind) -> float:
-        """Its own mean, else that of its like, else that of all steps so far."""
-        like = [s for other, many in self._taken.items() if other[0] == kind[0] for s in many]
-        every = [s for many in self._taken.values() for s in many]
-        return fmean(self._taken.get(kind) or like or every)
+        """ "cell 12/40 (resumed 4/40), about 12:05 left"."""
+        text, left = f"cell {self.done}/{self.cells}", self.left()
+        text += f" (resumed {self.resumed}/{self.cells})"
+        return text if left is None else f"{text}, about {shown_time(round(left))} left"
 
 
 def steps_of(job: CellJob) -> Iterable[_Kind]:

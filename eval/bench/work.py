@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import isfinite
-from traceback import format_exception
+from pathlib import Path
+from traceback import extract_tb, format_exception
 
 import cv2
 import numpy as np
@@ -86,7 +87,8 @@ def reason(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, GsvcError):
         return text
-    return f"internal error: {type(error).__name__}: {text}"
+    last = extract_tb(error.__traceback__)[-1]
+    return f"{Path(last.filename).name}, line {last.lineno}: {type(error).__name__}: {text}"
 
 
 def _scores(values: NDArray[np.float64], version: str, nothing: str) -> MetricScores:
@@ -266,7 +268,7 @@ class _Decode:
         assert self.record is not None
         self.record = replace(self.record, scores={**self.record.scores, name: scores})
         self.work.put(self.record)
-        if scores.gap.startswith("internal error"):
+        if scores.traceback:
             self.work.note(f"metric {name}: {scores.gap}", scores.traceback)
 
     def _decode(self, own: cells.Thumbnails, others: Mapping[str, cells.Thumbnails]) -> None:

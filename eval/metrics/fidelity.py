@@ -67,7 +67,7 @@ SMALLEST_SIDE = 161
 
 
 class MsSsim(base.FrameMetric):
-    """MS-SSIM of luma; 1 = equal."""
+    """MS-SSIM of luma, for sides of 161 pixels or more; 1 = equal."""
 
     name = "ms_ssim"
     smallest_side = SMALLEST_SIDE

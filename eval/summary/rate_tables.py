@@ -193,14 +193,12 @@ def pooled_table(summary: Summary, metric: MetricInfo) -> Table:
 
 
 def pooled_others_table(summary: Summary) -> Table:
-    """Ours, or without ours every curve, in the metrics that have no table of their own."""
+    """Every pair in the metrics that have no table of their own."""
     shown = {metric.name for metric in primary(summary)}
     others = [metric.name for metric in summary.metrics if metric.name not in shown]
-    mine = [one for one in summary.pooled if one.test.split(",")[0] == OURS] or summary.pooled
-    pairs = list(dict.fromkeys((one.test, one.anchor) for one in mine))
-    value = {(one.metric, one.test, one.anchor): one for one in mine}
+    value = {(one.metric, one.test, one.anchor): one for one in summary.pooled}
     rows = []
-    for test, anchor in pairs:
+    for test, anchor in dict.fromkeys((one.test, one.anchor) for one in summary.pooled):
         found = [value.get((name, test, anchor)) for name in others]
         cells = [pooled_text(one.pchip) if one else NONE for one in found]
         rows.append([f"{test} against {anchor}", *cells])
