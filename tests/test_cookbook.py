@@ -31,6 +31,7 @@ PRINTED = {
     "In pipes of FFmpeg": r"frames +30 in",
     "Live over UDP with loss": r"[1-9]\d* of \d+ datagrams lost,\n\d+ of \d+ frames made up",
     "Against AV1, on your own clips": r"(?s)svtav1.*gsvc, steps 0",
+    "A codec of your own": r"(?s)against x264.*\| small ",
     "A metric of your own": r"MeanError \| +\d",
     "Where the bits went": r"key pictures +\d+ bits",
 }
@@ -74,6 +75,7 @@ def cook(recipe: str) -> str:
 
 
 SLOW = {
+    "A codec of your own",
     "A talk over a link of 10 kbit/s",
     "16 kbit/s at 180 lines and 10 frames a second",
     "A metric of your own",
