@@ -8,14 +8,12 @@ and every thread that it starts, real-time priority 99: nothing else on those co
 is done, and the caller keeps the priority for the rest of its life.
 """
 
-import ctypes
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
-from functools import cache, partial
-from typing import Any
+from functools import partial
 
 import av
 import cv2
@@ -67,24 +65,6 @@ def quiet_and_ordinary() -> Iterator[None]:
 
 def _threads() -> set[int]:
     return {int(name) for name in os.listdir("/proc/self/task")}
-
-
-def malloc_trim() -> None:
-    """Give freed memory back to the system: glibc keeps what threads and coders had.
-
-    Elsewhere than on glibc nothing happens.
-    """
-    trim = _trim()
-    if trim is not None:
-        trim(0)
-
-
-@cache
-def _trim() -> Any:
-    try:
-        return ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):
-        return None
 
 
 Planes = NDArray[np.uint8]

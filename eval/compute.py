@@ -1,10 +1,8 @@
 """What running code costs: floating-point operations, memory, energy, processor time.
 
-Operations are counted; memory, energy and time are measured while the code runs. A process may also
-choose whether the C library keeps the memory of one network for the next.
+Operations are counted; memory, energy and time are measured while the code runs.
 """
 
-import ctypes
 import os
 import sys
 import threading
@@ -16,7 +14,7 @@ from typing import Any, Self
 
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.planning.process import POWERCAP, EnergyMeter
-from gsvc.encoders.svt_av1 import malloc_trim
+from gsvc.encoders.malloc import malloc_trim
 
 _STATM = Path("/proc/self/statm")
 _INTERVAL = 0.005
@@ -143,25 +141,6 @@ def resident_bytes() -> int | None:
     import resource
 
     return pages * resource.getpagesize()
-
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # mallopt's numbers in <malloc.h>
-_LARGEST_KEPT, _SMALLEST_RETURNED = 2**30, 2**16
-_ELSEWHERE = OSError, TypeError, AttributeError  # no such library, no such function
-
-
-def keep_freed_memory() -> None:
-    """From now on this process reuses what it freed; for workers that do nothing but such work."""
-    with suppress(*_ELSEWHERE):
-        library = ctypes.CDLL(None)
-        library.mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)
-        library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
-
-
-def return_freed_memory() -> None:
-    """From now on blocks of 64 KiB and more go back to the system when they are freed."""
-    with suppress(*_ELSEWHERE):
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _SMALLEST_RETURNED)
 
 
 class StepCost:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.encoders.coding.lookahead import LookaheadBuffer
+from gsvc.encoders.frame_buffer import FrameBuffer
 from gsvc.encoders.search import candidates
 from gsvc.encoders.tuning import MOST_GROUP_PIXELS
 
@@ -91,7 +91,7 @@ def test_frames_that_wait_packed_are_as_they_came(
     monkeypatch: pytest.MonkeyPatch, moving_pictures: Pictures
 ) -> None:
     monkeypatch.setattr("gsvc.encoders.coding.lookahead._RAW_BYTES", 30_000)
-    buffer, pictures = LookaheadBuffer(), moving_pictures(8)
+    buffer, pictures = FrameBuffer(), moving_pictures(8)
     for picture in pictures:
         buffer.append(picture)
     assert any(one is picture for one, picture in zip(buffer, pictures, strict=True))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gsvc
-from gsvc.encoders.coding.lookahead import LookaheadBuffer
+from gsvc.encoders.frame_buffer import FrameBuffer
 from gsvc.encoders.scaffold.extraction import JoinedFrames
 
 FORM = gsvc.VideoFormat(64, 48, Fraction(1, 25), Fraction(25))
@@ -38,7 +38,7 @@ def test_a_lean_encoder_makes_the_same_stream(
 def test_packed_frames_come_back_as_they_were(size: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
     pictures = [rng.integers(0, 256, (*size, 3), np.uint8) for _ in range(4)]
-    waiting = LookaheadBuffer(packs=True)
+    waiting = FrameBuffer(packs=True)
     for picture in pictures:
         waiting.append(picture)
     shown = JoinedFrames(waiting[1:], pictures[:1])

@@ -19,7 +19,7 @@ from gsvc.codec.planning.prediction import learned, log_path, shipped
 from gsvc.codec.planning.realtime import Costs, DeadlinePace, Group, groups_of, spendings, within
 from gsvc.decoders.streams.reconstruction import REFINING
 from gsvc.encoders.coding import lookahead as look_ahead
-from gsvc.encoders.coding.lookahead import LookaheadBuffer
+from gsvc.encoders.frame_buffer import FrameBuffer
 from test_plan import MACHINE
 
 QUICK = replace(
@@ -134,11 +134,11 @@ def test_a_plan_for_short_memory_is_carried_out_lean(
     replace(QUICK, encode=hungry).save(profile_path())
     packed = []
 
-    def waiting(*, packs: bool) -> LookaheadBuffer:
+    def waiting(*, packs: bool) -> FrameBuffer:
         packed.append(packs)
-        return LookaheadBuffer(packs=packs)
+        return FrameBuffer(packs=packs)
 
-    monkeypatch.setattr(look_ahead, "LookaheadBuffer", waiting)
+    monkeypatch.setattr(look_ahead, "FrameBuffer", waiting)
     monkeypatch.setattr(planned, "trial_judge", nullcontext)  # seconds less
     (budget := tmp_path / "budget.toml").write_text('bandwidth = "40k"\nmemory = "500M"\n')
     target = str(tmp_path / "out.gsv")

@@ -4,7 +4,7 @@ Texture restores the local contrast that quantisation removed. It is unsharp mas
 for each block: it raises the detail that is left to the energy of the source's, and invents none.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -154,11 +154,11 @@ class KeyframeDecoder:
 
 def decode_keyframes(
     units: Sequence[bytes], geometry: Geometry, scale: int, color: Color
-) -> list[Picture]:
+) -> Iterator[Picture]:
     """The first coded pictures of a group at display size, RGB uint8 (H, W, 3).
 
     `scale`: their coded size in eighths of it. Raises BitstreamError.
     """
     decoder = KeyframeDecoder((geometry.width, geometry.height), color)
     size = geometry.coded_size(scale)
-    return [decoder.decode(unit, size) for unit in units]
+    return (decoder.decode(unit, size) for unit in units)

@@ -30,8 +30,7 @@ from gsvc.decoders.training.learner import Learner
 from gsvc.decoders.training.loop import flops_of, make_learner
 from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.recipe import Recipe, Stage
-from gsvc.encoders.svt_av1 import malloc_trim
-from gsvc.eval.compute import return_freed_memory
+from gsvc.encoders.malloc import malloc_trim, return_freed_memory
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]

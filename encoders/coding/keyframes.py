@@ -44,6 +44,7 @@ from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
 from gsvc.encoders import tuning
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Reference, block_sums, local_mean, log_energy, quarter
+from gsvc.encoders.frame_buffer import FrameBuffer
 from gsvc.encoders.plans import GroupPlan
 from gsvc.encoders.svt_av1 import MAX_CRF, encode_pictures
 
@@ -158,12 +159,11 @@ class Keyframes:
         return picture_bits(self.units)
 
     @cached_property
-    def decoded(self) -> list[Picture]:
+    def decoded(self) -> Sequence[Picture]:
         """As the decoder has them before texture is raised."""
-        color = self.config.header.format.color
-        return keyframe.decode_keyframes(
-            self.units, self.config.header.geometry, self.plan.scale, color
-        )
+        header = self.config.header
+        given = self.units, header.geometry, self.plan.scale, header.format.color
+        return FrameBuffer(keyframe.decode_keyframes(*given), packs=self.config.lean)
 
     def choose_textures(
         self, references: Sequence[Reference], frames: int, lmbda: float, pool: Executor
@@ -173,8 +173,12 @@ class Keyframes:
             self.textures = [None] * len(self.decoded)
             return
         each, block = max(1.0, frames / len(self.decoded)), self.config.level.texture_log2
-        choose = partial(choose_texture, block_log2=block, frames=each, lmbda=lmbda)
-        self.textures = list(pool.map(choose, references, self.decoded))
+
+        def choose(number: int) -> Texture | None:
+            given = references[number], self.decoded[number]
+            return choose_texture(*given, block_log2=block, frames=each, lmbda=lmbda)
+
+        self.textures = list(pool.map(choose, range(len(self.decoded))))
 
     def choose_guides(
         self, references: Sequence[Reference], frames: int, lmbda: float, restorer: RestorerNetwork

@@ -3,23 +3,13 @@
 Where shots may come back, those of a group's time are known before any is coded. They are planned
 one by one; those that show the same become one AV1 sequence, with one quantiser and size.
 
-Its frames wait as they came, or packed where memory is short. Packed, each is coded without loss
-and decoded anew whenever it is looked at: about a third of the memory, for the time that this
-takes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
 from itertools import chain, islice, pairwise, repeat
-from threading import Lock
-from typing import Final, overload
-
-import av
-import numpy as np
 
 from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.frames import Picture
@@ -32,6 +22,8 @@ from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
 from gsvc.encoders.coding.packer import PackedGroup, Packer, in_slots, shared_sequences
 from gsvc.encoders.config import CodedPacket, CodingConfig
 from gsvc.encoders.distortion import Reference
+from gsvc.encoders.frame_buffer import FrameBuffer
+from gsvc.encoders.malloc import return_freed_memory
 from gsvc.encoders.plans import PLAIN, GroupPlan, PlannedInterval, Probe
 from gsvc.encoders.scaffold.extraction import (
     Before,
@@ -50,93 +42,13 @@ _AT_ONCE = 2
 _READ, _TRIED, _CODED = 0.1, 0.7, 0.95
 """Shares of the work on a group that are done before its probes, after them, and after its key
 pictures, about, at 1080 lines."""
-_CODEC: Final = "magicyuv"
-_RAW_BYTES = 1 << 27
-"""Of frames that wait as they came; those beyond are packed."""
-_FORMAT = "gbrp"
-"""Of FFmpeg's lossless coders of RGB that pack each frame by itself, the fastest: 10 ns to pack a
-pixel into .8 to 1.3 bytes, 7 to unpack it. FFV1 packs to .5 to .9, in 40 and 40."""
-
-
-class _FramePacker:
-    """Packs frames of one size. May be used from several threads."""
-
-    def __init__(self, height: int, width: int) -> None:
-        self._size, self._lock, self._count = (width, height), Lock(), 0
-        self._coder = self._set_up(av.CodecContext.create(_CODEC, "w"))
-        self._coder.time_base = Fraction(1, 25)
-        self._decoder = self._set_up(av.CodecContext.create(_CODEC, "r"))
-
-    def packed(self, picture: Picture) -> bytes:
-        frame = av.VideoFrame.from_ndarray(picture, _FORMAT)
-        with self._lock:
-            frame.pts, self._count = self._count, self._count + 1
-            (packet,) = self._coder.encode(frame)
-        return bytes(packet)
-
-    def unpacked(self, data: bytes) -> Picture:
-        with self._lock:
-            (frame,) = self._decoder.decode(av.Packet(data))
-        return np.asarray(frame.to_ndarray(), np.uint8)
-
-    def _set_up(self, context: av.CodecContext) -> av.VideoCodecContext:
-        assert isinstance(context, av.VideoCodecContext)
-        context.width, context.height = self._size
-        context.pix_fmt, context.thread_count = _FORMAT, 1
-        return context
-
-
-class _Packed:
-    """A packed frame."""
-
-    def __init__(self, picture: Picture, packer: _FramePacker) -> None:
-        self._data, self._packer = packer.packed(picture), packer
-
-    def picture(self) -> Picture:
-        """It, unpacked."""
-        return self._packer.unpacked(self._data)
-
-
-class LookaheadBuffer(Sequence[Picture]):
-    """Source frames in order, RGB uint8 (H, W, 3) of one size. A slice of packed ones is packed."""
-
-    def __init__(self, *, packs: bool = False) -> None:
-        """`packs`: whether all are packed; else those are that would take too much memory."""
-        self._packs = packs
-        self._packer: _FramePacker | None = None
-        self._held: list[Picture | _Packed] = []
-
-    def append(self, picture: Picture) -> None:
-        """Another frame."""
-        if not self._packs and len(self._held) * picture.nbytes < _RAW_BYTES:
-            self._held.append(picture)
-            return
-        self._packer = self._packer or _FramePacker(*picture.shape[:2])
-        self._held.append(_Packed(picture, self._packer))
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    @overload
-    def __getitem__(self, index: int) -> Picture: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> "LookaheadBuffer": ...
-
-    def __getitem__(self, index: int | slice) -> "Picture | LookaheadBuffer":
-        if isinstance(index, slice):
-            some = copy(self)
-            some._held = self._held[index]
-            return some
-        held = self._held[index]
-        return held.picture() if isinstance(held, _Packed) else held
 
 
 @dataclass(frozen=True)
 class _Shot:
     """A shot, or what a group has of one."""
 
-    pictures: LookaheadBuffer
+    pictures: FrameBuffer
     ticks: Sequence[int]
     """Of every frame that its packets complete: it may go on from another group."""
     slot: int | None
@@ -162,6 +74,8 @@ class Lookahead(GroupCoder):
 
     def __init__(self, config: CodingConfig) -> None:
         self._config = config
+        if config.lean:
+            return_freed_memory()
         # One pool for good: threads that come and go leave the allocator's memory behind.
         self._pool = ThreadPoolExecutor(1 if config.lean else _AT_ONCE)
         self._distortion = config.distortion()
@@ -172,7 +86,7 @@ class Lookahead(GroupCoder):
             parts = config.header.geometry, self._distortion, find, self._pool
             self._faces, self._face_rdo = FaceExtractor(*parts), FaceRdo(*parts)
         is_guided = GUIDE.name in config.header.tools
-        self._restorer = RestorerNetwork() if is_guided else None
+        self._restorer = RestorerNetwork(lean=config.lean) if is_guided else None
         self._planner, self._packer = GroupPlanner(config), Packer(config)
         self._rate = RateControl(config)
         self._longest = config.longest_group
@@ -180,8 +94,8 @@ class Lookahead(GroupCoder):
         self._done, self._frames = 0.0, 0  # frames' worth of work, and frames that are worked on
         self.drop()
 
-    def _waiting(self) -> LookaheadBuffer:
-        return LookaheadBuffer(packs=self._config.lean)
+    def _waiting(self) -> FrameBuffer:
+        return FrameBuffer(packs=self._config.lean)
 
     def watch(self, report: Callable[[float], None]) -> None:
         self._report = report
@@ -315,7 +229,8 @@ class Lookahead(GroupCoder):
         self._tell(_TRIED)
         self._done += _TRIED * self._frames
         probes, keys = search.probes, search.probes.own_keys(probe.plan)
-        prepared, references = probes.emphasised(probe), [probes.reference(k) for k in keys]
+        prepared = FrameBuffer(probes.emphasised(probe), packs=self._config.lean)
+        references = [probes.reference(k) for k in keys]
         return _PlannedShot(shot, probe, keys, prepared, references)
 
     def _packed(
@@ -345,8 +260,9 @@ class Lookahead(GroupCoder):
     def _keyframes(self, planned: Sequence[_PlannedShot], goal: float) -> Keyframes:
         """The coded pictures, near to `goal` bits with their framing."""
         plan, openings = _joined(planned)
-        prepared = [picture for one in planned for picture in one.prepared]
-        keys = Keyframes(plan, prepared, self._config, openings=openings)
+        prepared = chain.from_iterable(one.prepared for one in planned)
+        waiting = FrameBuffer(prepared, packs=self._config.lean)
+        keys = Keyframes(plan, waiting, self._config, openings=openings)
         framing = self._config.framing_bits(self._frames, len(plan.keys), goal)
         keys = fit_quantizer(keys, goal - framing, exact=self._rate.exact)
         references = [reference for one in planned for reference in one.references]

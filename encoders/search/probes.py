@@ -7,9 +7,9 @@ chosen is probed on all of it.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache
 from statistics import fmean
 
 import cv2
@@ -34,7 +34,7 @@ from gsvc.encoders.plans import (
     planned_intervals,
 )
 from gsvc.encoders.scaffold.camera_path import CameraPath
-from gsvc.encoders.svt_av1 import Planes, encode_planes, malloc_trim, planes_of
+from gsvc.encoders.svt_av1 import Planes, encode_planes, planes_of
 from gsvc.encoders.tuning import (
     EMPHASIS_BAND,
     EMPHASIS_CRFS,
@@ -202,7 +202,6 @@ class Probes:
         self._framing_bits, self._visual = config.framing_bits, config.tune.visual
         self._preset = PROBE_PRESET_AT_RATE if config.exact else PROBE_PRESET
         size, color = self._geometry.coded_size, self._color
-        self._lean = config.lean
 
         def planes(key: int, scale: int) -> Planes:
             return planes_of(pictures[key], size(scale), color)
@@ -244,18 +243,19 @@ class Probes:
         """Its coded pictures but for the next group's."""
         return plan.keys[:-1] if self._open_ended else plan.keys
 
-    def emphasised(self, probe: Probe) -> list[Picture]:
+    def emphasised(self, probe: Probe) -> Iterator[Picture]:
         """The probe's own coded pictures as they are to be coded: what they lacked raised (see
         `gsvc.encoders.coding.keyframes`)."""
         keys = self.own_keys(probe.plan)
-        sources = [self._pictures[k] for k in keys]
         if probe.plan.crf >= EMPHASIS_CRFS[1]:
-            return sources  # Nothing would be raised.
-        references = [self.reference(k) for k in keys]
+            return map(self._pictures.__getitem__, keys)  # Nothing would be raised.
         # Decoded once more: pictures of all probes would take much memory, their units take none.
         decoded = self._decoded(probe.plan, probe.units[: len(keys)])
-        raised = partial(emphasised, crf=probe.plan.crf)
-        return list(self._pool.map(raised, sources, references, decoded))
+
+        def raised(key: int, decoded: Picture) -> Picture:
+            return emphasised(self._pictures[key], self.reference(key), decoded, probe.plan.crf)
+
+        return self._pool.map(raised, keys, decoded)
 
     def _try(self, plan: GroupPlan, lmbda: float, keys: tuple[int, ...] | None = None) -> Probe:
         """A probe of the plan with some of its coded pictures; None: those near the parts."""
@@ -278,8 +278,6 @@ class Probes:
         )
         pixels = float(self._geometry.width * self._geometry.height * frames)
         mean_texture = texture / (self._weight * pixels)
-        if self._lean:
-            malloc_trim()
         bits = self._bits(plan, keys, units, path_bits)
         return Probe(plan, units, bits, mean_texture, texture + misplaced, drawings)
 

@@ -19,7 +19,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol, TypeVar, cast
 
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.eval.compute import keep_freed_memory
+from gsvc.encoders.malloc import keep_freed_memory
 from gsvc.eval.late_loading import optional
 
 ENCODE, DECODE, SCORE = "encode", "decode", "score"

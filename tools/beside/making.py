@@ -164,7 +164,7 @@ def _coded(pictures: Sequence[Picture], coding: SequenceCoding, preset: int) -> 
         threads=1,
         more=_LAYERS + coding.more,
     )
-    return decode_keyframes(units, geometry, coding.scale, _COLOR)
+    return list(decode_keyframes(units, geometry, coding.scale, _COLOR))
 
 
 def _drawn_scene(footage: Footage, rng: Generator) -> tuple[Scene, SequenceCoding]:

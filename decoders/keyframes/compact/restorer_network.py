@@ -56,22 +56,29 @@ class Restorations:
         half = np.tensordot(np.asarray(weights, np.float32), self.drawn[: len(weights)], 1)
         size = 2 * half.shape[2], 2 * half.shape[1]
         whole = cv2.resize(half.transpose(1, 2, 0), size, interpolation=cv2.INTER_LINEAR)
-        whole = 127.5 * whole[:height, :width, :3] + whole[:height, :width, 3:] * self._fine
-        return np.asarray(np.clip(np.rint(self.picture + whole), 0, 255), np.uint8)
+        # In place: a picture of 1080 lines is 25 MB here.
+        restored, gain = np.split(whole[:height, :width], [3], axis=2)
+        restored *= np.float32(127.5)
+        restored += gain * self._fine
+        restored += self.picture
+        np.rint(restored, out=restored)
+        return np.asarray(np.clip(restored, 0, 255, out=restored), np.uint8)
 
     @cached_property
     def _fine(self) -> _FloatMap:
         """The picture's fine detail, as of `restorer.fine_band`, in grey levels."""
         plain = self.picture.astype(np.float32)
-        return np.asarray(_blurred(plain, 0.7) - _blurred(plain, 1.5), np.float32)
+        fine = _blurred(plain, 0.7)
+        fine -= _blurred(plain, 1.5)
+        return fine
 
 
 class RestorerNetwork:
     """The restorer's network at work, loaded when first asked for."""
 
-    def __init__(self, device: str = "cpu") -> None:
-        """`device`: "cpu", "cuda" or "cuda:N"."""
-        self._device = device
+    def __init__(self, device: str = "cpu", *, lean: bool = False) -> None:
+        """`device`: "cpu", "cuda" or "cuda:N"; `lean`: hold less memory, for more time."""
+        self._device, self._lean = device, lean
 
     @property
     def id(self) -> bytes:
@@ -111,6 +118,8 @@ class RestorerNetwork:
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = _THREADS
+        # An arena is a tenth faster, and never gives back what the largest picture took.
+        options.enable_cpu_mem_arena = not self._lean
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
             providers = _providers(self._device, onnxruntime.get_available_providers())
