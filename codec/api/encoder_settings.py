@@ -83,8 +83,9 @@ class EncoderSettings:
     """Encode without look-ahead: a frame waits only for the next key picture (`Encoder.delay`), and
     the stream takes more bits."""
     low_memory: bool = False
-    """Hold less memory with look-ahead, about half, and take a third longer: waiting frames are
-    packed without loss and probes are made one at a time. The stream is the same."""
+    """Hold less memory with look-ahead, about half, and take a third longer: waiting pictures are
+    packed without loss, probes are made one at a time, and from now on this process returns freed
+    memory at once (glibc). The stream is the same."""
     seed: int = 0
     """Seed for the decoder's refiner, 0-65535."""
     model_id: bytes = bytes(4)
