@@ -59,15 +59,10 @@ def _take(options: Namespace, kept: Mapping[str, Any]) -> list[str]:
 
 
 def _settings(options: Namespace) -> RunSettings:
-    codecs, frames, longest = list(_codecs(options)), RunSettings.frames, None
-    if options.condition is not None:
-        condition = CONDITIONS[options.condition]
-        codecs = [under(condition, spec) for spec in codecs]
-        frames, longest = condition.frames, condition.longest
-    if options.frames is not None:
-        frames = options.frames or None
-    if options.longest is not None:
-        longest = options.longest or None
+    condition = CONDITIONS[options.condition or "join"]
+    codecs = [under(condition, one) if options.condition else one for one in _codecs(options)]
+    frames = condition.frames if options.frames is None else options.frames or None
+    longest = condition.longest if options.longest is None else options.longest or None
     return RunSettings(
         clips=tuple(dict.fromkeys([*options.clips, *(options.more_clips or [])] or ["packaged"])),
         codecs=tuple(codecs),
@@ -137,23 +132,21 @@ def _list_cells(
 ) -> int:
     with _workers(options) as workers:
         plan = make_plan(settings, folder, workers, reporter)
-    left = {job.cell.key: job for job in plan.jobs}
-    rows = []
+    left, lines = {job.cell.key: job for job in plan.jobs}, JsonLines(sys.stdout)
     for cell in plan.cells:
         job = left.get(cell.key)
         state = "done" if job is None else "to do" if job.stream is None else "to complete"
-        rows.append((state, cell, job.decodes if job else 0))
-    encodes, decodes = sum(job.stream is None for job in plan.jobs), plan.decodes
-    if options.json:
-        lines = JsonLines(sys.stdout)
-        for state, cell, count in rows:
+        count = job.decodes if job else 0
+        if options.json:
             lines.put("cell", state=state, key=cell.key, label=cell.label, decodes=count)
-        lines.put("done", cells=len(rows), left=len(left), encodes=encodes, decodes=decodes)
-        return 0
-    for state, cell, count in rows:
-        print(f"{state:<12}{count} decodes  {cell.label}")
-    done = len(rows) - len(left)
-    print(f"{len(rows)} cells, {done} done; left: {encodes} encodes, {decodes} decodes")
+        else:
+            print(f"{state:<12}{count} decodes  {cell.label}")
+    encodes, decodes = sum(job.stream is None for job in plan.jobs), plan.decodes
+    cells, done = len(plan.cells), len(plan.cells) - len(left)
+    if options.json:
+        lines.put("done", cells=cells, left=len(left), encodes=encodes, decodes=decodes)
+    else:
+        print(f"{cells} cells, {done} done; left: {encodes} encodes, {decodes} decodes")
     return 0
 
 

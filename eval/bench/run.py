@@ -199,29 +199,15 @@ class JsonReporter:
 
     def cell(self, label: str, record: CellRecord) -> None:
         self._pace.end(record.key)
-        self._lines.put(
-            "cell",
-            key=record.key,
-            clip=record.clip,
-            size=record.size,
-            codec=record.codec,
-            settings=record.settings,
-            error=record.error or None,
-            bits=record.bits,
-            bpp=record.bpp,
-            encode_seconds=record.encode_seconds,
-            decodes=[
-                {
-                    "way": one.way,
-                    "seconds": one.seconds,
-                    "scores": {name: scores.mean for name, scores in one.scores.items()},
-                }
-                for one in record.decodes
-            ],
-            done=self._pace.done,
-            cells=self._pace.cells,
-            left=self._pace.left(),
-        )
+        names = ("key", "clip", "size", "codec", "settings", "bits", "bpp", "encode_seconds")
+        values = {name: getattr(record, name) for name in names}
+        values["error"] = record.error or None
+        values["decodes"] = [
+            {"way": d.way, "seconds": d.seconds, "scores": {n: s.mean for n, s in d.scores.items()}}
+            for d in record.decodes
+        ]
+        far = {"done": self._pace.done, "cells": self._pace.cells, "left": self._pace.left()}
+        self._lines.put("cell", **values, **far)
 
     def close(self) -> None:
         pass
@@ -404,17 +390,8 @@ def _cells(
         for spec, codec, version in codecs:
             for point in codec.rate_points():
                 ways = tuple(dict(way) for way in codec.ways_to_decode(point))
-                cell = Cell(
-                    clip=clip,
-                    codec=spec,
-                    codec_name=codec.name,
-                    codec_version=version,
-                    suffix=codec.suffix,
-                    settings=dict(point),
-                    ways=ways,
-                    metrics=metrics,
-                    gaps=absent,
-                )
+                names = codec.name, version, codec.suffix
+                cell = Cell(clip, spec, *names, dict(point), ways, metrics, absent)
                 other = cells.get(cell.key)
                 if other is not None:
                     more = tuple(way for way in ways if way not in other.ways)

@@ -268,12 +268,7 @@ def _firsts(frames: int, length: int) -> list[int]:
 
 
 def _source_part(
-    source: str,
-    start: float,
-    rate: float | None,
-    origin: Fraction,
-    test: Video,
-    deinterlace: bool,
+    source: str, start: float, rate: float | None, origin: Fraction, test: Video, deinterlace: bool
 ) -> Video:
     """The frames of the source while those of `test` are shown, by the stream's clock."""
     begin, end = start + float(test.times[0]), test.times[-1]

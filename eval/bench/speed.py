@@ -293,7 +293,9 @@ def measure(settings: SpeedSettings) -> Iterator[Speed]:
             if speed.seconds is not None and subject == MOTION:
                 drawn[size] = speed.seconds
             share = speed.share or share
-            yield _compared(speed, drawn.get(size))
+            if speed.seconds is not None and size in drawn:
+                speed = replace(speed, motion_frames=speed.seconds / drawn[size])
+            yield speed
 
 
 def _measured(subject: str, device: str, size: int, share: float) -> Speed:
@@ -330,13 +332,6 @@ def _with_together(speed: Speed, work: TimedWork, one: Timing) -> Speed:
         return replace(speed, reason=reason)
     rate = TOGETHER / timed(work.together, speed.device).seconds
     return replace(speed, together=TOGETHER, rate_together=rate)
-
-
-def _compared(speed: Speed, drawn: float | None) -> Speed:
-    """With the time in frames that are drawn by motion."""
-    if speed.seconds is None or not drawn:
-        return speed
-    return replace(speed, motion_frames=speed.seconds / drawn)
 
 
 _HEADER = (
@@ -415,7 +410,7 @@ def window_speeds(name: str, device: str, steps: int) -> Mapping[str, object]:
         try:
             refiner.check(height, width, steps=steps)
             _restoring(refiner, 64, 64, 1)()  # loads it
-            seconds, memory = _backend_measured(_restoring(refiner, height, width, steps), device)
+            memory, seconds = _first(_restoring(refiner, height, width, steps), device)
         except DeviceError as error:
             rows.append({"size": size, "why_not": str(error)})
             continue
@@ -425,14 +420,6 @@ def window_speeds(name: str, device: str, steps: int) -> Mapping[str, object]:
     packages = {package: version(package) for package in _PACKAGES}
     weights = {"repo": manifest.repo, "commit": manifest.commit, "weights": manifest.weights}
     return {"name": name, "device": on, "steps": steps, **weights, **packages, "windows": rows}
-
-
-def _backend_measured(work: Callable[[], object], device: str) -> tuple[float, int | None]:
-    on_gpu = device.startswith("cuda")
-    if on_gpu:
-        torch.cuda.reset_peak_memory_stats(device)
-    seconds = _seconds(work, device)
-    return seconds, torch.cuda.max_memory_allocated(device) if on_gpu else None
 
 
 def _restoring(refiner: Refiner, height: int, width: int, steps: int) -> Callable[[], object]:

@@ -52,12 +52,7 @@ def told(tell: Tell, kind: str, name: str, cells: Sequence[str]) -> Iterator[Non
     tell(replace(step, seconds=time.perf_counter() - start))
 
 
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-)
+THREAD_VARIABLES = tuple(f"{one}_NUM_THREADS" for one in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"))
 
 _TICK_SECONDS = 1.0
 

@@ -314,19 +314,15 @@ def decoded(folder: Path, choice: VersionChoice, source: TestClip) -> tuple[Sequ
     torch.set_num_threads(1)
     cell, decode = choice.cell, choice.decode
     codec = find_codec(cell.codec)
-    data = _stream(folder, cell)
+    try:
+        data = BenchFolder(folder).stream(cell)
+    except Damaged as error:
+        text = str(error).replace("its stream", f"the stream {cell.key}")
+        raise InputError(f"{text}: run the benchmark again") from error
     frames = codec.decode(data, source.format, cell.settings, decode.way).frames
     if frames_sha256(frames) == decode.frames_sha256:
         return frames, ""
     return frames, f"{choice.curve} decodes here to other pictures than were measured"
-
-
-def _stream(folder: Path, cell: CellRecord) -> bytes:
-    try:
-        return BenchFolder(folder).stream(cell)
-    except Damaged as error:
-        text = str(error).replace("its stream", f"the stream {cell.key}")
-        raise InputError(f"{text}: run the benchmark again") from error
 
 
 SOURCE = "source"

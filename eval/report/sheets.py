@@ -133,7 +133,10 @@ class StripPlace:
         rows = slice(self.top, self.top + self.side)
         columns = slice(self.left, self.left + self.side)
         parts = [frame[rows, columns] for frame in frames[self.first : self.first + LENGTH]]
-        return parts if self.side == WINDOW else [_enlarged(part) for part in parts]
+        if self.side == WINDOW:
+            return parts
+        shape, how = (WINDOW, WINDOW), cv2.INTER_CUBIC
+        return [np.asarray(cv2.resize(one, shape, interpolation=how), np.uint8) for one in parts]
 
 
 def worst_place(
@@ -157,11 +160,6 @@ def worst_place(
             first = max(start, min(index - LENGTH // 2, end - LENGTH))
             worst, place = value, StripPlace(first, y, x)
     return place
-
-
-def _enlarged(part: Picture) -> Picture:
-    resized = cv2.resize(part, (WINDOW, WINDOW), interpolation=cv2.INTER_CUBIC)
-    return np.asarray(resized, np.uint8)
 
 
 def _changes(video: Sequence[Picture]) -> Iterator[NDArray[np.float32]]:

@@ -358,8 +358,8 @@ def score_study(folder: Path, files: Sequence[Path]) -> str:
 
 def _rows(key: Key, votes: Sequence[Vote]) -> Iterator[ScoreRow]:
     yield from _group(POOLED, "", votes, key.zero)
-    levels = _different(vote.trial.level for vote in votes)
-    clips = _different(vote.trial.clip for vote in votes)
+    levels = sorted({vote.trial.level for vote in votes})
+    clips = sorted({vote.trial.clip for vote in votes})
     for level in levels if len(levels) > 1 else ():
         mine = [vote for vote in votes if vote.trial.level == level]
         yield from _group(POOLED, level, mine, key.zero)
@@ -370,7 +370,7 @@ def _rows(key: Key, votes: Sequence[Vote]) -> Iterator[ScoreRow]:
 
 def _group(clip: str, level: str, votes: Sequence[Vote], zero: str) -> Iterator[ScoreRow]:
     """The score of every version but the one at zero, from these votes."""
-    names = _different(n for vote in votes for n in (vote.trial.a.name, vote.trial.b.name))
+    names = sorted({n for vote in votes for n in (vote.trial.a.name, vote.trial.b.name)})
     names.sort(key=lambda name: (name != zero, name))
     pairs = [(second, first) for second in range(len(names)) for first in range(second)]
     counts = _counts(votes, names, pairs)
@@ -400,7 +400,7 @@ def _counts(
     votes: Sequence[Vote], names: Sequence[str], pairs: Sequence[tuple[int, int]]
 ) -> Counts:
     """By voter and pair: how often the first version was chosen, the second, neither."""
-    voters = _different(vote.voter for vote in votes)
+    voters = sorted({vote.voter for vote in votes})
     counts = np.zeros((len(voters), len(pairs), 3))
     for vote in votes:
         both = names.index(vote.trial.a.name), names.index(vote.trial.b.name)
@@ -409,10 +409,6 @@ def _counts(
         answer = 2 if chosen is None else pair.index(chosen)
         counts[voters.index(vote.voter), pairs.index(pair), answer] += 1
     return counts
-
-
-def _different(values: Iterator[str]) -> list[str]:
-    return sorted(set(values))
 
 
 def _text(scores: StudyScores) -> str:

@@ -104,17 +104,8 @@ def seed_spreads(cells: Sequence[CellRecord], metrics: Sequence[str]) -> list[Se
                 scores = [d.scores[metric].mean for d in decodes if metric in d.scores]
                 means = [mean for mean in scores if mean is not None]
                 if len(means) > 1:
-                    spreads.append(
-                        SeedSpread(
-                            clip_label(cell),
-                            name,
-                            settings_label(cell.settings),
-                            metric,
-                            len(means),
-                            fmean(means),
-                            stdev(means),
-                        )
-                    )
+                    stream = clip_label(cell), name, settings_label(cell.settings), metric
+                    spreads.append(SeedSpread(*stream, len(means), fmean(means), stdev(means)))
     return spreads
 
 

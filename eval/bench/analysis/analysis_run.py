@@ -136,10 +136,7 @@ def write_plots(
 
 
 def _drawn(
-    points: Sequence[AccuracyPoint],
-    accuracy: str,
-    title: str,
-    style: exhibits.CurveStyle,
+    points: Sequence[AccuracyPoint], accuracy: str, title: str, style: exhibits.CurveStyle
 ) -> "Figure":
     clips = list(dict.fromkeys(point.clip for point in points))
     names = curves(points)
@@ -165,9 +162,7 @@ def _truth(point: AccuracyPoint) -> str:
     return "pseudo-truth" if point.pseudo else "truth"
 
 
-def _point_table(
-    points: Sequence[AccuracyPoint],
-) -> tuple[list[str], list[list[str]]]:
+def _point_table(points: Sequence[AccuracyPoint]) -> tuple[list[str], list[list[str]]]:
     measured = [name for name in ACCURACIES if any(p.accuracies[name] is not None for p in points)]
     titles = (ACCURACIES[name] for name in measured)
     header = ["clip", "curve", "settings", "kbit/s", "seconds", "against", *titles]

@@ -276,12 +276,7 @@ class _Judge:
         return self._point(curve, settings, size, found, perf_counter() - start)
 
     def _point(
-        self,
-        curve: str,
-        settings: Settings,
-        size: int,
-        seen: SeenClip,
-        seconds: float,
+        self, curve: str, settings: Settings, size: int, seen: SeenClip, seconds: float
     ) -> AccuracyPoint:
         form, found = self.clip.format, seen.boxes
         if found.frame.min(initial=0) < 0 or found.frame.max(initial=0) >= form.frames:
