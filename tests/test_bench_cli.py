@@ -202,7 +202,8 @@ def test_the_metric_of_the_page_measures(clips: Path, tmp_path: Path) -> None:
 
 
 def test_one_codec_alone_has_points_and_tables(whole: Path) -> None:
-    run_gsvc("bench", "report", whole)
+    run_gsvc("bench", "report", whole, env=ENVIRONMENT)
+    assert "not shown" not in (whole / "report.html").read_text()
     assert "## Points" in (whole / "summary.md").read_text()
     header = (whole / "summary.csv").read_text().splitlines()[0].split(",")
     assert {"codec", "side"} <= set(header)

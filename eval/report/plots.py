@@ -199,11 +199,7 @@ def layers(summary: Summary) -> "Figure":
         row.key: row for row in summary.points if row.codec in (curves.OURS, curves.ABLATION)
     }
     rows = list(streams.values())
-    names = [
-        n
-        for n in dict.fromkeys(n for r in rows for n in r.ledger)
-        if any(r.ledger.get(n) for r in rows)
-    ]
+    names = curves.layers_of(rows)
     figure = exhibits.new_figure("Bits by layer", 0.19 * len(rows) + 0.9)
     axis = exhibits.plain(figure.subplots())
     short = curves.short_labels(rows)

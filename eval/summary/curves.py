@@ -295,6 +295,12 @@ def short_labels(rows: Sequence[PointRow]) -> dict[str, str]:
     return labels
 
 
+def layers_of(rows: Collection[PointRow]) -> list[str]:
+    """The layers that take bits in any of the streams."""
+    names = dict.fromkeys(name for row in rows for name in row.ledger)
+    return [name for name in names if any(row.ledger.get(name) for row in rows)]
+
+
 def family_curves(found: Sequence[Curve], codecs: Mapping[str, CodecFacts]) -> Iterator[Curve]:
     """A curve for each clip and family that has several codecs, with all their points.
 

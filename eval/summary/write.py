@@ -91,11 +91,7 @@ def ledgers_table(summary: Summary) -> Table:
     for row in summary.points:
         if row.codec in (curves.OURS, curves.ABLATION):
             mine.setdefault(row.key, row)
-    layers = [
-        layer
-        for layer in dict.fromkeys(name for row in mine.values() for name in row.ledger)
-        if any(row.ledger.get(layer) for row in mine.values())
-    ]
+    layers = curves.layers_of(mine.values())
     rows = [
         [
             f"{row.clip}, {row.codec}, {label[row.key]}",
