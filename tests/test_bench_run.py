@@ -373,7 +373,7 @@ def test_a_full_disk_is_one_error_and_loses_nothing(
 def test_a_plan_writes_nothing(clips: Path, tmp_path: Path, pool: Pool) -> None:
     folder = tmp_path / "run"
     found = plan(settings(clips, f"{BLOCKS}:ways=3"), folder, pool, Listener())
-    assert (len(found.cells), len(found.jobs), found.decodes) == (4, 4, 12)
+    assert [job.decodes for job in found.jobs] == [3] * 4 == [3] * len(found.cells)
     assert not folder.exists()
 
 

@@ -133,15 +133,15 @@ def _list_cells(
     with _workers(options) as workers:
         plan = make_plan(settings, folder, workers, reporter)
     left, lines = {job.cell.key: job for job in plan.jobs}, JsonLines(sys.stdout)
+    encodes, decodes = sum(job.stream is None for job in plan.jobs), 0
     for cell in plan.cells:
         job = left.get(cell.key)
         state = "done" if job is None else "to do" if job.stream is None else "to complete"
-        count = job.decodes if job else 0
+        decodes += (count := job.decodes if job else 0)
         if options.json:
             lines.put("cell", state=state, key=cell.key, label=cell.label, decodes=count)
         else:
             print(f"{state:<12}{count} decodes  {cell.label}")
-    encodes, decodes = sum(job.stream is None for job in plan.jobs), plan.decodes
     cells, done = len(plan.cells), len(plan.cells) - len(left)
     if options.json:
         lines.put("done", cells=cells, left=len(left), encodes=encodes, decodes=decodes)

@@ -260,11 +260,6 @@ class RunPlan:
     metrics: Mapping[str, Mapping[str, Any]]
     """Version, unit, direction and whether there is a value per frame, by name."""
 
-    @property
-    def decodes(self) -> int:
-        """How many clips are to be decoded."""
-        return sum(job.decodes for job in self.jobs)
-
 
 def make_plan(
     settings: RunSettings, folder: BenchFolder, workers: Workers, reporter: Reporter
