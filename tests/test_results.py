@@ -67,6 +67,26 @@ def test_tables_of_the_results_page_are_those_of_the_runs(title: str, run: str) 
     assert compared >= 4
 
 
+ANCHORS = {"SVT-AV1": "svtav1", "x265": "x265", "x264": "x264"}
+
+
+def at_rates(judge: str, anchor: str) -> list[float]:
+    """The restored curve against an anchor, at .003, .006 and .012 bpp."""
+    text = section(ROOT / "eval/results/whole/summary.md", f"At fixed rates, {judge}")
+    row = next(one for one in text.splitlines() if f"gsvc, steps 1 against {anchor} " in one)
+    return [float(cell.split()[0]) for cell in cells(row)[3:]]
+
+
+@pytest.mark.parametrize("anchor", ANCHORS)
+def test_gains_at_fixed_rates_are_those_of_the_whole_run(anchor: str) -> None:
+    page = section(ROOT / "docs/results.md", "Whole clips")
+    row = next(one for one in page.splitlines() if one.startswith(f"| {anchor} | +"))
+    shown = re.findall(r"(\S+) JOD, (\d+) %", row)
+    assert [float(gain) for gain, _ in shown] == at_rates("cvvdp", ANCHORS[anchor])
+    lower = [-share for share in at_rates("st_lpips_vgg", ANCHORS[anchor])]
+    assert [float(share) for _, share in shown] == pytest.approx(lower, abs=HALF)
+
+
 def test_the_readme_has_the_headline_of_the_whole_run() -> None:
     text = (ROOT / "README.md").read_text()
     for judge, share in zip(JUDGES.values(), re.findall(r"\*\*(\d+) % fewer", text), strict=True):
