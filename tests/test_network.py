@@ -10,8 +10,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -35,6 +36,7 @@ from gsvc import (
     VideoSender,
     WireSettings,
 )
+from gsvc.codec.command.recv import status_text
 from gsvc.codec.network.address import Address, parse_address
 from gsvc.codec.network.live_decoder import PlayoutClock
 from gsvc.codec.network.tcp_websocket import Broadcaster
@@ -451,6 +453,22 @@ def test_a_link_has_one_rate(tmp_path: Path) -> None:
     rates = "--total-bitrate", "8k", "--adapt", "4k:60k"
     told = start("send", clip(tmp_path, 4), there, *rates).communicate()[1]
     assert b"give one of them" in told
+
+
+def test_frames_are_sent_when_their_packets_are() -> None:
+    encoder = gsvc.Encoder(VIDEO, replace(SETTINGS, low_delay=False, gop=1.0))
+    address = f"udp://127.0.0.1:{free_port()}"
+    sender = VideoSender(address, encoder, SendSettings(realtime=False))
+    told = [status_text(sender.stats())]
+
+    def watched() -> Iterator[Frame]:
+        yield from frames(10)
+        told.append(status_text(sender.stats()))
+
+    run(sender.run(watched()))
+    assert set(told) == {"sent 0 frames, 0 dropped, 0.0 kbit/s"}  # look-ahead has them all
+    assert sender.stats().sent == sender.stats().frames == 10
+    assert sender.stats().receivers is None
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "ws"])

@@ -74,10 +74,8 @@ def status_text(stats: SenderStats | ReceiverStats) -> str:
         rate += f", {stats.refused} refused"
     if isinstance(stats, SenderStats):
         loss = "" if stats.fraction_lost is None else f", {stats.fraction_lost:.0%} lost"
-        receivers = f", {stats.receivers} connected" if not stats.datagrams else ""
-        return f"sent {stats.frames - stats.dropped} frames, {stats.dropped} dropped, {rate}" + (
-            loss + receivers
-        )
+        receivers = "" if stats.receivers is None else f", {stats.receivers} connected"
+        return f"sent {stats.sent} frames, {stats.dropped} dropped, {rate}{loss}{receivers}"
     late = "" if stats.latency.p50 is None else f", {stats.latency.p50:.1f} s late"
     return (
         f"received {stats.frames} frames, {stats.concealed} concealed, "

@@ -36,6 +36,8 @@ class SenderStats:
     """Since the start."""
     frames: int
     """Frames captured."""
+    sent: int
+    """Frames that the packets sent show."""
     dropped: int
     """Frames among them that encoder or network had no time for."""
     packets: int
@@ -58,8 +60,8 @@ class SenderStats:
     """Share of datagrams lost (0-1), as last reported by the receiver."""
     round_trip: float | None
     """Round-trip time in seconds, measured by that report."""
-    receivers: int
-    """Connections over TCP or WebSocket."""
+    receivers: int | None
+    """Connections over TCP or WebSocket; None over UDP."""
     refused: int
     """Connections cut off because they were too slow; over UDP, datagrams that were not sealed with
     the key."""

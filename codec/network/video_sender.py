@@ -330,7 +330,7 @@ class VideoSender:
         self._sink: UdpSender | Broadcaster = self._broadcaster
         self._meter = LayerMeter(encoder.header)
         self._waiting, self._encoding = Durations(), Durations()
-        self._frames = self._packets = self._left_out = 0
+        self._frames = self._sent = self._packets = self._left_out = 0
         self._starts_at: float | None = None
         self._heard_at = float("-inf")
         self._sound, self._shown = Sound(iter(())), Fraction(0)
@@ -409,6 +409,7 @@ class VideoSender:
         return SenderStats(
             seconds=self._rate.seconds,
             frames=self._frames,
+            sent=self._sent,
             dropped=self._queue.dropped + self._left_out,
             packets=self._packets,
             queue=len(self._queue),
@@ -420,7 +421,7 @@ class VideoSender:
             keys_asked=session.keys_asked,
             fraction_lost=session.report.fraction_lost / 256 if session.report else None,
             round_trip=session.round_trip,
-            receivers=len(self._broadcaster),
+            receivers=None if self.address.scheme == "udp" else len(self._broadcaster),
             refused=session.refused + self._broadcaster.refused,
             waiting=self._waiting.summary(),
             encoding=self._encoding.summary(),
@@ -505,15 +506,19 @@ class VideoSender:
             )
             if packets:
                 self._encoding.add(time.time() - began)
-                self._sink.send(packets)
+                self._send(packets)
                 if self._adapter:
                     self._adapter.sent(self._rtp)
                 if self._link and (shown := [p.pts for p in packets if p.is_picture]):
                     seconds = float((shown[-1] or 0) * self._encoder.header.format.time_base)
                     self._link.sent(seconds, picture_bits(self._meter.bits), self._wire_bits)
         *packets, end = await loop.run_in_executor(coder, self._counted, self._ended)
-        self._sink.send(packets)
+        self._send(packets)
         await self._sink.close(end)
+
+    def _send(self, packets: list[Packet]) -> None:
+        self._sink.send(packets)
+        self._sent += sum(packet.frames for packet in packets)
 
     @property
     def _wire_bits(self) -> float:
