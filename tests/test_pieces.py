@@ -14,6 +14,7 @@ from PIL import Image
 import gsvc
 from commands import run_gsvc
 from gsvc import BitstreamError, ConfigError, InputError, OutputError
+from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.bitstream.pieces import gather, split
 
 Pictures = Callable[..., list[gsvc.Picture]]
@@ -76,6 +77,8 @@ def test_pieces_in_any_order_make_the_same_stream(still: list[bytes], tmp_path: 
     assert gather(mixed) == whole
     (tmp_path / "a.gsv").write_bytes(whole.stream)
     assert gsvc.info(tmp_path / "a.gsv").frames == 1
+    told = "\n".join(info_lines(gsvc.info(tmp_path / "a.gsv")))
+    assert "1, a still" in told and re.search(r" rate +\d\.\d+ bpp\n", told)
     for source in (write(tmp_path / "mixed", mixed), tmp_path / "a.gsv"):
         gsvc.decode(source, tmp_path / "a.png", settings=PLAIN, overwrite=True)
         with Image.open(tmp_path / "a.png") as shown:
@@ -150,6 +153,9 @@ def test_lost_pieces_of_a_folder_are_told_and_made_good(image: Path, tmp_path: P
         assert shown.size == (192, 128)
     told = run_gsvc("info", tmp_path / "a").stdout.decode()
     assert re.search(r"made good +1, 2\n", told) and re.search(r"missing +none\n", told)
+    assert re.search(r" here +\d of \d \(0 to \d\), and 2 of parity\n", told)
+    for rate in ("frames/s", "kbit/s", "start-up"):
+        assert rate not in told, "a still has none"
     paths[3].unlink()
     told = run_gsvc("info", tmp_path / "a").stdout.decode()
     assert re.search(r"missing +1, 2, 3\n", told) and "the preview" in told

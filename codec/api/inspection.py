@@ -62,17 +62,21 @@ def info_lines(info: StreamInfo, *, packets: bool = False, fields: bool = False)
         packets: Also each packet, and its elements where they are listed.
         fields: Also each field of the header.
     """
-    header = info.header
+    header, is_still = info.header, info.frames == 1 and info.damage is None
     yield "video"
     yield f"  {'size':<18} {_size(header)}"
-    yield f"  {'frame rate':<18} {_number(header.format.frame_rate)} frames/s"
-    yield f"  {'frames':<18} {info.frames} in {shown_time(info.duration)}"
+    if is_still:
+        yield f"  {'frames':<18} 1, a still"
+    else:
+        yield f"  {'frame rate':<18} {_number(header.format.frame_rate)} frames/s"
+        yield f"  {'frames':<18} {info.frames} in {shown_time(info.duration)}"
     yield f"  {'colour':<18} {_color(header.format.color)}"
     yield f"  {'sound':<18} {'Opus' if header.audio else 'none'}"
     yield "stream"
     yield f"  {'size':<18} {info.size} bytes in {len(info.packets)} packets"
-    yield f"  {'rate':<18} {shown_rate(info.mean_rate, info.bitrate, info.bpp)}"
-    if info.frames:
+    rate = shown_rate(info.mean_rate, info.bitrate, info.bpp, info.frames)
+    yield f"  {'rate':<18} {rate}"
+    if info.frames and not is_still:
         wait = f"{info.startup_delay():.1f} s over a link of {info.mean_rate / 1000:.2f} kbit/s"
         yield f"  {'start-up delay':<18} {wait}, the mean of all"
     yield f"  {'level':<18} {header.level}"

@@ -103,8 +103,11 @@ class DecodeReport(FileReport):
     """Frames made up in place of damaged or missing ones, where `DecoderSettings.conceal` is."""
 
 
-def shown_rate(total: float, video: float, bpp: float) -> str:
-    """Bits per second of all and of the pictures, which `bpp` bits per pixel are of, for people."""
+def shown_rate(total: float, video: float, bpp: float, frames: int) -> str:
+    """Bits per second of all and of the pictures, which `bpp` bits per pixel are of, for people; of
+    a still, which lasts no time, the latter alone."""
+    if frames == 1:
+        return f"{bpp:.5f} bpp"
     return f"{total / 1000:.2f} kbit/s in all, {video / 1000:.2f} for video ({bpp:.5f} bpp)"
 
 

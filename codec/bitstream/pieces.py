@@ -49,6 +49,8 @@ class Gathered:
     """Numbers of those that are not here."""
     is_preview: bool
     """Whether it is the preview, as the stream's first picture is not whole."""
+    parity: int
+    """How many pieces of parity are here."""
     repaired: tuple[int, ...] = ()
     """Numbers of lost ones that parity made good."""
 
@@ -140,9 +142,9 @@ def gather(pieces: Sequence[bytes], limits: errors.Limits = errors.DEFAULT_LIMIT
     if main is not None and (not missing or _shows(main, limits)):
         if not missing and _id(main) != one.id:
             raise errors.BitstreamError("a piece is damaged: have all of them sent again")
-        return Gathered(main, one.count, missing, is_preview=False, repaired=tuple(repaired))
+        return Gathered(main, one.count, missing, False, len(parities), tuple(repaired))
     if one.previewed and 0 in found:
-        return Gathered(_preview(found[0]), one.count, missing, is_preview=True)
+        return Gathered(_preview(found[0]), one.count, missing, True, len(parities))
     raise errors.TruncatedStreamError(
         f"{len(found)} of {one.count} pieces show nothing yet: "
         f"have {', '.join(map(str, missing[:20]))} sent again"

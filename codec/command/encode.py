@@ -113,9 +113,10 @@ def as_line(report: reports.EncodeReport) -> str:
         reached = f"distance {report.estimated_quality:.3f} by estimate, --score measures it, "
     if isinstance(report, reports.PiecesReport):
         return _pieces_line(report)
-    rate = reports.shown_rate(report.total_bitrate, report.bitrate, report.bpp)
+    rate = reports.shown_rate(report.total_bitrate, report.bitrate, report.bpp, report.frames)
+    what = "a still" if report.frames == 1 else f"{report.frames} frames"
     return (
-        f"{report.target}: {report.frames} frames, level {report.level}, {reached}"
+        f"{report.target}: {what}, level {report.level}, {reached}"
         f"{report.video_size} bytes{also}, {rate}, in {reports.shown_time(report.elapsed)}"
     )
 
@@ -342,7 +343,8 @@ def run(options: Namespace) -> int:
     if options.json:
         arguments.json_lines(options).put("done", **as_json(report))
     else:
-        arguments.tell_result(options, as_line(report) + _startup(options, target))
+        wait = _startup(options, target) if report.frames > 1 else ""
+        arguments.tell_result(options, as_line(report) + wait)
     if planned is not None:
         encoded(options, *planned, report)
     return score_stream(options, options.source, target, metrics) if metrics else 0

@@ -114,7 +114,7 @@ def _show(options: Namespace, source: str, made: video_trial.EncodeForecast) -> 
         several = "samples" if made.samples > 1 else "sample"
         tried = f"{made.sampled:.0f} of {made.duration:.0f} s"
         known = f"{spread}from {made.samples} {several}, {tried}"
-    rate = shown_rate(made.total_bitrate, made.bitrate, made.bpp)
+    rate = shown_rate(made.total_bitrate, made.bitrate, made.bpp, made.frames)
     print(
         f"{source}: {made.frames} frames, about {shown_size(made.size)} ({known}), {rate}, "
         f"{shown_time(made.elapsed)} to encode, SSIM {made.ssim:.3f}"

@@ -137,7 +137,8 @@ def _show_pieces(source: str, found: Gathered, options: Namespace) -> None:
         return
     print("pieces")
     here = found.count - len(found.missing) - len(found.repaired)
-    print(f"  {'here':<18} {here} of {found.count}, 0 to {found.count - 1}, beside parity")
+    beside = f", and {found.parity} of parity" if found.parity else ""
+    print(f"  {'here':<18} {here} of {found.count} (0 to {found.count - 1}){beside}")
     for name, numbers in (("missing", found.missing), ("made good", found.repaired)):
         print(f"  {name:<18} {', '.join(map(str, numbers)) or 'none'}")
     shown = "the preview" if found.is_preview else "a part" if found.missing else "all"
