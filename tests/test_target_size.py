@@ -14,7 +14,7 @@ import pytest
 import gsvc
 from commands import run_gsvc
 from gsvc import ConfigError, VideoFormat
-from gsvc.codec.api.encode_file import EncodeJob, suited
+from gsvc.codec.api.encode_file import EncodeJob, sized, suited
 from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.command.encode import as_line
 from gsvc.codec.media.video_reader import open_video
@@ -49,12 +49,22 @@ def test_a_size_is_met_from_below_with_the_sound_in_it(
     assert gsvc.info(tmp_path / "a.gsv").frames == 30
 
 
+@pytest.mark.parametrize("fits", [False, True])
 def test_a_small_size_has_no_sound_unless_asked(
-    video: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    video: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, fits: bool
 ) -> None:
-    report = gsvc.encode(video, tmp_path / "a.gsv", settings=FAST, target_size=900)
-    assert report.size <= 900 and not report.audio_size
-    assert "without its sound" in caplog.text
+    """Sound is offered where it can be had: the clip's lasts 1.2 s, which are 1050 bytes."""
+    size = 1040 if fits else 600
+    job = EncodeJob(video, FAST, sound_may_go=True)
+    assert not sized(job, size)[0].sound
+    assert "takes 6 kbit/s" in caplog.text and "from 7 in all, a file of 1050 bytes" in caplog.text
+    assert ("carries it here too" in caplog.text) == fits
+    asked = replace(job, sound_may_go=False)
+    if fits:
+        assert sized(asked, size)[0].sound
+    else:
+        with pytest.raises(ConfigError, match=r"of 600 bytes: leave it out \(--audio none\)"):
+            sized(asked, size)
 
 
 @pytest.mark.parametrize(

@@ -342,15 +342,16 @@ def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:
     _check(job, size)
     seconds = job.seconds
     total = 8 * size / float(seconds)
-    job = _without_sound(job, size, total)
+    job = _without_sound(job, size, seconds)
     with job.open() as video:
         sound = job.audio_bitrate or _SOUND[0] if job.sound and video.has_sound else 0
     job = _shared(suited(job, max(_LEAST_RATE, total - sound)), total)
     beside = _beside(job, seconds)
     if size <= beside:
+        lower = "lower the rate of the sound (--audio-bitrate), "
         raise ConfigError(
-            f"sound and texts take {beside} of {size} bytes: lower the rate of the sound "
-            "(--audio-bitrate), leave it out (--audio none), or allow a larger file"
+            f"sound and texts take {beside} of {size} bytes: {lower if sound > _SOUND[0] else ''}"
+            "leave it out (--audio none), or allow a larger file"
         )
     room = size - beside
     return job, max(_LEAST_RATE, 8 * _AIM * room / float(seconds)), room
@@ -360,17 +361,24 @@ _LEAST_BESIDE = 1_000
 """Bits per second of pictures that sound must leave, or be left out."""
 
 
-def _without_sound(job: EncodeJob, size: int, total: float) -> EncodeJob:
-    least = (job.audio_bitrate or _SOUND[0]) + _LEAST_BESIDE
+def _without_sound(job: EncodeJob, size: int, seconds: Fraction) -> EncodeJob:
+    rate = job.audio_bitrate or _SOUND[0]
+    total, least = 8 * size / float(seconds), rate + _LEAST_BESIDE
     if not (job.sound and job.sound_may_go and total < least):
         return job
     with job.open() as video:
-        if video.has_sound:
-            _log.warning(
-                '%s: without its sound, for which %d bytes are too few; audio="opus" carries it',
-                places.display_name(job.source), size,
-            )  # fmt: skip
-    return replace(job, sound=False)
+        has_sound = video.has_sound
+    silent = replace(job, sound=False)
+    if has_sound:
+        heard = replace(job, audio_bitrate=rate)
+        fits = rate < total and _beside(silent, seconds) + _sound_bytes(heard, seconds) < size
+        _log.warning(
+            "%s: without its sound, which takes %.3g kbit/s of %.3g (Opus takes %.3g at least) and "
+            "is carried from %.3g in all, a file of %d bytes%s",
+            places.display_name(job.source), rate / 1000, total / 1000, _SOUND[0] / 1000,
+            least / 1000, -(-least * seconds // 8), '; audio="opus" carries it here too' * fits,
+        )  # fmt: skip
+    return silent
 
 
 def size_at(job: EncodeJob, total_bitrate: float) -> int:
@@ -429,8 +437,12 @@ def _beside(job: EncodeJob, end: Fraction) -> int:
     """Bytes of sound and texts in the stream of a video of `end` seconds."""
     with job.open() as video:
         texts = text_packets(job.beside(video))
+    return sum(len(packet.to_bytes()) for packet in texts) + _sound_bytes(job, end)
+
+
+def _sound_bytes(job: EncodeJob, end: Fraction) -> int:
     sound = (Packet(PacketType.AUDIO, 0, pack_audio(c)) for c in job.sound_until(end))
-    return sum(len(packet.to_bytes()) for packet in (*texts, *sound))
+    return sum(len(packet.to_bytes()) for packet in sound)
 
 
 def _is_stuck(tried: list[tuple[bytes, EncodeReport]]) -> bool:
