@@ -17,6 +17,7 @@ from gsvc import ConfigError, VideoFormat
 from gsvc.codec.api.encode_file import EncodeJob, sized, suited
 from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.command.encode import as_line
+from gsvc.codec.command.main import as_options
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.planning.video_trial import forecast, spans_of, ssim, take_samples
 from gsvc.eval.bench.cells import make_metric
@@ -89,6 +90,17 @@ def test_rates_are_said_in_all_and_for_video(video: Path, tmp_path: Path) -> Non
     rate = f"{total / 1000:.2f} kbit/s in all, {pictures / 1000:.2f} for video ({report.bpp:.5f} "
     assert rate in as_line(report)
     assert any(rate in line for line in info_lines(gsvc.info(tmp_path / "a.gsv")))
+
+
+def test_a_limit_that_keeps_a_stream_below_its_size_is_named(
+    clip: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = replace(FAST, max_packet_bytes=240, max_bitrate=64_000.0)
+    gsvc.encode(
+        clip, tmp_path / "a.gsv", settings=settings, target_size=50_000, audio="none", frames=8
+    )
+    told = as_options(caplog.text)
+    assert "takes within --max-packet-bytes 240 and --max-bitrate 64000, raise" in told
 
 
 @pytest.mark.slow

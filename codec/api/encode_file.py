@@ -278,9 +278,16 @@ def _why(settings: EncoderSettings, got: float, is_above: bool) -> str:
             f"the least that this video takes is about {about}, "
             'shrink it or lower its frame rate for less, as size="auto" does'
         )
-    if settings.max_bitrate is not None or settings.max_packet_bytes is not None:
-        return "the limit on a second or on a packet keeps it there, raise the limit for more"
+    if limits := _limits(settings):
+        return f"about the most that this video takes{limits}"
     return f"the most that this video takes is about {about}, enlarge it for more"
+
+
+def _limits(settings: EncoderSettings) -> str:
+    """What keeps a rate below what the video would take, and what to do; "" where nothing does."""
+    given = {"max_packet_bytes": settings.max_packet_bytes, "max_bitrate": settings.max_bitrate}
+    told = [f"{name}={value:.10g}" for name, value in given.items() if value is not None]
+    return f" within {' and '.join(told)}, raise the limit for more" if told else ""
 
 
 _PASSES = 4
@@ -298,7 +305,7 @@ def encode_to_size(job: EncodeJob, size: int, target: str) -> tuple[bytes, Encod
     quality, and for standard input; else as `encode` does.
     """
     data, report, above = nearest_stream(job, size, target)
-    _tell(report, size, above)
+    _tell(report, size, above, _limits(job.settings))
     return data, report
 
 
@@ -450,7 +457,7 @@ def _is_stuck(tried: list[tuple[bytes, EncodeReport]]) -> bool:
     return len(tried) > 1 and tried[-1][1].video_size == tried[-2][1].video_size
 
 
-def _tell(report: EncodeReport, size: int, above: int | None) -> None:
+def _tell(report: EncodeReport, size: int, above: int | None, limits: str) -> None:
     if report.size > size:
         _log.warning(
             "asked for %d bytes, got %d: about the least that this video takes, shrink it, lower "
@@ -458,7 +465,7 @@ def _tell(report: EncodeReport, size: int, above: int | None) -> None:
             size, report.size,
         )  # fmt: skip
     elif report.size < _ENOUGH * size:
-        why = "about the most that this video takes"
+        why = f"about the most that this video takes{limits}"
         if above is not None:
             why = f"the nearest of a few attempts, another one made {above}"
         _log.warning("asked for %d bytes, got %d: %s", size, report.size, why)

@@ -23,6 +23,7 @@ from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 
 _NAMES = (
     *("audio", "backend", "cache", "deinterlace", "detector", "device", "frames", "latent_cache"),
+    *("max_bitrate", "max_packet_bytes"),
     *("motion", "objects", "paste_keys", "quantize", "resume", "scale", "size", "start", "steps"),
     *("task", "vram"),
 )
