@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from argparse import Namespace
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -172,6 +173,25 @@ def test_send_says_what_it_does_not_do(clip: Path, capsys: pytest.CaptureFixture
         (("udp://127.0.0.1:9", "--adapt", "4k:60k"), "by pictures alone"),
         (("tcp://127.0.0.1:9",), "udp:// addresses only"),
         (("udp://127.0.0.1:9", "--audio-bitrate", "1k"), "must be 6000 to 510000"),
+        (("udp://127.0.0.1:9", "--total-bitrate", "4k"), "allow at least --total-bitrate 11500"),
+        (
+            ("udp://127.0.0.1:9", "--total-bitrate", "14k", "--audio-bitrate", "9k"),
+            "lower its rate (--audio-bitrate 6000), or allow at least --total-bitrate 14500",
+        ),
     ):
         assert main(["send", str(clip), *words, "--audio", "opus"]) == 2
-        assert told in capsys.readouterr().err
+        (line,) = capsys.readouterr().err.splitlines()
+        assert told in line
+
+
+def test_the_least_rate_with_sound_is_kept(
+    tmp_path: Path,
+    moving_pictures: Callable[..., list[gsvc.Picture]],
+    write_video: Callable[..., Path],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What the error of a slower link advises works."""
+    path = write_video(tmp_path / "a.mp4", moving_pictures(30, (128, 96)), rate=5, sound=6)
+    rate = "--total-bitrate", "11.5k", "--audio", "opus", "--fast", "--size", "source"
+    assert main(["send", str(path), f"udp://127.0.0.1:{free_port()}", *rate]) == 0
+    assert "asked for" not in caplog.text

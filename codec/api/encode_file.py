@@ -351,26 +351,26 @@ def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:
     total = 8 * size / float(seconds)
     job = _without_sound(job, size, seconds)
     with job.open() as video:
-        sound = job.audio_bitrate or _SOUND[0] if job.sound and video.has_sound else 0
+        sound = job.audio_bitrate or SOUND[0] if job.sound and video.has_sound else 0
     job = _shared(suited(job, max(_LEAST_RATE, total - sound)), total)
     beside = _beside(job, seconds)
     if size <= beside:
         lower = "lower the rate of the sound (--audio-bitrate), "
         raise ConfigError(
-            f"sound and texts take {beside} of {size} bytes: {lower if sound > _SOUND[0] else ''}"
+            f"sound and texts take {beside} of {size} bytes: {lower if sound > SOUND[0] else ''}"
             "leave it out (--audio none), or allow a larger file"
         )
     room = size - beside
     return job, max(_LEAST_RATE, 8 * _AIM * room / float(seconds)), room
 
 
-_LEAST_BESIDE = 1_000
+LEAST_BESIDE = 1_000
 """Bits per second of pictures that sound must leave, or be left out."""
 
 
 def _without_sound(job: EncodeJob, size: int, seconds: Fraction) -> EncodeJob:
-    rate = job.audio_bitrate or _SOUND[0]
-    total, least = 8 * size / float(seconds), rate + _LEAST_BESIDE
+    rate = job.audio_bitrate or SOUND[0]
+    total, least = 8 * size / float(seconds), rate + LEAST_BESIDE
     if not (job.sound and job.sound_may_go and total < least):
         return job
     with job.open() as video:
@@ -382,7 +382,7 @@ def _without_sound(job: EncodeJob, size: int, seconds: Fraction) -> EncodeJob:
         _log.warning(
             "%s: without its sound, which takes %.3g kbit/s of %.3g (Opus takes %.3g at least) and "
             "is carried from %.3g in all, a file of %d bytes%s",
-            places.display_name(job.source), rate / 1000, total / 1000, _SOUND[0] / 1000,
+            places.display_name(job.source), rate / 1000, total / 1000, SOUND[0] / 1000,
             least / 1000, -(-least * seconds // 8), '; audio="opus" carries it here too' * fits,
         )  # fmt: skip
     return silent
@@ -399,7 +399,7 @@ def size_at(job: EncodeJob, total_bitrate: float) -> int:
     return int(total_bitrate * job.seconds / 8)
 
 
-_SOUND = 6_000, 8_000, 12_000, 16_000
+SOUND = 6_000, 8_000, 12_000, 16_000
 """Bits per second of the sound in a file of a given rate, by the level of its pictures: mono."""
 _STEREO_SHARE = 5
 """Sound is as usual, stereo where the source is, in files of so many times its rate."""
@@ -422,10 +422,10 @@ def sound_bitrate(settings: EncoderSettings, video: VideoFormat, total: float) -
         return None
     reached = [
         level
-        for level, rate in enumerate(_SOUND)
+        for level, rate in enumerate(SOUND)
         if rate < total and replace(settings, bitrate=total - rate).chosen_level(video) >= level
     ]
-    return _SOUND[max(reached, default=0)]
+    return SOUND[max(reached, default=0)]
 
 
 def _check(job: EncodeJob, size: int) -> None:

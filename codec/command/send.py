@@ -189,20 +189,46 @@ async def send_video(
 
 
 def _suit(options: Namespace, wire: WireSettings) -> None:
-    """Give the options the size and frame rate that suit their rate."""
+    """Give the options the size and frame rate that suit their rate. Raises as `_least_sound`."""
     from gsvc.codec.api.encode_file import EncodeJob, suited
     from gsvc.codec.network.video_sender import pictures_within
 
     rate = options.bitrate
-    if options.total_bitrate is not None:
-        rate = pictures_within(options.total_bitrate, 0.0, wire)
-        rate *= _LIVE_SHARE if options.low_delay else 1.0
     job = EncodeJob(
         options.source, EncoderSettings(), options.start, options.frames, options.fps,
         deinterlace=options.deinterlace, size=options.size,
     )  # fmt: skip
+    if options.total_bitrate is not None:
+        sound = 0.0
+        if options.audio != "none" and Path(options.source).is_file():  # no camera is opened twice
+            with job.open() as video:
+                sound = _least_sound(options, has_any=video.has_sound)
+        rate = pictures_within(options.total_bitrate, sound, wire)
+        rate *= _LIVE_SHARE if options.low_delay else 1.0
     job = suited(job, rate)
     options.fps, options.size = job.fps, None if isinstance(job.size, str) else job.size
+
+
+def _least_sound(options: Namespace, *, has_any: bool) -> float:
+    """Bits per second of the link that sound takes at least, its headers included.
+
+    Raises ConfigError where it leaves pictures too little.
+    """
+    from gsvc.codec.api.encode_file import LEAST_BESIDE, SOUND
+    from gsvc.codec.network.video_sender import SOUND_HEADERS
+
+    if options.audio == "none" or not has_any or Path(options.source).is_fifo():
+        return 0.0
+    rate = options.audio_bitrate or SOUND[0]
+    least: float = rate + SOUND_HEADERS + LEAST_BESIDE
+    if options.total_bitrate < least:
+        lower = f", lower its rate (--audio-bitrate {SOUND[0]})" if rate > SOUND[0] else ""
+        raise ConfigError(
+            f"a link of {options.total_bitrate / 1000:g} kbit/s is too slow for pictures and sound "
+            f"of {rate / 1000:g}: leave the sound out (--audio none){lower}, or allow at least "
+            f"--total-bitrate {least:.0f}"
+        )
+    return rate + SOUND_HEADERS
 
 
 def _within_link(
@@ -214,7 +240,7 @@ def _within_link(
     from gsvc.codec.network.video_sender import SOUND_HEADERS, pictures_within
 
     total, sound = options.total_bitrate, 0.0
-    if options.audio != "none" and video.has_sound:
+    if _least_sound(options, has_any=video.has_sound):
         room = pictures_within(total, SOUND_HEADERS, wire)
         options.audio_bitrate = options.audio_bitrate or sound_bitrate(encoding, video.format, room)
         sound = (options.audio_bitrate or USUAL_STEREO) + SOUND_HEADERS
@@ -244,11 +270,12 @@ def _tell_of_rate(stats: SenderStats, fps: float, link: float | None) -> None:
     if (stats.wire_bits if link else stats.picture_bits) > _KEPT * asked * seconds:
         _log.warning(
             "asked for %.3g kbit/s%s, sent %.3g in all, with sound, copies, parity and headers, "
-            "%.3g for video: take a lower --fps or a smaller video",
+            "%.3g for video: take a lower --fps or a smaller video%s",
             asked / 1000,
             " in all" if link else " for video",
             stats.wire_bits / seconds / 1000,
             stats.picture_bits / seconds / 1000,
+            ", or leave the sound out" if stats.bits["audio"] else "",
         )
 
 

@@ -179,8 +179,9 @@ _MOVES = 0.1
 """In proportion to a rate: a smaller change is not worth telling the encoder."""
 _FIRST_COPIES = 0.5
 """Of all bits of pictures, those that copies repeat and those that parity covers, to begin with."""
-SOUND_HEADERS = 2_500.0
-"""Bits per second of the headers of sound, in five or six datagrams a second."""
+SOUND_HEADERS = 4_500.0
+"""Bits per second of headers where there is sound: of its five or six datagrams a second, and of
+about as many with pictures, which then have the least of rates."""
 _LEAST_SHARE, _INTRA_SHARE = 0.1, 0.5
 """Of a link, for pictures; of all that a first picture takes, itself: the parity of a datagram is a
 copy."""
