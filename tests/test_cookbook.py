@@ -24,6 +24,7 @@ RECIPES = dict(
 )
 
 PRINTED = {
+    "Eight seconds over a one-way radio of 4 kbit/s": r"made good +3, 13\n",
     "A talk over a link of 10 kbit/s": r"sound +Opus",
     "A still camera overnight": r"sound +none",
     "Many files into a folder": r"(?s)(size +128x96.*){2}",

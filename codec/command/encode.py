@@ -318,7 +318,7 @@ def _add_rate(parser: ArgumentParser) -> None:
     parser.add_argument("--plan", metavar="FILE", help=told)
     cap = "highest rate in any second"
     parser.add_argument("--max-bitrate", type=arguments.bitrate, metavar="RATE", help=cap)
-    small = "largest packet of pictures in bytes: 240 for LoRa"
+    small = "largest coded picture in bytes; costs quality: for small packets, --packets"
     parser.add_argument("--max-packet-bytes", type=int, metavar="N", help=small)
 
 

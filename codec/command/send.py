@@ -78,15 +78,15 @@ def add_sending(parser: ArgumentParser) -> None:
     arguments.add_level(parser, _LIVE)
     rate = parser.add_mutually_exclusive_group()
     rate.add_argument("--bitrate", type=arguments.bitrate, metavar="RATE", help=arguments.BITRATE)
-    whole = "rate of the link for all that is sent: pictures, sound, copies, parity and headers"
+    whole = "mean rate of all that is sent: pictures, sound, copies, parity and headers"
     rate.add_argument("--total-bitrate", type=arguments.bitrate, metavar="RATE", help=whole)
-    late = "encode with lookahead: fewer bits, seconds of delay"
+    late = "encode with lookahead: fewer bits, seconds of delay, each group in one burst"
     add("--look-ahead", dest="low_delay", action="store_false", help=late)
     arguments.add_gop(parser)
     add("--fps", type=arguments.frame_rate, metavar="N", help="at most N frames a second")
     arguments.add_size(parser)
     add("--deinterlace", action="store_true", help="deinterlace the video")
-    size = "largest datagram in bytes; larger pictures are split; 240 for LoRa (%(default)s)"
+    size = "largest datagram in bytes, without 28 of IP and UDP; splits pictures (%(default)s)"
     add("--mtu", "--max-packet-bytes", type=int, default=wire.mtu, metavar="N", help=size)
     follow = "follow the network between these rates, starting at --bitrate: 4k:60k"
     add("--adapt", type=adaptation, metavar="LEAST:MOST", help=follow)
