@@ -157,6 +157,6 @@ class CodingConfig:
     def packet_advice(self) -> str:
         """What to tell a user whose limit on packets cannot be kept."""
         return (
-            f"no key picture of this video fits into packets of {self.packet_bytes} bytes: raise "
-            "max_packet_bytes or shrink the video"
+            f"no key picture of this video keeps within max_packet_bytes={self.packet_bytes}: "
+            "raise the limit or shrink the video"
         )

@@ -16,6 +16,7 @@ import gsvc
 from gsvc import Encoder, EncoderSettings, Frame, Packet, Picture, VideoFormat
 from gsvc.codec.api.asyncio import Timed
 from gsvc.codec.bitstream.group import GroupReader
+from gsvc.codec.command.main import as_options
 from needs import need_package
 
 Pictures = Callable[..., list[Picture]]
@@ -262,7 +263,7 @@ def test_after_a_picture_that_fits_no_packet_the_stream_goes_on(settings: Encode
             try:
                 packets += encoder.encode(picture)
             except gsvc.ConfigError as error:
-                assert "max_packet_bytes" in str(error)
+                assert "--max-packet-bytes 140: raise" in as_options(str(error))
                 refused += 1
         try:
             packets += encoder.flush()
