@@ -222,6 +222,16 @@ def test_a_phones_video_gets_a_size_for_the_rate_of_a_thin_link(
         suited(EncodeJob(path, FAST, size="auto"), None)
 
 
+def test_fewer_frames_a_second_last_as_long(
+    tmp_path: Path, moving_pictures: Pictures, write_video: Callable[..., Path]
+) -> None:
+    path = write_video(tmp_path / "long.mp4", moving_pictures(40, (96, 128)), rate=20)
+    job = EncodeJob(path, FAST, size="auto", frames=20)
+    sparse = suited(job, 300)
+    assert sparse.fps is not None and sparse.fps < 20
+    assert sparse.seconds == pytest.approx(1, abs=0.5 / sparse.fps) and job.seconds == 1
+
+
 @pytest.mark.parametrize(
     ("seconds", "samples", "length"), [(2, 1, 2.0), (10, 1, 2.0), (20, 2, 2.0), (60, 3, 4.0)]
 )

@@ -200,7 +200,7 @@ AUTO_SIZE, SOURCE_SIZE = "auto", "source"
 def suited(job: EncodeJob, bitrate: float | None) -> EncodeJob:
     """The job at a size and frame rate that suit bits per second of pictures; a warning tells.
 
-    Without a size only where its own is far too large. Raises ConfigError where there is no rate
+    Without a size only where its own is far too large. It lasts as long as before. Raises ConfigError where there is no rate
     for "auto", and for what is no file, which cannot be looked at first.
     """
     is_asked = job.size == AUTO_SIZE
@@ -224,10 +224,11 @@ def suited(job: EncodeJob, bitrate: float | None) -> EncodeJob:
         '%s: encoded at %dx%d, %.3g frames/s, for %.3g kbit/s; size="source" keeps %dx%d, %.3g',
         places.display_name(job.source), width, height, shape[1], bitrate / 1000, *own,
     )  # fmt: skip
-    fps = (
-        job.fps if places.is_glob(job.source) else shape[1]
-    )  # of images it is not the most, but theirs
-    return replace(job, size=(width, height), fps=fps)
+    job = replace(job, size=(width, height))
+    if places.is_glob(job.source):
+        return job  # of images `fps` is not the most, but theirs
+    frames = job.frames and max(1, round(job.frames * shape[1] / own[2]))
+    return replace(job, fps=shape[1], frames=frames)
 
 
 SMALLEST_STILL = 32

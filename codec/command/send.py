@@ -206,7 +206,8 @@ def _suit(options: Namespace, wire: WireSettings) -> None:
         rate = pictures_within(options.total_bitrate, sound, wire)
         rate *= _LIVE_SHARE if options.low_delay else 1.0
     job = suited(job, rate)
-    options.fps, options.size = job.fps, None if isinstance(job.size, str) else job.size
+    options.fps, options.frames = job.fps, job.frames
+    options.size = None if isinstance(job.size, str) else job.size
 
 
 def _least_sound(options: Namespace, *, has_any: bool) -> float:
