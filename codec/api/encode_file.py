@@ -200,8 +200,9 @@ AUTO_SIZE, SOURCE_SIZE = "auto", "source"
 def suited(job: EncodeJob, bitrate: float | None) -> EncodeJob:
     """The job at a size and frame rate that suit bits per second of pictures; a warning tells.
 
-    Without a size only where its own is far too large. It lasts as long as before. Raises ConfigError where there is no rate
-    for "auto", and for what is no file, which cannot be looked at first.
+    Without a size only where its own is far too large. It lasts as long as before. Raises
+    ConfigError where there is no rate for "auto", and for what is no file, which cannot be looked
+    at first.
     """
     is_asked = job.size == AUTO_SIZE
     if isinstance(job.size, str) and job.size not in (AUTO_SIZE, SOURCE_SIZE):

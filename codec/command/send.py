@@ -39,10 +39,6 @@ _FEWEST = 1000.0
 _BEGINNING = 2.0
 """Where a rate that follows the network begins, in proportion to the least."""
 
-_LIVE_SHARE = 0.5
-"""Of a link's rate, what a file of equal size and quality would take: groups are short without
-look-ahead, and an intra picture must pass the link in a second or two."""
-
 _KEPT = 1.1
 """A rate is kept up to this many times what was asked: low delay only nears it."""
 
@@ -204,7 +200,6 @@ def _suit(options: Namespace, wire: WireSettings) -> None:
             with job.open() as video:
                 sound = _least_sound(options, has_any=video.has_sound)
         rate = pictures_within(options.total_bitrate, sound, wire)
-        rate *= _LIVE_SHARE if options.low_delay else 1.0
     job = suited(job, rate)
     options.fps, options.frames = job.fps, job.frames
     options.size = None if isinstance(job.size, str) else job.size

@@ -188,6 +188,9 @@ copy."""
 _LINK_ROOM, _LONG_ROOM, _ROOM_SHARE = 1.0, 2.0, 0.2
 """Seconds of the link that an intra picture and what waits before it may take, at first and later;
 in between such a share of the time so far: a short video is to keep the rate too."""
+_INTRA_BITS, _THIN_ROOM = 6_000.0, 3.0
+"""Below so many bits an intra picture is a smear, at any size. On a thin link it may take so many
+seconds, then."""
 _TCP_IP_BYTES, _SEGMENT = 52, 1400
 """Headers of a segment with time stamps, and bytes that it holds at most."""
 
@@ -213,8 +216,10 @@ class LinkRate:
         passed = self._total * (seconds - self._sent[0])
         share = self._pictures / self._all if self._all else _INTRA_SHARE
         waits = max(0.0, self._queue - passed) / self._total
+        rate = share * self._total
         most = min(_LONG_ROOM, max(_LINK_ROOM, _ROOM_SHARE * seconds))
-        return self._pacer.lets(seconds, waits, share * self._total, most)
+        most = max(most, min(_THIN_ROOM, _INTRA_BITS / max(1.0, rate)))
+        return self._pacer.lets(seconds, waits, rate, most)
 
     def sent(self, seconds: float, pictures: float, total: float) -> None:
         """Take note of what was sent up to this second of the video: bits of packets of `pictures`,
