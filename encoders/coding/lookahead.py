@@ -260,9 +260,8 @@ class Lookahead(GroupCoder):
     def _keyframes(self, planned: Sequence[_PlannedShot], goal: float) -> Keyframes:
         """The coded pictures, near to `goal` bits with their framing."""
         plan, openings = _joined(planned)
-        prepared = chain.from_iterable(one.prepared for one in planned)
-        waiting = FrameBuffer(prepared, packs=self._config.lean)
-        keys = Keyframes(plan, waiting, self._config, openings=openings)
+        prepared = JoinedFrames(*(one.prepared for one in planned))
+        keys = Keyframes(plan, prepared, self._config, openings=openings)
         framing = self._config.framing_bits(self._frames, len(plan.keys), goal)
         keys = fit_quantizer(keys, goal - framing, exact=self._rate.exact)
         references = [reference for one in planned for reference in one.references]
