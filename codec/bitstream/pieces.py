@@ -142,9 +142,13 @@ def gather(pieces: Sequence[bytes], limits: errors.Limits = errors.DEFAULT_LIMIT
     if main is not None and (not missing or _shows(main, limits)):
         if not missing and _id(main) != one.id:
             raise errors.BitstreamError("a piece is damaged: have all of them sent again")
-        return Gathered(main, one.count, missing, False, len(parities), tuple(repaired))
+        return Gathered(
+            main, one.count, missing, is_preview=False, parity=len(parities),
+            repaired=tuple(repaired),
+        )  # fmt: skip
     if one.previewed and 0 in found:
-        return Gathered(_preview(found[0]), one.count, missing, True, len(parities))
+        preview = _preview(found[0])
+        return Gathered(preview, one.count, missing, is_preview=True, parity=len(parities))
     raise errors.TruncatedStreamError(
         f"{len(found)} of {one.count} pieces show nothing yet: "
         f"have {', '.join(map(str, missing[:20]))} sent again"

@@ -31,6 +31,7 @@ _MAIN_TABLES = (
 def run(options: Namespace) -> int:
     """Run what is not done yet, or list it."""
     folder = BenchFolder(Path(options.out))
+    options.clips = [*options.clips, *(options.more_clips or [])]
     reporter: Reporter = JsonReporter(JsonLines(sys.stdout)) if options.json else TextReporter()
     if (kept := folder.settings()) and (taken := _take(options, kept)):
         reporter.note("settings", f"as in this run: {'; '.join(taken)}")
@@ -47,7 +48,6 @@ def _take(options: Namespace, kept: Mapping[str, Any]) -> list[str]:
     """Set the options that were left out as the run has them; returns them in words."""
     if options.levels or options.steps or options.seeds:
         options.codec = options.codec or ["gsvc"]
-    options.clips += options.more_clips or []
     taken = []
     for option, name in _OF_RUN.items():
         value = kept.get(name) or (0 if option == "frames" else None)
@@ -64,7 +64,7 @@ def _settings(options: Namespace) -> RunSettings:
     frames = condition.frames if options.frames is None else options.frames or None
     longest = condition.longest if options.longest is None else options.longest or None
     return RunSettings(
-        clips=tuple(dict.fromkeys([*options.clips, *(options.more_clips or [])] or ["packaged"])),
+        clips=tuple(dict.fromkeys(options.clips or ["packaged"])),
         codecs=tuple(codecs),
         metrics=tuple(dict.fromkeys(options.metric or DEFAULT_METRICS)),
         sizes=tuple(dict.fromkeys(options.size or RunSettings.sizes)),

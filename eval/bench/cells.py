@@ -311,11 +311,19 @@ class Cell:
 
     def empty_record(self) -> CellRecord:
         """The record before anything was done."""
-        clip, form = self.clip, self.clip.format
-        shape = form.width, form.height, str(Fraction(form.frame_rate)), form.frames
-        codec = self.codec_name, self.codec_version
+        clip = self.clip
         return CellRecord(
-            self.key, clip.name, clip.size, *shape, clip.sha256, *codec, self.settings
+            key=self.key,
+            clip=clip.name,
+            size=clip.size,
+            width=clip.format.width,
+            height=clip.format.height,
+            frame_rate=str(Fraction(clip.format.frame_rate)),
+            frames=clip.format.frames,
+            source_sha256=clip.sha256,
+            codec=self.codec_name,
+            codec_version=self.codec_version,
+            settings=self.settings,
         )
 
     def lacks(self, record: CellRecord | None) -> bool:

@@ -385,8 +385,17 @@ def _cells(
         for spec, codec, version in codecs:
             for point in codec.rate_points():
                 ways = tuple(dict(way) for way in codec.ways_to_decode(point))
-                names = codec.name, version, codec.suffix
-                cell = Cell(clip, spec, *names, dict(point), ways, metrics, absent)
+                cell = Cell(
+                    clip=clip,
+                    codec=spec,
+                    codec_name=codec.name,
+                    codec_version=version,
+                    suffix=codec.suffix,
+                    settings=dict(point),
+                    ways=ways,
+                    metrics=metrics,
+                    gaps=absent,
+                )
                 other = cells.get(cell.key)
                 if other is not None:
                     more = tuple(way for way in ways if way not in other.ways)

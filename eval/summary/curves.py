@@ -182,9 +182,14 @@ def curves(
                 empty[key].append(settings_label(cell.settings))
     return [
         Curve(
-            *(clip, name, codec, metric, higher_is_better),
+            clip,
+            name,
+            codec,
+            metric,
+            higher_is_better,
             tuple(sorted(points[clip, name, codec], key=lambda point: point.bpp)),
-            *(tuple(empty[clip, name, codec]), codec in anchors),
+            tuple(empty[clip, name, codec]),
+            codec in anchors,
         )
         for clip, name, codec in dict.fromkeys([*points, *empty])
     ]
