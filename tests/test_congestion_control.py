@@ -29,7 +29,14 @@ from gsvc.codec.network.congestion_control import (
     Reception,
 )
 from gsvc.codec.network.live_decoder import LivePace
-from gsvc.codec.network.rtcp import BitrateLimit, PictureLimit, read_rtcp, write_rtcp
+from gsvc.codec.network.rtcp import (
+    BitrateLimit,
+    PictureLimit,
+    ReceiverReport,
+    ReportBlock,
+    read_rtcp,
+    write_rtcp,
+)
 from gsvc.codec.network.rtp_session import RtpReceiver, RtpSender
 from gsvc.codec.network.tcp_websocket import Announced, SendQueue, strictest
 from gsvc.decoders.streams.reconstruction import REFINING
@@ -341,6 +348,34 @@ def test_frames_wait_for_one_picture_and_an_intra_picture_fits() -> None:
         (late,) = encoder.encode(frames(41)[-1])
         assert late.is_key and late.frames == 40
         assert len(late.payload) < len(first.payload)
+
+
+def test_pictures_fill_a_link_without_an_intra_picture_for_its_rate() -> None:
+    settings = gsvc.EncoderSettings(bitrate=60_000, preset="fast", low_delay=True)
+    counts = []
+    for fills in (False, True):
+        with gsvc.Encoder(VIDEO, settings) as encoder:
+            encoder.keyframes_on_request = True
+            encoder.hold(is_held=False, intra_bits=60_000, fills=fills)
+            sent = [p for frame in frames(30) for p in encoder.encode(frame)]
+            encoder.target_bitrate = 20_000
+            sent += [p for frame in frames(60)[30:] for p in encoder.encode(frame)]
+        counts.append((len(sent), sum(p.is_intra for p in sent)))
+    assert counts[1][0] > 2 * counts[0][0] and counts[1][1] < counts[0][1]
+
+
+def test_copies_and_parity_are_sent_where_something_is_lost() -> None:
+    sender = RtpSender(gsvc.Encoder(VIDEO, gsvc.EncoderSettings()).header)
+
+    def protects(lost: int, now: float, *, is_answered: bool = True) -> bool:
+        block = ReportBlock(sender.ssrc, lost, 0, 0, 0, 0, 0)
+        sender.take_feedback(write_rtcp(ReceiverReport(1, (block,))), now)
+        sender.protect(now, is_answered=is_answered)
+        return sender.packetizer.protects
+
+    assert protects(0, 1.0, is_answered=False)
+    assert not protects(0, 2.0) and protects(10, 3.0) and protects(0, 4.0)
+    assert not protects(0, 60.0)
 
 
 def test_recorded_traces_are_read(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ from gsvc import (
 from gsvc.codec.command.recv import status_text
 from gsvc.codec.network.address import Address, parse_address
 from gsvc.codec.network.live_decoder import PlayoutClock
+from gsvc.codec.network.rtp_session import RtpSender, UdpSender
 from gsvc.codec.network.tcp_websocket import Broadcaster
 from gsvc.codec.network.video_sender import LinkRate
 from live import (
@@ -446,6 +447,28 @@ def test_a_short_video_keeps_the_rate_of_its_link(tmp_path: Path) -> None:
     told = start("send", clip(tmp_path, 150), there, "--fast", *rate).communicate()[1]
     last = json.loads(stats.read_text().splitlines()[-1])
     assert last["wire_bits"] <= 10_000 * 150 / 25 and b"asked for" not in told
+
+
+def test_a_link_gets_datagrams_as_fast_as_it_takes_them() -> None:
+    """A burst would wait before it, or be lost."""
+    packets = [
+        packet for frame in frames(1) for packet in gsvc.Encoder(VIDEO, SETTINGS).encode(frame)
+    ]
+
+    async def spread() -> list[float]:
+        loop, times = asyncio.get_running_loop(), []
+        sender = UdpSender(RtpSender(gsvc.Encoder(VIDEO, SETTINGS).header), lambda: None)
+        put = SimpleNamespace(sendto=lambda _: times.append(loop.time()), close=lambda: None)
+        sender.connection_made(cast(asyncio.DatagramTransport, put))
+        sender.pace(80_000)
+        sender.send(packets)
+        await sender.close(gsvc.Packet(gsvc.PacketType.END, 0, b"\0"))
+        await asyncio.sleep(0.01)
+        return [later - times[0] for later in times]
+
+    times = asyncio.run(spread())
+    size = sum(len(packet.payload) for packet in packets)
+    assert len(times) > 4 and times[-1] > 8 * size / 80_000
 
 
 def test_a_link_has_one_rate(tmp_path: Path) -> None:

@@ -165,6 +165,19 @@ def test_what_waits_is_given_up_in_time() -> None:
     assert [p.number for p in depacketizer.poll(1.51)] == [2]
 
 
+def test_the_pieces_of_a_picture_come_slowly_over_a_thin_link() -> None:
+    """Of the first picture too, and nobody asks for another meanwhile."""
+    datagrams = [data for _, data in sent(stream([700, 20]))]
+    receiver = Depacketizer()
+    now, asked, packets = 0.0, [], []
+    for data in datagrams[:4]:  # three fragments and their parity
+        packets += receiver.push(data, now)
+        packets += receiver.poll(now + 0.9)
+        asked.append(receiver.needs_key)
+        now += 1.0
+    assert [packet.is_intra for packet in packets] == [True] and not any(asked)
+
+
 def test_what_was_given_up_may_come_late() -> None:
     packets = stream([200] * 5)
     datagrams = sent(packets, PLAIN)

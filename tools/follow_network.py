@@ -90,10 +90,11 @@ class FollowingRule:
     """What `gsvc send --adapt` does."""
 
     def __init__(self, encoder: Encoder, clock: Callable[[], float]) -> None:
-        self._adapter = RateAdapter(encoder, BOUNDS, clock)
+        self._adapter, self._clock = RateAdapter(encoder, BOUNDS, clock), clock
 
     def heard(self, rtp: RtpSender, meter: LayerMeter) -> None:
         """Take a new report."""
+        rtp.protect(self._clock(), is_answered=True)
         self._adapter.heard(rtp, meter.bits, 0)
 
     def sent(self, rtp: RtpSender) -> None:

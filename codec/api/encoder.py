@@ -261,9 +261,9 @@ class Encoder:
         self._coder.retarget(new.bpp, exact=new.exact, level=new.level, effort=new.effort)
         self._settings = settings
 
-    def hold(self, *, is_held: bool, intra_bits: float | None = None) -> None:
+    def hold(self, *, is_held: bool, intra_bits: float | None = None, fills: bool = False) -> None:
         """Without look-ahead: see `gsvc.encoders.coding.low_delay.LowDelay.hold`."""
-        self._coder.hold(is_held=is_held, intra_bits=intra_bits)
+        self._coder.hold(is_held=is_held, intra_bits=intra_bits, fills=fills)
 
     def force_keyframe(self) -> None:
         """Start a group with the next frame: an intra picture, where a receiver can join.

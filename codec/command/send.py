@@ -76,7 +76,7 @@ def add_sending(parser: ArgumentParser) -> None:
     rate.add_argument("--bitrate", type=arguments.bitrate, metavar="RATE", help=arguments.BITRATE)
     whole = "mean rate of all that is sent: pictures, sound, copies, parity and headers"
     rate.add_argument("--total-bitrate", type=arguments.bitrate, metavar="RATE", help=whole)
-    late = "encode with lookahead: fewer bits, seconds of delay, each group in one burst"
+    late = "encode with lookahead: fewer bits, seconds of delay"
     add("--look-ahead", dest="low_delay", action="store_false", help=late)
     arguments.add_gop(parser)
     add("--fps", type=arguments.frame_rate, metavar="N", help="at most N frames a second")

@@ -274,8 +274,9 @@ class Depacketizer:
 
     @property
     def needs_key(self) -> bool:
-        """Whether no picture can be decoded before the next INTRA packet."""
-        return self._head < 0 or self._is_broken
+        """Whether no picture can be decoded before an INTRA packet of which nothing has come."""
+        comes = len(self._slots) == 1 and not any(slot.packet for slot in self._slots.values())
+        return self._is_broken or (self._head < 0 and not comes)
 
     def push(self, datagram: bytes, now: float) -> list[Packet]:
         """Take a datagram; gives the packets that are ready. `now` is in monotonic seconds."""
@@ -448,7 +449,9 @@ class Depacketizer:
 
     def _deadline(self, head: PendingPacket | None) -> float:
         since = head.since if head else min(slot.since for slot in self._slots.values())
-        return since + self._reorder.seconds
+        # What nothing has followed is still under way: a thin link takes a second for a piece.
+        is_alone = head is not None and len(self._slots) == 1
+        return since + max(self._reorder.seconds, _LATE_SECONDS * is_alone)
 
     @property
     def _is_full(self) -> bool:
@@ -466,5 +469,5 @@ class Depacketizer:
     def _drop_old(self, now: float) -> None:
         """Drop what waits too long for the first INTRA packet."""
         for number in sorted(self._slots):
-            if self._is_full or now >= self._slots[number].since + self._reorder.seconds:
+            if self._is_full or now >= self._deadline(self._slots[number]):
                 del self._slots[number]

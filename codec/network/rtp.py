@@ -215,6 +215,9 @@ def parity(fragments: Sequence[bytes]) -> bytes:
     return total.to_bytes(size, "big")
 
 
+_PARTS, _LEAST_PART = 3, 200
+"""Fragments that a protected packet is cut into at least, and bytes from which one is worth its
+headers."""
 UNIT_HEAD_BYTES = 3 + 3 + 5
 """Bytes of a unit beside its data, at most, of a packet that is no picture."""
 LEAST_MTU = 96
@@ -318,6 +321,9 @@ class Packetizer:
                 f"a packet of {len(data)} bytes makes {count} datagrams, {MAX_PIECES} at most are "
                 "permitted: lower the rate or raise the mtu"
             )
+        if protect and self._settings.parity_span:
+            # The parity of three takes a third of them, that of one as much again.
+            count = max(count, min(_PARTS, self._settings.parity_span, len(data) // _LEAST_PART))
         size = ceil(len(data) / count)
         parts = [data[at : at + size] for at in range(0, len(data), size)]
         count = len(parts)

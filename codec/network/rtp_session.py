@@ -71,6 +71,8 @@ _REMEMBERED = 1 << 14
 """Datagrams whose place in the sum of all bytes is known when a report tells of them."""
 _TOGETHER = 0.9
 """Seconds whose reports make one `Reception`."""
+_WARY = 20.0
+"""Seconds after a loss for which packets are sent twice."""
 _KEY_SECONDS = 1.0
 """Least time between two groups that receivers request."""
 
@@ -102,6 +104,7 @@ class RtpSender:
         self._totals: dict[int, int] = {}
         self._reported: tuple[float, int] | None = None
         self._highest, self._expected, self._missing = 0, 0, 0.0
+        self._lost_at = float("-inf")
         self._news: float | None = None
         self.packetizer = Packetizer(header, self.ssrc, settings, sequence=secrets.randbits(16))
         self._time_base = header.format.time_base
@@ -121,6 +124,13 @@ class RtpSender:
                 del self._totals[next(iter(self._totals))]
             sent.append(data)
         return sent
+
+    def protect(self, now: float, *, is_answered: bool) -> None:
+        """Send copies and parity where nobody tells of losses, or somebody did of late.
+
+        `now`: the time of day, as of `take_feedback`.
+        """
+        self.packetizer.protects = not is_answered or now - self._lost_at < _WARY
 
     def report_capture(self, pts: int, at: float, now: float) -> bytes:
         """A sender report at `now` on the frame at `pts`, captured `at`: seconds since 1970."""
@@ -181,6 +191,7 @@ class RtpSender:
                 continue
             is_news = self.report is None or block.last_report != self.report.last_report
             self.report = block
+            self._lost_at = now if block.fraction_lost else self._lost_at
             if block.last_report:
                 passed = (rtcp.middle(rtcp.ntp_time(now)) - block.last_report - block.delay) % (
                     1 << 32
@@ -217,8 +228,8 @@ _REPORT_SECONDS = 1.0
 _EARLY_SECONDS, _EARLY_SHARE = 0.2, 0.1
 """An early report, as RFC 4585 has them: least time after the one before, and the most that they
 take, in proportion to what arrives."""
-_REPORT_BYTES = 60
-"""Of a report, IP and UDP headers included."""
+_REPORT_BYTES, _REPORT_PART = 60, 0.05
+"""Of a report, IP and UDP headers included; part of a link that a sender's reports take."""
 _PLI_SECONDS = 0.5
 """Least time between two requests for a new group."""
 _PATIENCE = 0.1
@@ -399,6 +410,8 @@ class UdpSender(asyncio.DatagramProtocol):
         """`heard` is called after each datagram of feedback, when `rtp` has taken it."""
         self.datagrams = self.bytes = 0
         self._rtp, self._begin_group, self._heard = rtp, begin_group, heard
+        self._rate: float | None = None
+        self._free_at = self._report_seconds = 0.0
         self._reported = float("-inf")
         self._captured: tuple[int, float] | None = None
         self._transport: asyncio.DatagramTransport
@@ -417,6 +430,11 @@ class UdpSender(asyncio.DatagramProtocol):
     def error_received(self, exc: Exception) -> None:
         """Nobody listens yet."""
 
+    def pace(self, rate: float) -> None:
+        """Send no faster than a link of `rate` bits per second takes it, headers included, and
+        spend a twentieth of that on reports (RFC 3550, section 6.2)."""
+        self._rate, self._report_seconds = rate, 8 * _REPORT_BYTES / (_REPORT_PART * rate)
+
     def send(self, packets: Sequence[container.Packet]) -> None:
         """Send packets that are ready together, and a sender report every second.
 
@@ -432,7 +450,7 @@ class UdpSender(asyncio.DatagramProtocol):
 
     def _report(self) -> None:
         now = time.monotonic()
-        if self._captured and now - self._reported >= _REPORT_SECONDS:
+        if self._captured and now - self._reported >= max(_REPORT_SECONDS, self._report_seconds):
             self._reported = now
             self._put([self._rtp.report_capture(*self._captured, time.time())])
 
@@ -450,6 +468,7 @@ class UdpSender(asyncio.DatagramProtocol):
             self.send([end])
             await asyncio.sleep(_END_SECONDS)
         self._put([self._rtp.farewell()])
+        await asyncio.sleep(max(0.0, self._free_at - asyncio.get_running_loop().time()))
         self._transport.close()
 
     def abort(self) -> None:
@@ -457,8 +476,14 @@ class UdpSender(asyncio.DatagramProtocol):
         self._transport.abort()
 
     def _put(self, datagrams: Sequence[bytes]) -> None:
+        loop = asyncio.get_running_loop()
         for datagram in datagrams:
-            self._transport.sendto(datagram)
+            self._free_at = at = max(self._free_at, loop.time())
+            if self._rate is None:
+                self._transport.sendto(datagram)
+            else:
+                loop.call_at(at, self._transport.sendto, datagram)
+                self._free_at += 8 * (len(datagram) + stats.IP_UDP_BYTES) / self._rate
             self.datagrams += 1
             self.bytes += len(datagram)
 

@@ -46,8 +46,8 @@ take alone."""
 _HOLD, _LONGEST_HOLD = 0.5, 1.0
 """Part of the room that is taken from which on frames wait for a later packet; seconds for which
 they do so, from where on they are left out."""
-_WARY = 20.0
-"""Seconds after a loss for which packets are sent twice."""
+_LONGEST_WAIT = 2.0
+"""The same where pictures follow each other as fast as the link takes them."""
 _KEPT = 0.9
 """Of what was counted before, at each report: seconds differ, an intra picture comes every four."""
 
@@ -59,19 +59,23 @@ class Pacer:
         self._encoder = encoder
         self._held: float | None = None
 
-    def lets(self, now: float, waits: float, rate: float, most: float = _ROOM) -> bool:
+    def lets(
+        self, now: float, waits: float, rate: float, most: float = _ROOM, ahead: float | None = None
+    ) -> bool:
         """Let the frame of second `now` pass or wait; False: it is to be left out.
 
         `waits`: seconds of what was sent that the link has not taken yet; `rate`: bits per second
         that it has for pictures; `most`: seconds that an intra picture and what waits before it may
-        take.
+        take; `ahead`: that may wait when another picture comes, which it does then. None: a part of
+        `most`, and pictures come when they are due.
         """
-        is_held = waits > _HOLD * most
+        is_held = waits > (_HOLD * most if ahead is None else ahead)
         self._held = (self._held or now) if is_held else None
-        if self._held is not None and now - self._held > _LONGEST_HOLD:
+        longest = _LONGEST_HOLD if ahead is None else _LONGEST_WAIT
+        if self._held is not None and now - self._held > longest:
             return False
         room = max(_LEAST_ROOM * most, most - waits)
-        self._encoder.hold(is_held=is_held, intra_bits=room * rate)
+        self._encoder.hold(is_held=is_held, intra_bits=room * rate, fills=ahead is not None)
         return True
 
 
@@ -108,7 +112,7 @@ class RateAdapter:
         self._before = 0, 0
         self._dropped = self._reports = 0
         self._flight, self._pacer = congestion_control.InFlight(), Pacer(encoder)
-        self._share, self._lost = 0.5, float("-inf")
+        self._share = 0.5
         self._packets = self._sent = 0.0
 
     def heard(self, session: RtpSender, bits: Ledger, dropped: int) -> None:
@@ -132,9 +136,6 @@ class RateAdapter:
         self._sent = _KEPT * self._sent + sent
         self._share = self._packets / max(1.0, self._sent)
         self.controller.tried = self._flight.burst(self._clock(), _ROOM)
-        if seen.lost:
-            self._lost = self._clock()
-        session.packetizer.protects = self._clock() - self._lost < _WARY
         self._report(seen, self._share, dropped)
         self._flight.trip = self.controller.shortest_trip or self._flight.trip
 
@@ -168,13 +169,14 @@ class RateAdapter:
         return True
 
 
-_LOOK, _LONGEST_LOOK = 4.0, 32.0
-"""Seconds of video for which a link is watched before a rate moves: as long as all before it where
-another rate costs an intra picture that nobody asked for."""
+_LOOK = 4.0
+"""Seconds of video for which a link is watched before a rate moves."""
 _AIM = 0.95
 """Of a link, what is aimed at: without look-ahead a rate is only neared."""
-_QUEUED = 2.0
-"""Seconds of a link's queue from which the rate moves sooner."""
+_AHEAD = 0.1
+"""Seconds of a link's queue at which the next picture is coded: it is never idle for a frame."""
+_ENDING = 0.3
+"""Seconds of a link that the end of a stream takes, about."""
 _MOVES = 0.1
 """In proportion to a rate: a smaller change is not worth telling the encoder."""
 _FIRST_COPIES = 0.5
@@ -182,15 +184,18 @@ _FIRST_COPIES = 0.5
 SOUND_HEADERS = 4_500.0
 """Bits per second of headers where there is sound: of its five or six datagrams a second, and of
 about as many with pictures, which then have the least of rates."""
-_LEAST_SHARE, _INTRA_SHARE = 0.1, 0.5
-"""Of a link, for pictures; of all that a first picture takes, itself: the parity of a datagram is a
-copy."""
+_LEAST_SHARE, _INTRA_SHARE, _BARE_SHARE = 0.1, 0.65, 0.9
+"""Of a link, for pictures; of all that an intra picture takes, itself, with parity and without."""
 _LINK_ROOM, _LONG_ROOM, _ROOM_SHARE = 1.0, 2.0, 0.2
 """Seconds of the link that an intra picture and what waits before it may take, at first and later;
 in between such a share of the time so far: a short video is to keep the rate too."""
-_INTRA_BITS, _THIN_ROOM = 6_000.0, 3.0
+_INTRA_BITS, _THIN_ROOM, _PART_ROOM = 6_000.0, 3.0, 1.2
 """Below so many bits an intra picture is a smear, at any size. On a thin link it may take so many
-seconds, then."""
+seconds, then; and where groups begin without a request, after the first."""
+_BARE_BITS = 8_000.0
+"""The same without parity."""
+_SOUND_SIZE = 1.5
+"""What sound takes with headers, in proportion."""
 _TCP_IP_BYTES, _SEGMENT = 52, 1400
 """Headers of a segment with time stamps, and bytes that it holds at most."""
 
@@ -202,24 +207,30 @@ class LinkRate:
     def __init__(self, encoder: Encoder, total: float) -> None:
         """`total`: bits per second."""
         self._encoder, self._total = encoder, _AIM * total
-        self._at, self._look = 0.0, _LOOK
-        self._queue, self._sent = 0.0, (0.0, 0.0)
+        self._at = 0.0
+        # The last picture and the end, which wait for nothing, are paid for at the beginning.
+        self._queue, self._sent = _ENDING * self._total, (0.0, 0.0)
         self._pictures = self._all = 0.0
         self._before = 0.0, 0.0
         self._pacer = Pacer(encoder)
 
-    def lets(self, seconds: float) -> bool:
+    def lets(self, seconds: float, beside: float, *, protects: bool) -> bool:
         """Let the frame that ends at this second of the video pass or wait; False: it is to be left
-        out. With look-ahead a group's pictures come at once, and all pass."""
+        out. With look-ahead a group's pictures come at once, and all pass.
+
+        `beside`: bits per second that sound takes; `protects`: whether intra pictures have parity.
+        """
         if not self._encoder.is_low_delay:
             return True
         passed = self._total * (seconds - self._sent[0])
-        share = self._pictures / self._all if self._all else _INTRA_SHARE
         waits = max(0.0, self._queue - passed) / self._total
-        rate = share * self._total
+        rate = max(_LEAST_SHARE * self._total, self._total - beside)
+        rate *= _INTRA_SHARE if protects else _BARE_SHARE
         most = min(_LONG_ROOM, max(_LINK_ROOM, _ROOM_SHARE * seconds))
-        most = max(most, min(_THIN_ROOM, _INTRA_BITS / max(1.0, rate)))
-        return self._pacer.lets(seconds, waits, rate, most)
+        # A group that nobody asked for comes every few seconds: it is not to take most of them.
+        thin = _THIN_ROOM if not (protects and self._sent[0]) else _PART_ROOM
+        most = max(most, min(thin, (_INTRA_BITS if protects else _BARE_BITS) / max(1.0, rate)))
+        return self._pacer.lets(seconds, waits, rate, most, _AHEAD)
 
     def sent(self, seconds: float, pictures: float, total: float) -> None:
         """Take note of what was sent up to this second of the video: bits of packets of `pictures`,
@@ -229,15 +240,13 @@ class LinkRate:
         queue = max(0.0, self._queue - self._total * (seconds - before))
         self._queue = queue + total - others
         window = seconds - self._at
-        if window < self._look:
+        if window < _LOOK:
             return
         more, self._at = total - self._before[1], seconds
         self._pictures = 0.5 * self._pictures + pictures - self._before[0]
         self._all, self._before = 0.5 * self._all + more, (pictures, total)
-        is_free = not self._encoder.keyframes_on_request or queue > _QUEUED * self._total
-        self._look = _LOOK if is_free else min(_LONGEST_LOOK, 2 * self._look)
         share = max(_LEAST_SHARE, self._pictures / max(1.0, self._all))
-        room = max(_LEAST_SHARE * self._total, self._total - queue / self._look)
+        room = max(_LEAST_SHARE * self._total, self._total - queue / _LOOK)
         now = self._encoder.target_bitrate
         if now is None or abs(share * room / now - 1) > _MOVES:
             self._encoder.target_bitrate = share * room
@@ -381,6 +390,8 @@ class VideoSender:
             begin_group = self._encoder.force_keyframe
             self._sink = await open_udp_sender(self.address, self._rtp, begin_group, self._heard)
             opened.callback(self._sink.abort)
+            if self._settings.total_bitrate and self._settings.realtime:
+                self._sink.pace(self._settings.total_bitrate)
             return []
         running = run_channels(self.address, self._broadcaster.handle, self._tls)
         serving = [asyncio.create_task(running)]
@@ -453,12 +464,18 @@ class VideoSender:
 
     def _steered(self, frame: Frame) -> list[Packet]:
         """Encode a frame at the rate of the time. Runs in the coder's thread."""
-        self._encoder.keyframes_on_request = self._is_answered
+        self._encoder.keyframes_on_request = is_answered = self._is_answered
+        if self._adapter or self._link:
+            self._rtp.protect(time.time(), is_answered=is_answered)
         form = self._encoder.header.format
         self._shown = frame.pts * form.time_base + 1 / form.frame_rate
         sound = [rtp.sound_packet(chunk) for chunk in self._sound.until(self._shown)]
         steered = self._adapter.steer() if self._adapter else True
-        if not (self._link.lets(float(self._shown)) if self._link else steered):
+        if self._link:
+            beside = _SOUND_SIZE * self._meter.bits["audio"] / max(1.0, float(self._shown))
+            protects = self._rtp.packetizer.protects
+            steered = self._link.lets(float(self._shown), beside, protects=protects)
+        if not steered:
             self._left_out += 1
             return sound
         return [*sound, *self._encoder.encode(frame)]

@@ -68,7 +68,7 @@ class GroupCoder(Protocol):
     def regroup(self, gop: float) -> None:
         """Another limit on groups from here on: seconds, infinite for none."""
 
-    def hold(self, *, is_held: bool, intra_bits: float | None = None) -> None:
+    def hold(self, *, is_held: bool, intra_bits: float | None = None, fills: bool = False) -> None:
         """Where nothing is chosen by probe: let frames wait, see `LowDelay.hold`."""
         return
 

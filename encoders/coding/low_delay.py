@@ -41,6 +41,13 @@ _MOST_FRAMES = 1 << 15
 """Of a group: a datagram tells how many packets are before its own in 16 bits."""
 _MISSED = 0.15
 """Logarithm of the rate from which a group without a limit ends for another quantiser."""
+_FILLING, _WORTH = 8, 7.0
+"""A link with room takes pictures this many times as often as the level has them; steps of the
+quantiser, or half as many again of the bits, that are worth an intra picture. By hand."""
+_SHARED = 2.0
+"""A part of the level's spacing that pictures are to be apart then. By hand."""
+_LATE = 16
+"""Coded pictures over which the bits of one are averaged."""
 _LARGE = 1.2
 """In proportion to what an intra picture may take, from where on it is coded again."""
 
@@ -87,6 +94,8 @@ class LowDelay(GroupCoder):
         self._group: _OpenGroup | None = None
         self._ends_soon = self._is_held = False
         self._most_bits: float | None = None
+        self._fills = False
+        self._inter, self._inters, self._frames = 0.0, 0, 0
         self._intra: tuple[float, int] | None = None  # quantiser and bits of the last one
         self._waiting: list[tuple[Picture, int]] = []
         self._before: extraction.Before | None = None
@@ -110,7 +119,8 @@ class LowDelay(GroupCoder):
         self._waiting.append((picture, ticks))
         if opens_group or self._is_full():
             self._end_group()
-        if not self._is_held and (self._group is None or len(self._waiting) >= self._spacing):
+        enough = math.ceil(self._spacing / _FILLING) if self._fills else self._spacing
+        if not self._is_held and (self._group is None or len(self._waiting) >= enough):
             coded.append(self._key())
         return coded
 
@@ -138,15 +148,17 @@ class LowDelay(GroupCoder):
             self._spacing = self._spacing_of(level)
         self._effort = effort or self._effort
         self._jump = tuning.FREE_JUMP
-        self._ends_soon = self._ends_soon or not 0.8 <= change <= 1.5
+        self._ends_soon = self._ends_soon or not (self._fills or 0.8 <= change <= 1.5)
 
-    def hold(self, *, is_held: bool, intra_bits: float | None = None) -> None:
+    def hold(self, *, is_held: bool, intra_bits: float | None = None, fills: bool = False) -> None:
         """Let frames wait for the next coded picture, however many; or code again.
 
         `intra_bits`: what an intra picture may take; it is coded as coarsely as need be, and not
-        coarser than possible. None: what its quantiser gives.
+        coarser than possible. None: what its quantiser gives. `fills`: pictures follow each other
+        as soon as they are not held, and so meet the rate; the quantiser, which cannot move within
+        a group, has only to keep them about the level's spacing apart.
         """
-        self._is_held, self._most_bits = is_held, intra_bits
+        self._is_held, self._most_bits, self._fills = is_held, intra_bits, fills
 
     def close(self) -> None:
         self.drop()
@@ -164,6 +176,9 @@ class LowDelay(GroupCoder):
         frames, coded = self._group.frames + len(self._waiting), self._rate.frames
         if frames > self._longest:
             return True
+        if self._fills:
+            is_settled = frames > self._usual and 2 * frames > self._frames
+            return is_settled and abs(self._next_crf() - self._group.crf) > _WORTH
         if min(frames, coded) <= self._usual or frames < coded / 2:
             return False
         excess = self._rate.excess()
@@ -191,27 +206,37 @@ class LowDelay(GroupCoder):
                 self._make_coarser(excess)
             else:
                 self._end_group()
-                self._keep_small()
+                self._crf = self._small(self._crf)
             coded, now = self._tried()
         assert self._group is not None
         self._group.frames += coded.frames
         self._waiting, self._before = [], now
         self._rate.spent(coded.bits, coded.frames, is_intra=coded.is_intra)
+        self._frames += coded.frames
+        if not coded.is_intra:
+            self._inters = min(_LATE, self._inters + 1)
+            self._inter += (coded.bits - self._inter) / self._inters
         return coded
 
     def _is_large(self, coded: CodedPacket) -> bool:
-        """Whether an intra picture takes more than it may, and would take less if coarser."""
+        """Whether an intra picture takes more than it may, and would take less if coarser; or, the
+        first one, far less."""
         if not coded.is_intra or self._group is None:
             return False
-        self._intra = self._group.crf, coded.bits
-        return coded.bits > _LARGE * (self._most_bits or math.inf) and self._group.crf < MAX_CRF
+        is_first, self._intra = self._intra is None, (self._group.crf, coded.bits)
+        most = self._most_bits or math.inf
+        if is_first and self._fills and _LARGE * coded.bits < most:
+            self._crf = _LEAST_CRF
+            return True
+        return coded.bits > _LARGE * most and self._group.crf < MAX_CRF
 
-    def _keep_small(self) -> None:
-        """Choose a quantiser for the next intra picture by what the last one took."""
-        if self._intra and self._most_bits:
-            crf, bits = self._intra
-            small = math.ceil(crf + math.log(bits / self._most_bits) / tuning.CRF_SLOPE)
-            self._crf = min(float(MAX_CRF), max(self._crf, small))
+    def _small(self, wanted: float) -> float:
+        """The quantiser, coarser where the last intra picture would take more than it may."""
+        if not (self._intra and self._most_bits):
+            return wanted
+        crf, bits = self._intra
+        small = math.ceil(crf + math.log(bits / self._most_bits) / tuning.CRF_SLOPE)
+        return min(float(MAX_CRF), max(wanted, small))
 
     def _tried(self) -> tuple[CodedPacket, extraction.Before]:
         pictures, ticks = zip(*self._waiting, strict=True)
@@ -260,19 +285,31 @@ class LowDelay(GroupCoder):
 
     def _follow(self) -> None:
         """Before a new group: what earlier ones over- or underspent moves its quantiser."""
-        excess = self._rate.excess()
-        if excess is not None:
-            jump = tuning.FREE_JUMP if self._most_bits else self._jump
-            wanted = tuning.crf_of_log_bits(tuning.log_bits_of_crf(self._crf) - math.log(excess))
-            wanted = min(self._crf + jump, max(self._crf - jump, wanted))
-            wanted = min(float(MAX_CRF), max(_LEAST_CRF, round(4 * wanted) / 4))
-            more = tuning.log_bits_of_crf(wanted) - tuning.log_bits_of_crf(self._crf)
-            self._rate.requantized(math.exp(more))
-            self._crf = wanted
-            self._jump = tuning.USUAL_JUMP
-        self._keep_small()
+        wanted = self._next_crf()
+        more = tuning.log_bits_of_crf(wanted) - tuning.log_bits_of_crf(self._crf)
+        self._rate.requantized(math.exp(more))
+        self._inter *= math.exp(more)
+        self._crf, self._jump = wanted, tuning.USUAL_JUMP
         # What did not fit into a packet may fit now: a hard scene may be over.
         self._coarser, self._scale = max(0.0, self._coarser - 2), min(8, self._scale + 2)
+
+    def _next_crf(self) -> float:
+        """The quantiser that the next group is to have."""
+        excess = self._excess()
+        if excess is None:
+            return self._small(self._crf)
+        jump = tuning.FREE_JUMP if self._most_bits else self._jump
+        wanted = tuning.crf_of_log_bits(tuning.log_bits_of_crf(self._crf) - math.log(excess))
+        wanted = min(self._crf + jump, max(self._crf - jump, wanted))
+        return self._small(min(float(MAX_CRF), max(_LEAST_CRF, round(4 * wanted) / 4)))
+
+    def _excess(self) -> float | None:
+        """What is spent in proportion to what is to be; None where that is unknown."""
+        if not self._fills:
+            return self._rate.excess()
+        form = self._config.header.format
+        due = self._rate.bpp * form.width * form.height * self._spacing / _SHARED
+        return max(0.1, self._inter / due) if self._inters else None
 
     def _opened(self, first: Picture) -> _OpenGroup:
         """A group whose first coded picture is to be `first`."""
