@@ -1,7 +1,9 @@
 """Colour of video files: read and written as they name it, refused where it cannot be kept."""
 
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
+from multiprocessing import get_context
 from pathlib import Path
 
 import av
@@ -205,3 +207,17 @@ def _gif(path: Path, *, opaque: bool) -> Path:
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
     return path
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not fork")
+def test_a_forked_process_converts_after_its_parent_did() -> None:
+    def convert() -> None:
+        rgb_from_yuv(yuv_from_rgb(np.zeros((288, 512, 3), np.uint8), Color()), Color())
+
+    convert()
+    child = get_context("fork").Process(target=convert)
+    child.start()
+    child.join(30)
+    code = child.exitcode
+    child.kill()
+    assert code == 0

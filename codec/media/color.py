@@ -4,8 +4,11 @@ Every conversion names its matrix and range by the code points of ITU-T H.273, s
 shifts a colour. Decoded frames are converted by their tags; HDR and alpha are refused.
 """
 
+import os
+import sys
 import threading
 from typing import Any
+from weakref import WeakSet
 
 import av
 import numpy as np
@@ -68,14 +71,31 @@ def rgb_from_yuv(frame: av.VideoFrame, color: Color) -> Picture:
     return np.asarray(converted.to_ndarray(), np.uint8)
 
 
-_kept = threading.local()
+class _Converters:
+    """A thread keeps its own: to make one takes longer than to convert a small picture."""
+
+    def __init__(self) -> None:
+        self.made: dict[tuple[str, str], VideoReformatter] = {}
+
+
+_kept, _living = threading.local(), WeakSet[_Converters]()
+
+
+def _forget_converters() -> None:
+    """Converters have threads, which a forked process lacks: it would wait for them for ever."""
+    for kept in tuple(_living):
+        kept.made.clear()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(before=_forget_converters)
 
 
 def _converted(frame: av.VideoFrame, pixel_format: str, **settings: Any) -> av.VideoFrame:
-    """The frame in another format. Each thread keeps its converters: to make one takes longer than
-    to convert a small picture."""
-    converters = vars(_kept).setdefault("converters", {})
-    converter = converters.setdefault((frame.format.name, pixel_format), VideoReformatter())
+    """The frame in another format."""
+    converters = vars(_kept).setdefault("converters", _Converters())
+    _living.add(converters)
+    converter = converters.made.setdefault((frame.format.name, pixel_format), VideoReformatter())
     converted: av.VideoFrame = converter.reformat(frame, format=pixel_format, **settings)
     return converted
 
