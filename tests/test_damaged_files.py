@@ -62,3 +62,16 @@ def test_concealing_goes_on_after_damage(stream: Path, tmp_path: Path) -> None:
     assert_one_line(part, USAGE, "leave out --start and --frames")
     whole = run_gsvc("decode", stream, back, "-y", *FAST, "--conceal", "--frames", "3")
     assert (whole.returncode, whole.stderr, frames_in(back)) == (0, b"", 3)
+
+
+def test_a_file_cut_between_packets_is_not_called_damaged(clip: Path, tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole.gsv", tmp_path / "cut.gsv"
+    gsvc.encode(clip, whole, settings=gsvc.EncoderSettings(gop=0.4))
+    data = whole.read_bytes()
+    packets = list(gsvc.StreamReader(io.BytesIO(data)))
+    first = next(n for n, packet in enumerate(packets) if n and packet.is_intra)
+    cut.write_bytes(data[:32] + b"".join(packet.to_bytes() for packet in packets[first:]))
+    told = run_gsvc("decode", cut, tmp_path / "back.mp4", *FAST)
+    assert_one_line(told, FAILED, "in the middle of another", "--start")
+    with pytest.raises(gsvc.BitstreamError, match="in the middle of another"):
+        gsvc.StreamIndex(io.BytesIO(cut.read_bytes()))

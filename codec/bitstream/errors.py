@@ -281,6 +281,10 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+BEGINS_IN_THE_MIDDLE = (
+    "the stream begins in the middle of another, of which frames are missing: to cut a stream, "
+    "decode it from --start and encode that"
+)
 MAX_UNIT_FRAMES = 9
 """AV1 frames in a coded picture's temporal unit: the shown one, and a hidden one a reference."""
 MAX_UNIT_OBUS = 64

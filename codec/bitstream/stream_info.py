@@ -17,7 +17,14 @@ from typing import BinaryIO, cast
 import numpy as np
 
 from gsvc.codec.bitstream import audio_and_text, container, objects, scaffold
-from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, HeldBytes, Limits, typed
+from gsvc.codec.bitstream.errors import (
+    BEGINS_IN_THE_MIDDLE,
+    DEFAULT_LIMITS,
+    BitstreamError,
+    HeldBytes,
+    Limits,
+    typed,
+)
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.group import GroupReader, ParsedPacket
 from gsvc.codec.bitstream.header import HEADER_BYTES, TOOLS, Header
@@ -151,7 +158,7 @@ class StreamIndex:
             raise BitstreamError("the stream does not begin with an intra picture: it is damaged")
         lead = span.length - 1 if packet.is_intra and span.place is scaffold.Place.BETWEEN else 0
         if lead and number == 0:
-            raise BitstreamError("the stream does not begin with a keyframe: it is damaged")
+            raise BitstreamError(BEGINS_IN_THE_MIDDLE)
         return IndexedPacket(
             offset=offset,
             first=len(self.times),

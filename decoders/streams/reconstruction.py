@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.container import Packet
-from gsvc.codec.bitstream.errors import BitstreamError, Limits
+from gsvc.codec.bitstream.errors import BEGINS_IN_THE_MIDDLE, BitstreamError, Limits
 from gsvc.codec.bitstream.frames import Frame, Picture
 from gsvc.codec.bitstream.group import Coding, GroupReader, ParsedPacket
 from gsvc.codec.bitstream.header import Header
@@ -350,7 +350,7 @@ class StrictTimeline:
         for decoded in self._chain.intervals(parsed):
             if decoded.first > 1 and not self._may_join:
                 self._lose_track()
-                raise BitstreamError("the stream does not begin with a keyframe: it is damaged")
+                raise BitstreamError(BEGINS_IN_THE_MIDDLE)
             length = decoded.interval.length
             yield decoded, times[:length]
             times = times[length:]
