@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Iterable
 from aiortc import RTCDataChannel, RTCPeerConnection
 
 import gsvc
-from gsvc.codec.api.asyncio import Timed
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
 
@@ -48,9 +47,7 @@ async def send(
             await asyncio.sleep(max(0.0, began + frame.pts * time_base - time.monotonic()))
             yield frame
 
-    # Frames may wait: a key picture takes longer than a frame.
-    waiting: gsvc.LatestQueue[Timed] = gsvc.LatestQueue(16)
-    async for packet in gsvc.encode_stream(encoder, due(), queue=waiting):
+    async for packet in gsvc.encode_stream(encoder, due()):
         # Pictures between INTRA packets are worthless when they are late.
         channel = lossy if packet.is_picture and not packet.is_intra else reliable
         for datagram in packetizer.packetize([packet]):

@@ -347,7 +347,7 @@ def test_async_iterators_give_what_calls_give(moving_pictures: Pictures) -> None
 
 
 def test_a_slow_encoder_drops_frames_and_keeps_the_loop_free(
-    moving_pictures: Pictures, monkeypatch: pytest.MonkeyPatch
+    moving_pictures: Pictures, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pictures = moving_pictures(20)
     gate = threading.Event()
@@ -372,6 +372,7 @@ def test_a_slow_encoder_drops_frames_and_keeps_the_loop_free(
     queue: gsvc.LatestQueue[Timed] = gsvc.LatestQueue(2)
     packets = asyncio.run(run())
     assert queue.dropped == 17  # One was taken at once, the last two waited.
+    assert [record.getMessage()[-16:] for record in caplog.records] == ["some are dropped"]
     assert sum(packet.frames for packet in packets) == 3
     assert packets[-1].pts == 19
 

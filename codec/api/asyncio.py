@@ -5,6 +5,7 @@ older ones are dropped and counted.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from gsvc.codec.api.encoder import AnyFrame
 
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 
 
 class LatestQueue(Generic[_T]):
@@ -87,18 +89,19 @@ async def encode_stream(
     *,
     queue: LatestQueue[Timed] | None = None,
 ) -> AsyncIterator[Packet]:
-    """Encode `frames`; yield the packets, END last, and close the encoder.
+    """Encode `frames`; yield the packets, END last. At the end, or after `aclose()`, the encoder is
+    closed in its thread, as soon as the frame that it is at is done.
 
-    A frame without a time gets a nominal one; dropped frames count. Raises what the source and the
-    encoder raise.
+    A frame without a time gets a nominal one; dropped frames count, and the log warns of them once.
+    Raises what the source and the encoder raise.
 
     Args:
         encoder: An encoder that has taken no frame.
         frames: What `Encoder.encode` takes.
-        queue: Between source and encoder; `LatestQueue(2)` by default. Its `dropped` counts the
+        queue: Between source and encoder; `LatestQueue(16)` by default. Its `dropped` counts the
             frames that the encoder had no time for.
     """
-    queue = LatestQueue(2) if queue is None else queue
+    queue = LatestQueue(16) if queue is None else queue
     source = asyncio.create_task(_fill(queue, frames, encoder.header.frame_ticks))
     worker = ThreadPoolExecutor(1)
     try:
@@ -133,12 +136,15 @@ async def decode_stream(decoder: Decoder, packets: AsyncIterable[Packet]) -> Asy
 async def _fill(
     queue: LatestQueue[Timed], frames: "AsyncIterable[AnyFrame]", frame_ticks: Fraction
 ) -> None:
-    number = 0
+    number, has_warned = 0, False
     try:
         async for frame in frames:
             own = getattr(frame, "pts", None)
             queue.put((frame, nominal_time(number, frame_ticks) if own is None else None))
             number += 1
+            if queue.dropped and not has_warned:
+                has_warned = True
+                _log.warning("frames come faster than they are encoded: some are dropped")
     finally:
         queue.close()
 
