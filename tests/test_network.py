@@ -431,13 +431,27 @@ def test_all_that_is_sent_keeps_within_the_rate_of_a_link(is_answered: bool) -> 
     """A copy of six tenths of the pictures, and 2 kbit/s of sound and headers."""
     encoder = SimpleNamespace(target_bitrate=9000.0, keyframes_on_request=is_answered)
     link = LinkRate(cast(gsvc.Encoder, encoder), 10_000)
-    pictures, sent, queue, rates = 0.0, 0.0, 0.0, []
-    for second in range(1, 121):
+    pictures, sent, queue, rates = 0.0, 0.0, 0.0, list[float]()
+    for second in range(1, 241):
+        if second == 121:
+            assert queue == 0 and 9_000 < float(np.mean(rates[40:])) < 10_000
+            link.meet(20_000)
         rates.append(1.6 * encoder.target_bitrate + 2000)
         pictures, sent = pictures + encoder.target_bitrate, sent + rates[-1]
         queue = max(0.0, queue + rates[-1] - 10_000)
         link.sent(second, pictures, sent)
-    assert queue == 0 and 9_000 < float(np.mean(rates[40:])) < 10_000
+    assert 18_000 < float(np.mean(rates[160:])) < 20_000
+
+
+def test_only_a_sender_that_keeps_to_a_link_takes_another_rate() -> None:
+    there, encoder = f"udp://127.0.0.1:{free_port()}", gsvc.Encoder(VIDEO, SETTINGS)
+    sender = gsvc.VideoSender(there, encoder, gsvc.SendSettings(total_bitrate=20_000))
+    sender.total_bitrate = 10_000
+    assert sender.total_bitrate == 10_000
+    with pytest.raises(gsvc.ConfigError, match="a link of 0 bit/s"):
+        sender.total_bitrate = 0
+    with pytest.raises(gsvc.ConfigError, match="give total_bitrate"):
+        gsvc.VideoSender(there, encoder).total_bitrate = 10_000
 
 
 def test_a_short_video_keeps_the_rate_of_its_link(tmp_path: Path) -> None:

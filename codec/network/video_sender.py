@@ -206,13 +206,17 @@ class LinkRate:
 
     def __init__(self, encoder: Encoder, total: float) -> None:
         """`total`: bits per second."""
-        self._encoder, self._total = encoder, _AIM * total
-        self._at = 0.0
+        self._encoder, self._at = encoder, 0.0
+        self.meet(total)
         # The last picture and the end, which wait for nothing, are paid for at the beginning.
         self._queue, self._sent = _ENDING * self._total, (0.0, 0.0)
         self._pictures = self._all = 0.0
         self._before = 0.0, 0.0
         self._pacer = Pacer(encoder)
+
+    def meet(self, total: float) -> None:
+        """The link has another rate, in bits per second: the pictures' follows in seconds."""
+        self._total = _AIM * total
 
     def lets(self, seconds: float, beside: float, *, protects: bool) -> bool:
         """Let the frame that ends at this second of the video pass or wait; False: it is to be left
@@ -288,7 +292,8 @@ class SendSettings:
     where it begins. None: it stays."""
     total_bitrate: float | None = None
     """Bits per second of the link: all that is sent keeps within it, sound, copies, parity and
-    headers too. The encoder's `bitrate` is where its pictures begin. None: pictures take theirs."""
+    headers too. The encoder's `bitrate` is where its pictures begin; from then on its
+    `target_bitrate` is set by what is left of the link. None: pictures take theirs."""
 
     def __post_init__(self) -> None:
         if self.total_bitrate is not None and not 0 < self.total_bitrate < float("inf"):
@@ -317,6 +322,7 @@ class VideoSender:
 
     `run` it once; call `stats` at any time from the same event loop, and `stop` to end the stream
     after the frames so far. The encoder runs in a thread of its own and is closed at the end.
+    With a `total_bitrate` or `adapt` the sender sets the encoder's `target_bitrate`.
     Raises ConfigError for an invalid address, for a key with another than udp://, and for an
     encoder that sends no pictures.
     """
@@ -415,6 +421,23 @@ class VideoSender:
         if found and self.address.scheme != "udp":
             raise ConfigError(f"{self.address}: sound is sent to udp:// addresses only")
         return found
+
+    @property
+    def total_bitrate(self) -> float | None:
+        """Bits per second of the link, as in the settings. If they have one, set it at any time.
+
+        Setting raises ConfigError for a rate that is not positive, and without one in the settings.
+        """
+        return self._settings.total_bitrate
+
+    @total_bitrate.setter
+    def total_bitrate(self, total: float | None) -> None:
+        if self._link is None or total is None:
+            raise ConfigError("the sender keeps to no link: give total_bitrate in SendSettings")
+        self._settings = replace(self._settings, total_bitrate=total)  # checks it
+        self._link.meet(total)
+        if isinstance(self._sink, UdpSender) and self._settings.realtime:
+            self._sink.pace(total)
 
     def stop(self) -> None:
         """End the stream after the frames captured so far."""
