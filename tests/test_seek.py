@@ -114,6 +114,8 @@ def test_times_lead_to_frames(data: bytes) -> None:
         seconds = (pts - index.times[0]) * base
         assert index.frame_at(float(seconds) - 1e-9) == number
     assert index.frame_at(-1) == 0 and index.frame_at(1e9) == index.frames == 45
+    with gsvc.Decoder(index.header, PLAIN) as decoder, pytest.raises(ValueError, match="0 or more"):
+        next(index.decode(decoder, -5, 3))
 
 
 def test_damage_anywhere_is_found_before_a_frame_is_shown(data: bytes) -> None:

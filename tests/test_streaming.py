@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from typing import cast
 
 import av
 import cv2
@@ -113,6 +114,16 @@ def test_yuv_frames_are_converted_by_their_own_colour(moving_pictures: Pictures)
 def test_other_shapes_and_types_are_refused(wrong: object) -> None:
     with pytest.raises(gsvc.ConfigError, match=r"uint8 \(48, 64, 3\) is needed"):
         packets_of(VideoFormat(64, 48, 1 / RATE, RATE), AHEAD, [wrong])
+
+
+def test_a_missing_frame_and_a_first_time_below_0_are_refused(moving_pictures: Pictures) -> None:
+    pictures = moving_pictures(1)
+    with Encoder(form(pictures), LOW) as encoder:
+        with pytest.raises(TypeError, match="a frame is None"):
+            encoder.encode(cast(Picture, None))
+        for _ in range(2):
+            with pytest.raises(ValueError, match="first frame's time is -5"):
+                encoder.encode(pictures[0], pts=-5)
 
 
 def test_times_are_given_or_nominal(moving_pictures: Pictures) -> None:

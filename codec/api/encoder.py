@@ -391,6 +391,8 @@ class FrameInput:
         times that are no whole numbers, UnsupportedInputError for HDR and alpha.
         """
         own: int | None = None
+        if given is None:
+            raise errors.WrongTypeError("a frame is None: the capture gave no picture")
         if isinstance(given, Frame):
             picture, own = given.pixels, given.pts
         elif isinstance(given, av.VideoFrame):
@@ -418,10 +420,13 @@ class FrameInput:
         return round(frame.pts * frame.time_base / self._video.time_base)
 
     def _stamp(self, pts: int | None) -> int:
-        if self._origin is None:
-            self._origin = pts if pts is not None and pts > MOST_TICKS else 0
-        due = self._due if pts is None else Fraction(pts - self._origin)
+        origin = self._origin
+        if origin is None:
+            origin = pts if pts is not None and pts > MOST_TICKS else 0
+        due = self._due if pts is None else Fraction(pts - origin)
         time = round(due)
+        if time <= self._last and self._origin is None:
+            raise errors.ConfigError(f"the first frame's time is {time}: begin at 0 or later")
         if time <= self._last:
             raise errors.ConfigError(f"frame times must rise: {time} follows {self._last}")
         if time > self._last + MOST_TICKS + self._interval:
@@ -429,7 +434,7 @@ class FrameInput:
                 f"frame time {time} follows {self._last}: a stream holds no gap above {MOST_TICKS} "
                 "ticks, take a coarser time base or begin another stream"
             )
-        self._due, self._last = due + self._interval, time
+        self._due, self._last, self._origin = due + self._interval, time, origin
         return time
 
 

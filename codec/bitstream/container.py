@@ -186,7 +186,8 @@ def read_packet(read: Read, limits: errors.Limits = errors.DEFAULT_LIMITS) -> Pa
         data = read(count)
         if len(data) < count:
             raise errors.TruncatedStreamError(
-                "the stream ends early: its tail is missing, copy the file again"
+                "the stream ends early: its tail is missing, copy the file again "
+                "(or its encoder was not flushed)"
             )
         head.extend(data)
         return data

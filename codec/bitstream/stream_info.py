@@ -21,6 +21,7 @@ from gsvc.codec.bitstream.errors import (
     BEGINS_IN_THE_MIDDLE,
     DEFAULT_LIMITS,
     BitstreamError,
+    ConfigError,
     HeldBytes,
     Limits,
     typed,
@@ -121,8 +122,10 @@ class StreamIndex:
 
         `decoder` has this stream's header; it is reset first. The frames equal those of decoding
         the whole stream, except with a `WindowRefiner`, which sees other windows. Raises
-        BitstreamError for a damaged file.
+        BitstreamError for a damaged file, ConfigError for numbers below 0.
         """
+        if first < 0 or count < 0:
+            raise ConfigError(f"{count} frames from number {first} on: give numbers of 0 or more")
         decoder.reset()
         times = self.times[first : first + count]
         wanted = range(times[0], times[-1] + 1) if times else range(0)
