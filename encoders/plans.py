@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from gsvc.codec.bitstream.layers.brightness import Brightness
 from gsvc.codec.bitstream.layers.camera import Camera
 from gsvc.codec.bitstream.scaffold import Place
 
@@ -66,6 +67,8 @@ class DrawingMode:
     """Moved along this path of the camera."""
     dissolves: bool = False
     """By one coded picture fading into the next, without motion."""
+    brightness: Brightness | None = None
+    """Of each of its frames, where it flickers."""
 
 
 PLAIN = DrawingMode()

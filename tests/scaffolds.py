@@ -14,6 +14,7 @@ from gsvc.codec.bitstream.container import varint
 from gsvc.codec.bitstream.entropy_coding import Coder
 from gsvc.codec.bitstream.group import IntervalCoder
 from gsvc.codec.bitstream.header import TOOLS
+from gsvc.codec.bitstream.layers.brightness import BRIGHTNESS, Brightness
 from gsvc.codec.bitstream.layers.camera import CAMERA, Camera
 from gsvc.codec.bitstream.layers.faces import FACES, Faces
 from gsvc.codec.bitstream.layers.flow import FLOW, Correction
@@ -50,9 +51,11 @@ def make_interval(
     dissolves: bool = False,
     faces: Faces | None = None,
     guide: int | None = None,
+    brightness: Brightness | None = None,
 ) -> Interval:
     """An interval with the values of these layers."""
     values: dict[Layer[Any], Any] = {TEXTURE: texture, CAMERA: camera, FACES: faces, GUIDE: guide}
+    values[BRIGHTNESS] = brightness
     return Interval(ticks, samples, values, place, dissolves)
 
 

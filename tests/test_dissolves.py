@@ -8,6 +8,7 @@ import numpy as np
 from gsvc import Decoder, DecoderSettings, Encoder, EncoderSettings, Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.scaffold import Interval
+from gsvc.encoders.coding.group_coder import CutDetector
 
 SIZE = 96, 64
 WAIT, FADE = 12, 24
@@ -25,6 +26,14 @@ def faded(first: Picture, second: Picture) -> list[Picture]:
     shares = [(k + 1) / (FADE + 1) for k in range(FADE)]
     mixed = [cv2.addWeighted(first, 1 - s, second, s, 0) for s in shares]
     return [first] * WAIT + [np.asarray(m, np.uint8) for m in mixed] + [second] * WAIT
+
+
+def test_a_flicker_of_brightness_is_no_cut() -> None:
+    scene, other, is_cut = still(1), still(2), CutDetector()
+    dark = np.asarray(0.8 * scene, np.uint8)
+    light = np.asarray(np.minimum(scene.astype(int) + 30, 255), np.uint8)
+    shown = [scene] * 4 + [dark, scene, light, scene, dark, dark, other, other, light]
+    assert [n for n, picture in enumerate(shown) if is_cut(picture)] == [10, 12]
 
 
 def through(pictures: list[Picture], level: int) -> tuple[list[Interval], list[Picture]]:
@@ -51,3 +60,25 @@ def test_motion_is_no_fade() -> None:
     pictures = [np.ascontiguousarray(wide[:, k : k + SIZE[0]]) for k in range(40)]
     intervals, _ = through(pictures, 2)
     assert not any(interval.dissolves for interval in intervals)
+
+
+def test_flicker_is_sent_and_costs_little() -> None:
+    scene = still(1)
+    dark, light = (np.asarray(np.minimum(share * scene, 255), np.uint8) for share in (0.8, 1.15))
+    calm = [scene] * 40
+    flickering = [
+        *calm[:9],
+        dark,
+        *calm[:3],
+        light,
+        light,
+        scene,
+        dark,
+        *calm[:13],
+        light,
+        *calm[:9],
+    ]
+    (still_ones, shown), plain = through(flickering, 1), through(calm, 1)
+    assert len(still_ones) == len(plain[0]), "a flicker takes a picture"
+    for source, drawn, usual in zip(flickering, shown, plain[1], strict=True):
+        assert abs(source.mean() - drawn.mean()) < 3 + abs(scene.mean() - usual.mean())

@@ -152,7 +152,7 @@ class Seen:
 
 
 STATE = (
-    *("code", "has_faces", "faces", "coded_size", "alone", "clock", "labels", "people"),
+    *("code", "layers", "faces", "coded_size", "alone", "clock", "labels", "people"),
     *("correction", "texture", "guide", "usual", "repeats", "heads"),
 )
 """What a slot remembers."""
@@ -302,9 +302,8 @@ class Plain:
         if first:
             self.code("picture.crf")
             scale, sides = self.code("picture.eighths"), ("width", "height")
-            self.has_faces = scale > 8
+            self.layers, scale = (scale - 1) >> 3, (scale - 1) % 8 + 1
             self.faces: list[Face | None] = [None] * 4
-            scale -= 8 * self.has_faces
             self.coded_size = [2 * ceil(self.header[side] * scale / 16) for side in sides]
             self.alone = self.code("packet.alone")
             self.labels = np.zeros(self.grid(self.cell), np.uint8)
@@ -403,9 +402,10 @@ class Plain:
         may_dissolve = place is Place.BETWEEN and frames > 1
         dissolves = may_dissolve and bool(self.code("interval.dissolves"))
         camera = self.code_path(place, frames) if self.header["camera"] else None
-        faces = self.code_faces(place, frames) if self.has_faces else None
+        faces = self.code_faces(place, frames) if self.layers & 1 else None
+        steps = self.code_brightness(frames) if self.layers >> 1 else None
         if place is Place.AFTER:
-            return make_interval(ticks, camera=camera, place=place, faces=faces)
+            return make_interval(ticks, camera=camera, place=place, faces=faces, brightness=steps)
         texture = self.code_texture() if self.header["texture"] else None
         if self.header["guide"]:
             self.guide = self.code("guide.mixture", self.guide)
@@ -413,7 +413,16 @@ class Plain:
         samples = []
         while self.code("sample.more"):
             samples.append(self.sample(frames - self.code("sample.gap")))
-        return make_interval(ticks, tuple(samples), texture, camera, place, dissolves, faces, guide)
+        layers = texture, camera, place, dissolves, faces, guide, steps
+        return make_interval(ticks, tuple(samples), *layers)
+
+    def code_brightness(self, frames: int) -> tuple[int, ...] | None:
+        if not self.code("brightness.present"):
+            return None
+        steps = [0]
+        for _ in range(frames):
+            steps.append(steps[-1] + self.code("brightness.change", int(steps[-1] != 0)))
+        return tuple(steps[1:])
 
     def code_faces(self, place: Place, frames: int) -> Faces | None:
         old, self.faces = self.faces, [None] * 4

@@ -14,7 +14,7 @@ from gsvc.codec.api.reports import shown_rate, shown_time
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, InputError, Limits, typed
 from gsvc.codec.bitstream.frames import UNSPECIFIED, Color
 from gsvc.codec.bitstream.header import TOOLS, Header
-from gsvc.codec.bitstream.layers.faces import FACES
+from gsvc.codec.bitstream.layers import BRIGHTNESS, FACES
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.bitstream.stream_info import IntervalInfo, PacketInfo, StreamInfo, read_info
 from gsvc.codec.media.marks import SOURCE_TYPE, Mark, read_marks
@@ -96,10 +96,11 @@ def info_lines(info: StreamInfo, *, packets: bool = False, fields: bool = False)
 
 
 def _layers(info: StreamInfo) -> Iterator[str]:
-    """Names of the layers that the header switches on, and of faces, which groups do."""
+    """Names of the layers that the header switches on, and of those that groups do."""
     yield from (name for name in TOOLS if name in info.header.tools)
-    if info.bits.get(FACES.name):
-        yield f"{FACES.name} (in some groups)"
+    for layer in (FACES, BRIGHTNESS):
+        if info.bits.get(layer.name):
+            yield f"{layer.name} (in some groups)"
 
 
 def _size(header: Header) -> str:

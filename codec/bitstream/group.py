@@ -47,7 +47,7 @@ from gsvc.codec.bitstream.errors import (
     Limits,
 )
 from gsvc.codec.bitstream.header import Header, Tools
-from gsvc.codec.bitstream.layers import ALL_LAYERS, FACES
+from gsvc.codec.bitstream.layers import ALL_LAYERS, BRIGHTNESS, FACES
 from gsvc.codec.bitstream.objects import OBJECT_ELEMENTS
 from gsvc.codec.bitstream.scaffold import (
     LAYOUT_ELEMENTS,
@@ -72,7 +72,7 @@ MAX_SAMPLES = 15
 
 _CRF = Element("picture.crf", "key pictures", UNSIGNED, 70)
 _EIGHTHS = 8
-_SCALE = Element("picture.eighths", "key pictures", UNSIGNED, 2 * _EIGHTHS)
+_SCALE = Element("picture.eighths", "key pictures", UNSIGNED, 4 * _EIGHTHS)
 _ALONE = Element("packet.alone", "key pictures", FLAG)
 _DISSOLVES = Element("interval.dissolves", "timing", FLAG)
 _MORE = Element("sample.more", "timing", FLAG)
@@ -99,29 +99,39 @@ class Coding:
     packets get lost, what is shown is not lost with them."""
     faces: bool = False
     """Whether the group has the layer of faces."""
+    brightness: bool = False
+    """Whether it has that of brightness."""
+
+    @property
+    def layers(self) -> frozenset[str]:
+        """Names of the layers that the group switches on."""
+        switches = {FACES.name: self.faces, BRIGHTNESS.name: self.brightness}
+        return frozenset(name for name, is_on in switches.items() if is_on)
 
 
 def code_coding(coder: Coder, coding: Coding | None) -> Coding:
     """The coding of a group. Raises BitstreamError when its quantiser or size is read as 0."""
     crf = coder.code(_CRF, None if coding is None else coding.crf)
-    # A scale beyond 8, which older decoders refuse, says that there are faces.
-    more = None if coding is None else coding.scale + _EIGHTHS * coding.faces
+    # A scale beyond 8 says which layers there are; older decoders refuse what they do not know.
+    more = None
+    if coding is not None:
+        more = coding.scale + _EIGHTHS * (coding.faces + 2 * coding.brightness)
     scale = coder.code(_SCALE, more)
     if not (1 <= crf and 1 <= scale):
         raise BitstreamError("a group's picture size or quantiser is zero: the stream is damaged")
     alone = bool(coder.code(_ALONE, None if coding is None else coding.alone))
-    faces = scale > _EIGHTHS
-    return Coding(crf, scale - _EIGHTHS * faces, alone, faces)
+    layers, eighths = divmod(scale - 1, _EIGHTHS)
+    return Coding(crf, eighths + 1, alone, bool(layers & 1), bool(layers & 2))
 
 
 class IntervalCoder:
     """Codes the intervals of one group, in order, with `coder`."""
 
     def __init__(
-        self, coder: Coder, geometry: Geometry, tools: Tools, *, faces: bool = False
+        self, coder: Coder, geometry: Geometry, tools: Tools, layers: frozenset[str] = frozenset()
     ) -> None:
-        """`tools`: layers that the header switches on; `faces`: whether the group has faces."""
-        names = tools.names | ({FACES.name} if faces else set())
+        """`tools`: layers that the header switches on; `layers`: names of those of the group."""
+        names = tools.names | layers
         self._coder, self._geometry = coder, geometry
         self._layers = {
             scope: [layer for layer in ALL_LAYERS if layer.scope is scope and layer.name in names]
@@ -193,7 +203,7 @@ class _PacketCoder:
         self.open_shot()
         self._begins = self._opens_shot = begins
         self._units = UnitCoder(coder, usual_sequence(header.geometry.coded_size(coding.scale)))
-        self._intervals = IntervalCoder(coder, header.geometry, header.tools, faces=coding.faces)
+        self._intervals = IntervalCoder(coder, header.geometry, header.tools, coding.layers)
 
     def open_shot(self) -> None:
         """The next packet opens another shot."""

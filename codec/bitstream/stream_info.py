@@ -28,8 +28,8 @@ from gsvc.codec.bitstream.errors import (
 )
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.group import GroupReader, ParsedPacket
-from gsvc.codec.bitstream.header import HEADER_BYTES, TOOLS, Header
-from gsvc.codec.bitstream.layers import ALL_LAYERS, faces
+from gsvc.codec.bitstream.header import HEADER_BYTES, Header
+from gsvc.codec.bitstream.layers import ALL_LAYERS
 from gsvc.codec.bitstream.scaffold import FrameSpan, nominal_time
 
 _ENTRY_BYTES = 400  # of memory
@@ -214,8 +214,7 @@ def _sample_bytes(sample: scaffold.Sample) -> bytes:
 LEDGER = (
     "header",
     "key pictures",
-    *TOOLS,
-    faces.FACES.name,
+    *(layer.name for layer in ALL_LAYERS),
     "timing",
     "objects",
     "audio",

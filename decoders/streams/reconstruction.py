@@ -19,7 +19,8 @@ from gsvc.codec.bitstream.errors import BEGINS_IN_THE_MIDDLE, BitstreamError, Li
 from gsvc.codec.bitstream.frames import Frame, Picture
 from gsvc.codec.bitstream.group import Coding, GroupReader, ParsedPacket
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.layers import GUIDE, TEXTURE
+from gsvc.codec.bitstream.layers import BRIGHTNESS, GUIDE, TEXTURE
+from gsvc.codec.bitstream.layers.brightness import brightened
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Sample, nominal_time
 from gsvc.decoders.interpolation import rendering
 from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATOR
@@ -81,6 +82,12 @@ class DecodedInterval:
 
     def picture(self, number: int) -> Picture:
         """A frame from `first` on, RGB uint8 (H, W, 3)."""
+        steps = self.interval[BRIGHTNESS]
+        drawn = self._steady_picture(number)
+        return drawn if steps is None else brightened(drawn, steps[number - 1])
+
+    def _steady_picture(self, number: int) -> Picture:
+        """The frame before its own brightness."""
         interval = self.interval
         if self.is_key(number):
             return self.key.shown

@@ -122,8 +122,8 @@ def thumbnail(picture: Picture) -> NDArray[np.float32]:
 class CutDetector:
     """Tells, frame by frame, whether a new scene begins.
 
-    Both structure and histogram must change: a pan changes only the first, a flash mostly the
-    second. A very large change is a cut whatever the histogram.
+    Both structure and histogram must change: a pan changes only the first, a flash or a flicker of
+    brightness only the second. A very large change of structure is a cut whatever the histogram.
     """
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class CutDetector:
         last, self._last = self._last, now
         if last is None:
             return False
-        change = float(np.abs(now - last).mean())
+        change = float(np.abs(now - last - (now.mean() - last.mean())).mean())
         spread = float(np.abs(np.sort(now, axis=None) - np.sort(last, axis=None)).mean())
         is_cut = change > max(tuning.LEAST_CUT, tuning.CUT_RATIO * self._usual) and (
             change > tuning.SURE_CUT or spread > tuning.LEAST_SPREAD

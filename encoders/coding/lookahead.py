@@ -13,10 +13,11 @@ from itertools import chain, islice, pairwise, repeat
 
 from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.bitstream.layers import CAMERA, GUIDE, POSE, SEGMENTATION, TEXTURE
+from gsvc.codec.bitstream.layers import BRIGHTNESS, CAMERA, GUIDE, POSE, SEGMENTATION, TEXTURE
 from gsvc.codec.bitstream.scaffold import Interval, Place, Values
 from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
 from gsvc.encoders.coding.face_rdo import FaceExtractor, FaceRdo, WaysToPack
+from gsvc.encoders.coding.flicker import Flicker
 from gsvc.encoders.coding.group_coder import GroupCoder
 from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
 from gsvc.encoders.coding.packer import PackedGroup, Packer, in_slots, shared_sequences
@@ -48,7 +49,7 @@ pictures, about, at 1080 lines."""
 class _Shot:
     """A shot, or what a group has of one."""
 
-    pictures: FrameBuffer
+    pictures: Sequence[Picture]
     ticks: Sequence[int]
     """Of every frame that its packets complete: it may go on from another group."""
     slot: int | None
@@ -215,6 +216,8 @@ class Lookahead(GroupCoder):
     def _planned(self, shot: _Shot, goal: float, open_ended: bool) -> _PlannedShot:
         """The shot with the plan of its coded pictures, of about `goal` bits."""
         self._frames = len(shot.pictures)
+        flicker = Flicker(shot.pictures, open_ended=open_ended)
+        shot = replace(shot, pictures=flicker.steady)
         search = GroupSearch(
             shot.pictures,
             self._config,
@@ -227,6 +230,11 @@ class Lookahead(GroupCoder):
         self._tell(_READ)
         probe = self._planner.best(search, goal, exact=self._rate.exact)
         self._tell(_TRIED)
+        drawings = {
+            one: replace(drawing, brightness=flicker.brightness(one))
+            for one, drawing in probe.drawings.items()
+        }
+        probe = replace(probe, drawings=drawings)
         self._done += _TRIED * self._frames
         probes, keys = search.probes, search.probes.own_keys(probe.plan)
         prepared = FrameBuffer(probes.emphasised(probe), packs=self._config.lean)
@@ -342,6 +350,7 @@ class Lookahead(GroupCoder):
                     samples,
                     {
                         CAMERA: source.drawing.camera,
+                        BRIGHTNESS: source.drawing.brightness,
                         **({} if source.place is Place.AFTER else next(shown)),
                     },
                     source.place,

@@ -15,7 +15,7 @@ from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.group import SLOTS, Coding, GroupWriter
-from gsvc.codec.bitstream.layers.faces import FACES
+from gsvc.codec.bitstream.layers import BRIGHTNESS, FACES
 from gsvc.codec.bitstream.scaffold import Interval, Place, nominal_time
 from gsvc.encoders.coding.group_coder import thumbnail
 from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
@@ -157,7 +157,10 @@ class Packer:
         writer = GroupWriter(
             self._config.header,
             Coding(
-                round(plan.crf), plan.scale, faces=any(one.values.get(FACES) for one in intervals)
+                round(plan.crf),
+                plan.scale,
+                faces=any(one.values.get(FACES) for one in intervals),
+                brightness=any(one.values.get(BRIGHTNESS) for one in intervals),
             ),
         )
         units = iter(keys.units)

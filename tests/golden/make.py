@@ -28,6 +28,7 @@ from gsvc.codec.bitstream.container import Packet, PacketType, StreamReader, Str
 from gsvc.codec.bitstream.frames import AudioChunk, Color, Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.group import Coding, GroupReader, GroupWriter
 from gsvc.codec.bitstream.header import Header
+from gsvc.codec.bitstream.layers.brightness import BRIGHTNESS
 from gsvc.codec.bitstream.layers.camera import Camera, camera_nodes
 from gsvc.codec.bitstream.layers.faces import FACES, NUMBERS, Face
 from gsvc.codec.bitstream.layers.flow import BOTH, LEFT, RIGHT, Correction
@@ -127,7 +128,8 @@ def stream(
             color=video.color,
         )
         faces = any(interval[FACES] is not None for _, interval in pictures)
-        writer = GroupWriter(header, Coding(crf, scale, alone, faces))
+        flickers = any(interval[BRIGHTNESS] is not None for _, interval in pictures)
+        writer = GroupWriter(header, Coding(crf, scale, alone, faces, flickers))
         kind, left = PacketType.INTRA, iter(units)
         for start in range(0, len(pictures), most):
             while waiting and waiting[0][0] <= time:
@@ -382,6 +384,25 @@ def dissolving() -> bytes:
     return stream(header, [(40, 8, pictures)])
 
 
+def flickering() -> bytes:
+    """Frames brighter and darker than their key pictures, held, between and coded; some are not."""
+    size = 64, 48
+    video = VideoFormat(*size, Fraction(1, 25), Fraction(25))
+    header = Header(video, 1, only("camera"), holds=True)
+
+    def interval(*steps: int, place: Place = Place.BETWEEN, length: int = 0) -> Interval:
+        ticks = (1,) * (len(steps) or length)
+        return make_interval(ticks, place=place, brightness=steps or None)
+
+    pictures = [
+        (scene(size, 0), interval(-3, 0, 9, place=Place.BEFORE)),
+        (scene(size, 4), interval(0, 64, 64, -64, 1)),
+        (scene(size, 8), interval(length=4)),
+        (None, interval(0, -20, 20, place=Place.AFTER)),
+    ]
+    return stream(header, [(40, 8, pictures)])
+
+
 def several_a_packet() -> bytes:
     """Pictures 1 to 4 frames apart, up to 9 a packet, many of them frames that were hidden first.
 
@@ -570,6 +591,7 @@ STREAMS: dict[str, Callable[[], bytes]] = {
     "one_small_frame": one_small_frame,
     "held_and_moved": held_and_moved,
     "dissolving": dissolving,
+    "flickering": flickering,
     "several_a_packet": several_a_packet,
     "with_objects": with_objects,
     "speaking": speaking,

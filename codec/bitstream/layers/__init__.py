@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gsvc.codec.bitstream.layers.brightness import BRIGHTNESS
 from gsvc.codec.bitstream.layers.camera import CAMERA
 from gsvc.codec.bitstream.layers.faces import FACES
 from gsvc.codec.bitstream.layers.flow import FLOW
@@ -11,9 +12,9 @@ from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
 from gsvc.codec.bitstream.layers.texture import TEXTURE
 from gsvc.codec.bitstream.scaffold import Layer
 
-__all__ = ["CAMERA", "FACES", "FLOW", "GUIDE", "POSE", "SEGMENTATION", "TEXTURE"]
+__all__ = ["BRIGHTNESS", "CAMERA", "FACES", "FLOW", "GUIDE", "POSE", "SEGMENTATION", "TEXTURE"]
 
 LAYERS: tuple[Layer[Any], ...] = (SEGMENTATION, POSE, FLOW, TEXTURE, CAMERA, GUIDE)
 """Every layer that the header switches; within a scope they are coded in this order."""
-ALL_LAYERS: tuple[Layer[Any], ...] = (*LAYERS, FACES)
+ALL_LAYERS: tuple[Layer[Any], ...] = (*LAYERS, FACES, BRIGHTNESS)
 """And those that a group switches, which come last."""

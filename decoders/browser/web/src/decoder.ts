@@ -4,6 +4,7 @@ import { closingSample, isKey, type Picture, Renderer } from "./drawing/renderer
 import type { Restorer } from "./restorer.js";
 import { Geometry } from "./scaffold/geometry.js";
 import type { Interval, Sample } from "./scaffold/intervals.js";
+import { brightened } from "./scaffold/layers/brightness.js";
 import { Place } from "./scaffold/layout.js";
 import { temporalUnit } from "./stream/av1.js";
 import { GroupReader, type ParsedPacket } from "./stream/group.js";
@@ -133,7 +134,7 @@ export class Decoder {
       this.clock += interval.ticks[number - 1]!;
       const isBetween = interval.place === Place.BETWEEN;
       if (isBetween && !left && number < length) continue;
-      const draw = async (): Promise<Picture> => {
+      const steady = async (): Promise<Picture> => {
         if (isKey(interval, number)) return key.shown();
         if (isBetween) {
           const decoded = [left!.decoded, key.decoded] as const;
@@ -143,6 +144,8 @@ export class Decoder {
         const time = interval.place === Place.AFTER ? number : length - number;
         return this.renderer.held(await key.shown(), interval, time);
       };
+      const steps = interval.brightness?.[number - 1] ?? 0;
+      const draw = async (): Promise<Picture> => brightened(await steady(), steps);
       yield { pts: this.clock, draw };
     }
   }

@@ -15,7 +15,7 @@ function element(name: string, kind: Kind, maximum = 1, contexts = 1): Element {
 /** The elements of the scaffold (section 5) that drawing needs. */
 export const E = {
   crf: element("picture.crf", "unsigned", 70),
-  eighths: element("picture.eighths", "unsigned", 16),
+  eighths: element("picture.eighths", "unsigned", 32),
   alone: element("packet.alone", "flag"),
   same: element("interval.same", "flag"),
   length: element("interval.length", "unsigned", 2047),
@@ -68,6 +68,8 @@ export const E = {
   facesStep: element("faces.step", "unsigned", 4),
   facesStay: element("faces.stays", "flag", 1, 2),
   facesBend: element("faces.bend", "signed", 131072, 10),
+  brightnessPresent: element("brightness.present", "flag"),
+  brightnessChange: element("brightness.change", "signed", 128, 2),
 } as const;
 
 /** Those of layout and units, whose models begin anew in each packet that is read alone. */

@@ -3,6 +3,7 @@ import { MAX_SAMPLES } from "../limits.js";
 import type { Header } from "../stream/header.js";
 import { E } from "./elements.js";
 import type { Geometry } from "./geometry.js";
+import { type Brightness, readBrightness } from "./layers/brightness.js";
 import { type Camera, readCamera } from "./layers/camera.js";
 import { type Faces, readFaces } from "./layers/faces.js";
 import { type Correction, readCorrection } from "./layers/flow.js";
@@ -26,6 +27,7 @@ export interface Interval extends Span {
   readonly dissolves: boolean;
   readonly camera: Camera | undefined;
   readonly faces: Faces | undefined;
+  readonly brightness: Brightness | undefined;
   readonly texture: Texture | undefined;
   /** How the picture is to be restored, 0 for as usual. */
   readonly guide: number;
@@ -44,6 +46,7 @@ export class IntervalReader {
     private readonly header: Header,
     private readonly geometry: Geometry,
     private readonly hasFaces: boolean,
+    private readonly hasBrightness: boolean,
   ) {}
 
   read(span: Span): Interval {
@@ -53,7 +56,8 @@ export class IntervalReader {
     const dissolves = mayDissolve && this.reader.flag(E.dissolves);
     const camera = this.header.camera ? readCamera(this.reader, place, length) : undefined;
     if (this.hasFaces) this.faces = readFaces(this.reader, place, length, this.faces);
-    const head = { ...span, dissolves, camera, faces: this.faces };
+    const brightness = this.hasBrightness ? readBrightness(this.reader, length) : undefined;
+    const head = { ...span, dissolves, camera, faces: this.faces, brightness };
     if (place === Place.AFTER) return { ...head, texture: undefined, guide: 0, samples: [] };
     if (this.header.texture) {
       this.texture = readTexture(this.reader, this.geometry, this.texture);

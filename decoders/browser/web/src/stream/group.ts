@@ -133,13 +133,13 @@ export class GroupReader {
     const reader = new ElementReader();
     reader.start(scaffold);
     const crf = reader.read(E.crf);
-    // Beyond 8, the group has faces.
     const coded = reader.read(E.eighths);
-    const hasFaces = coded > 8;
-    const eighths = hasFaces ? coded - 8 : coded;
-    if (!crf || !eighths) {
+    if (!crf || !coded) {
       throw new BitstreamError("a group's picture size or quantiser is zero");
     }
+    // Beyond 8 it says which layers the group has.
+    const layers = (coded - 1) >> 3;
+    const eighths = coded - 8 * layers;
     const alone = reader.flag(E.alone);
     const codedSize = this.geometry.codedSize(eighths);
     return {
@@ -151,7 +151,13 @@ export class GroupReader {
       codedSize,
       layout: this.layoutOf(reader),
       units: new UnitReader(reader, usualSequence(codedSize)),
-      intervals: new IntervalReader(reader, this.header, this.geometry, hasFaces),
+      intervals: new IntervalReader(
+        reader,
+        this.header,
+        this.geometry,
+        !!(layers & 1),
+        !!(layers & 2),
+      ),
     };
   }
 }

@@ -1,0 +1,67 @@
+"""Brightness: how much brighter each frame is than its keyframes would have it.
+
+Flicker and flashes take one factor a frame, like weighted prediction (ITU-T H.264, 8.4.2.3). Like
+faces the layer has no bit in the header: a group says whether it has it (`Coding.brightness`).
+"""
+
+from functools import cache
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.bitstream.entropy_coding import FLAG, SIGNED, Coder, Element
+from gsvc.codec.bitstream.errors import ConfigError, LimitError
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream.scaffold import Layer, Scope, Site, digest_integer
+
+STEPS = 32
+"""Of a doubling: one is 2.2 %."""
+MAX_BRIGHTNESS = 2 * STEPS
+_ONE = 1 << 16
+
+_PRESENT = Element("brightness.present", "brightness", FLAG)
+_CHANGE = Element("brightness.change", "brightness", SIGNED, 2 * MAX_BRIGHTNESS, contexts=2)
+
+Brightness = tuple[int, ...]
+"""Of each frame of an interval, in steps: 0 as its keyframes have it, 32 twice as bright."""
+
+
+def brightened(picture: Picture, steps: int) -> Picture:
+    """The picture, RGB or luma uint8, that many steps brighter."""
+    return np.asarray(cv2.LUT(picture, _table(steps)), np.uint8) if steps else picture
+
+
+@cache
+def _table(steps: int) -> NDArray[np.uint8]:
+    factor = round(_ONE * 2 ** (steps / STEPS))
+    values = (np.arange(256) * factor + _ONE // 2) >> 16
+    return np.asarray(np.minimum(values, 255), np.uint8)
+
+
+def _code(
+    coder: Coder, site: Site, _before: Brightness | None, value: Brightness | None
+) -> Brightness | None:
+    if value is not None and len(value) != site.length:
+        raise ConfigError(f"brightness of {len(value)} frames: {site.length} are needed")
+    if not coder.code(_PRESENT, None if coder.reading else int(value is not None)):
+        return None
+    steps, last = list[int](), 0
+    for frame in range(site.length):
+        change = coder.code(_CHANGE, None if value is None else value[frame] - last, int(last != 0))
+        last += change
+        if abs(last) > MAX_BRIGHTNESS:
+            raise LimitError(f"a frame's brightness differs by more than {MAX_BRIGHTNESS} steps")
+        steps.append(last)
+    return tuple(steps)
+
+
+BRIGHTNESS: Layer[Brightness] = Layer(
+    name="brightness",
+    scope=Scope.INTERVAL,
+    header_bit=None,
+    default=True,
+    elements=(_PRESENT, _CHANGE),
+    code=_code,
+    digest=lambda value: b"" if value is None else b"".join(map(digest_integer, value)),
+)

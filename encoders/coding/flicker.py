@@ -1,0 +1,114 @@
+"""Flicker: frames whose brightness jumps, and what the decoder is told of them.
+
+A jump is a change that one factor for the whole picture explains, which motion is not. Where it
+comes back soon it is taken from the source before keyframes are placed and coded, so that no
+keyframe is a flash; every frame is then sent the factor that it lacks.
+"""
+
+from collections.abc import Sequence
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream.layers.brightness import MAX_BRIGHTNESS, STEPS, Brightness, brightened
+from gsvc.codec.bitstream.scaffold import Place
+from gsvc.encoders.coding.group_coder import thumbnail
+from gsvc.encoders.plans import PlannedInterval
+
+_AROUND = 7
+"""Frames before and after one whose median brightness is its usual one: longer changes stay."""
+_LEAST = 1.5
+"""Steps below which nothing is a jump."""
+_EXPLAINED = 0.6
+"""Share of the difference that a jump leaves at most."""
+_DARKEST, _BRIGHTEST, _SEEN = 16, 240, 0.2
+"""Levels between which brightness can be told, and the share of pixels that must lie there."""
+
+_Thumbnail = NDArray[np.float32]
+
+
+class SteadyPictures(Sequence[Picture]):
+    """Pictures without their flicker."""
+
+    def __init__(self, pictures: Sequence[Picture], steps: Sequence[int]) -> None:
+        """`steps`: of each, how much brighter than usual it is."""
+        self._pictures, self._steps = pictures, steps
+
+    def __len__(self) -> int:
+        return len(self._pictures)
+
+    @overload
+    def __getitem__(self, index: int) -> Picture: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "SteadyPictures": ...
+
+    def __getitem__(self, index: int | slice) -> "Picture | SteadyPictures":
+        if isinstance(index, slice):
+            return SteadyPictures(self._pictures[index], self._steps[index])
+        return brightened(self._pictures[index], -self._steps[index])
+
+
+class Flicker:
+    """That of a shot's pictures."""
+
+    def __init__(self, pictures: Sequence[Picture], *, open_ended: bool) -> None:
+        """`pictures`: RGB uint8 (H, W, 3); `open_ended`: the last is the next group's first, which
+        is no flash to either group."""
+        self._pictures = pictures
+        self._thumbnails = [thumbnail(picture) for picture in pictures]
+        last = [self._thumbnails[0], *self._thumbnails]
+        self._jumps = [_jump(*pair) for pair in zip(last, self._thumbnails, strict=False)]
+        curve = np.cumsum(self._jumps)
+        around = np.lib.stride_tricks.sliding_window_view(
+            np.pad(curve, _AROUND, "edge"), 2 * _AROUND + 1
+        )
+        steps = np.rint(curve - np.median(around, axis=1)).astype(int)
+        self._steps = np.clip(steps, -MAX_BRIGHTNESS, MAX_BRIGHTNESS).tolist()
+        self._steps[0] = 0
+        if open_ended:
+            self._steps[-1] = 0
+
+    @property
+    def steady(self) -> Sequence[Picture]:
+        """The pictures without it."""
+        return SteadyPictures(self._pictures, self._steps) if any(self._steps) else self._pictures
+
+    def brightness(self, planned: PlannedInterval) -> Brightness | None:
+        """Of the frames of an interval; None where it does not flicker."""
+        first = planned.start + (planned.place is not Place.BEFORE)
+        frames = range(first, first + planned.length)
+        if not any(self._jumps[index] for index in range(planned.start + 1, frames.stop)):
+            return None
+        found = tuple(self._lacked(index, planned) for index in frames)
+        return found if any(found) else None
+
+    def _lacked(self, index: int, planned: PlannedInterval) -> int:
+        """Steps that a frame is brighter than its keyframes show it."""
+        if index == planned.end and planned.place is not Place.AFTER:
+            return int(self._steps[index])
+        left = planned.end if planned.place is Place.BEFORE else planned.start
+        right = planned.start if planned.place is Place.AFTER else planned.end
+        share = np.float32((index - planned.start) / max(1, planned.end - planned.start))
+        drawn = (1 - share) * self._steady(left) + share * self._steady(right)
+        most = MAX_BRIGHTNESS
+        return int(np.clip(round(_jump(drawn, self._thumbnails[index])), -most, most))
+
+    def _steady(self, index: int) -> _Thumbnail:
+        shown = self._thumbnails[index] * 2 ** (-self._steps[index] / STEPS)
+        return np.asarray(shown, np.float32)
+
+
+def _jump(before: _Thumbnail, now: _Thumbnail) -> float:
+    """How many steps brighter `now` is, 0 where that does not explain how they differ."""
+    seen = (np.minimum(before, now) > _DARKEST) & (np.maximum(before, now) < _BRIGHTEST)
+    if seen.mean() < _SEEN:
+        return 0.0
+    before, now = before[seen], now[seen]
+    steps = STEPS * float(np.median(np.log2(now / before)))
+    if abs(steps) < _LEAST:
+        return 0.0
+    left = np.abs(now - before * 2 ** (steps / STEPS)).mean()
+    return steps if left < _EXPLAINED * np.abs(now - before).mean() else 0.0
