@@ -19,7 +19,7 @@ from gsvc.encoders.plans import PlannedInterval
 
 _AROUND = 7
 """Frames before and after one whose median brightness is its usual one: longer changes stay."""
-_LEAST = 1.5
+_LEAST = 2.0
 """Steps below which nothing is a jump."""
 _EXPLAINED = 0.6
 """Share of the difference that a jump leaves at most."""

@@ -46,7 +46,7 @@ class Digest {
     this.array(bends.flat(), [bends.length, 10]);
   }
 
-  interval({ ticks, samples, texture, camera, guide, faces, place, dissolves }) {
+  interval({ ticks, samples, texture, camera, guide, faces, brightness, place, dissolves }) {
     this.array(ticks, [ticks.length]);
     this.number(samples.length);
     for (const sample of samples) this.sample(sample);
@@ -60,6 +60,7 @@ class Digest {
     }
     if (guide) this.number(guide - 1);
     (faces ?? []).forEach((face, slot) => face && this.face(face, slot));
+    for (const steps of brightness ?? []) this.number(steps);
     if (place !== gsvc.Place.BETWEEN) this.number(place);
     if (dissolves) this.number(-2);
   }
