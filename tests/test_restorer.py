@@ -1,9 +1,11 @@
 """The restorer: what its file computes is what was trained, and guides are obeyed."""
 
 import io
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from multiprocessing import get_context
 from pathlib import Path
 
 import cv2
@@ -89,6 +91,23 @@ def test_it_runs_on_a_gpu_where_onnxruntime_can(caplog: pytest.LogCaptureFixture
     assert running._providers("cpu", with_gpu) == [running._CPU] and not caplog.records
     assert running._providers("cuda", [running._CPU]) == [running._CPU]
     assert "onnxruntime-gpu" in caplog.text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not fork")
+def test_a_forked_process_restores_after_its_parent_did() -> None:
+    networks = list[running.RestorerNetwork]()
+
+    def restore() -> None:
+        networks[:] = [running.RestorerNetwork()]  # The child ends what its parent had.
+        networks[0].restorations(key(48, 64))
+
+    restore()
+    child = get_context("fork").Process(target=restore)
+    child.start()
+    child.join(15)
+    code = child.exitcode
+    child.kill()
+    assert code == 0
 
 
 def test_it_takes_one_step() -> None:

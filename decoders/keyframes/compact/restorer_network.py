@@ -6,11 +6,14 @@ is linear. See `restorer` for the network; `tools/export_restorer.py` writes the
 """
 
 import logging
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import cv2
 import numpy as np
@@ -79,6 +82,7 @@ class RestorerNetwork:
     def __init__(self, device: str = "cpu", *, lean: bool = False) -> None:
         """`device`: "cpu", "cuda" or "cuda:N"; `lean`: hold less memory, for more time."""
         self._device, self._lean = device, lean
+        _living.add(self)
 
     @property
     def id(self) -> bytes:
@@ -126,6 +130,19 @@ class RestorerNetwork:
             return onnxruntime.InferenceSession(FILE, options, providers)
         except Exception as error:  # its own classes are not public
             raise MissingModelError(f"{FILE} does not load: reinstall gsvc") from error
+
+
+_living = WeakSet[RestorerNetwork]()
+
+
+def _forget_sessions() -> None:
+    """Sessions have threads, which a forked process lacks: they are loaded again when needed."""
+    for network in tuple(_living):
+        vars(network).pop("session", None)
+
+
+if sys.platform != "win32":
+    os.register_at_fork(before=_forget_sessions)
 
 
 def _providers(device: str, available: Sequence[str]) -> list[str | tuple[str, dict[str, str]]]:
