@@ -111,6 +111,8 @@ class NoPictures(GroupCoder):
 
 
 _THUMBNAIL = (32, 18)
+_FLICKER = 64
+"""Levels by which brightness may change within a shot: from black to white is a cut."""
 
 
 def thumbnail(picture: Picture) -> NDArray[np.float32]:
@@ -136,7 +138,8 @@ class CutDetector:
         last, self._last = self._last, now
         if last is None:
             return False
-        change = float(np.abs(now - last - (now.mean() - last.mean())).mean())
+        brighter = np.clip(now.mean() - last.mean(), -_FLICKER, _FLICKER)
+        change = float(np.abs(now - last - brighter).mean())
         spread = float(np.abs(np.sort(now, axis=None) - np.sort(last, axis=None)).mean())
         is_cut = change > max(tuning.LEAST_CUT, tuning.CUT_RATIO * self._usual) and (
             change > tuning.SURE_CUT or spread > tuning.LEAST_SPREAD
