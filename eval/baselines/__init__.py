@@ -34,5 +34,6 @@ def find_codec(name: str, **options: Option) -> Codec:
     try:
         signature(kind).bind(**options)
     except TypeError as error:
-        raise ConfigError(f"codec {name}: {error}; see its class for what it takes") from error
+        takes = ", ".join(signature(kind).parameters)
+        raise ConfigError(f"codec {name}: {error}; it takes {takes}") from error
     return kind(**options)
