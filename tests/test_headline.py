@@ -111,6 +111,17 @@ def test_a_missing_judge_leaves_no_headline_and_is_named_with_its_reason() -> No
     assert "--metric cvvdp" in asked_for_less.headline.missing["cvvdp"]
 
 
+def test_few_clips_and_hulls_that_hardly_overlap_are_told() -> None:
+    best = QUALITIES["cvvdp"]
+    bits = ((500, best[0] + 0.95 * (best[1] - best[0])), (900, best[2] + 9 * (best[2] - best[0])))
+    ours = [_cell("gsvc", "runner", count, "cvvdp", value) for count, value in bits]
+    told = " ".join(headline_gaps(summary(curve("svtav1", "runner", cvvdp=1), ours)))
+    assert "No interval with fewer than 3 clips." in told
+    assert "in runner, gsvc, cvvdp (" in told
+    clips = [curve(codec, clip, cvvdp=1) for clip in "abc" for codec in ("svtav1", "gsvc")]
+    assert not any("interval" in one or "OVERLAP" in one for one in headline_gaps(summary(*clips)))
+
+
 def test_a_run_without_av1_says_so() -> None:
     made = summary(curve("gsvc", "runner", cvvdp=1))
     assert made.headline.rows == []

@@ -69,6 +69,8 @@ def _turn(a: RatePoint, b: RatePoint, c: RatePoint) -> float:
 SEED = 20_260_101
 RESAMPLES = 10_000
 COVERAGE = 0.95
+LEAST_CLIPS = 3
+"""Below which no interval is told."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Pooled:
 
     mean: float
     low: float | None
-    """None below three clips, as `high`."""
+    """None below `LEAST_CLIPS`, as `high`."""
     high: float | None
     clips: int
 
@@ -92,7 +94,7 @@ def pooled_rate(percents: Sequence[float]) -> Pooled | None:
         return None
     logs = np.array([log(1 + percent / 100) for percent in percents])
     low = high = None
-    if len(logs) > 2:
+    if len(logs) >= LEAST_CLIPS:
         drawn = np.random.default_rng(SEED).integers(len(logs), size=(RESAMPLES, len(logs)))
         tail = 50 * (1 - COVERAGE)
         low, high = (

@@ -6,7 +6,7 @@ from statistics import fmean
 
 from gsvc.codec.weights.hub import RANDOM
 from gsvc.eval.summary import bd_comparisons
-from gsvc.eval.summary.bd_rate import Pooled
+from gsvc.eval.summary.bd_rate import LEAST_CLIPS, Pooled
 from gsvc.eval.summary.curves import OURS, PRIMARY, MetricInfo, PointRow
 from gsvc.eval.summary.summarise import Summary
 
@@ -97,6 +97,9 @@ def rate(value: float) -> str:
     return f"{value:.5f}"
 
 
+_NARROW = 0.2
+"""Share of two curves' range below which their BD-rate says little."""
+
 HEADLINE_TITLE = "Headline: the worse of two BD-rates against SVT-AV1"
 SLIDESHOW_TITLE = "Slideshow test: BD-rate of holding key pictures against SVT-AV1"
 
@@ -126,6 +129,21 @@ def headline_gaps(summary: Summary) -> Iterator[str]:
         yield f"No headline without {judge}: {why}."
     if not summary.headline.rows and len(summary.headline.missing) < len(PRIMARY):
         yield f"No headline without points of {summary.headline.anchor} and of another codec."
+    if summary.headline.rows and len(summary.frames) < LEAST_CLIPS:
+        yield f"No interval with fewer than {LEAST_CLIPS} clips."
+    if narrow := list(_narrow(summary)):
+        yield (
+            f"LITTLE OVERLAP, add rates: the hulls share less than {_NARROW:.0%} of their range "
+            f"in {'; '.join(narrow)}."
+        )
+
+
+def _narrow(summary: Summary) -> Iterator[str]:
+    """Comparisons of the headline that rest on a small part of the curves."""
+    for one in summary.duels:
+        counts = one.metric in PRIMARY and one.anchor == summary.headline.anchor
+        if counts and one.result.pchip is not None and one.result.share < _NARROW:
+            yield f"{one.clip}, {one.test}, {one.metric} ({one.result.share:.0%})"
 
 
 def warnings(summary: Summary) -> Iterator[str]:
