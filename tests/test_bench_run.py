@@ -248,6 +248,9 @@ def test_a_damaged_cell_is_said_and_made_again(
 def test_run_json_of_another_schema_or_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no run"):
         load_run(tmp_path)
+    (tmp_path / "summary.csv").touch()
+    with pytest.raises(InputError, match=r"tables of a run alone: read its summary\.md"):
+        load_run(tmp_path)
     (tmp_path / "run.json").write_text('{"schema": 99}')
     with pytest.raises(InputError, match="schema 99"):
         load_run(tmp_path)

@@ -263,6 +263,8 @@ def load_run(folder: str | Path) -> BenchRun:
     run = BenchFolder(Path(folder))
     settings = run.settings()
     if settings is None:
+        if (run.path / "summary.csv").exists():
+            raise InputError(f"{folder} holds the tables of a run alone: read its summary.md")
         raise InputError(f"{folder} holds no run: make one with gsvc bench run --out {folder}")
     cells = []
     for cell in settings["cells"]:
