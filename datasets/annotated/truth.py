@@ -227,7 +227,7 @@ def _check(frames: int | None) -> None:
 
 def _sized(clip: TestClip, truth: Boxes, size: str) -> tuple[TestClip, Boxes]:
     """Pictures and truth at a size of the evaluation protocol."""
-    height, width = clip.frames[0].shape[:2]
+    height, width = clip.height, clip.width
     across, down = protocol_size(width, height, short_side(size))
     pictures = [resized(one, across, down) for one in clip.frames]
     shown = truth.chosen(truth.frame < len(pictures))

@@ -132,7 +132,7 @@ def _ratio(one: VersionChoice, judged: VersionChoice) -> str:
 
 def _made(exhibit: Exhibit, source: TestClip) -> Film:
     panes, rate = exhibit.panes, source.frame_rate
-    height, width = source.frames[0].shape[:2]
+    height, width = source.height, source.width
     apart = sheets.differences(source, [pane.frames for pane in panes[1:]])
     worst = sheets.worst_second(apart.lines[-1], float(rate))
     shown = [panes[0], *panes[1:2], *panes[2:][-1:]]
