@@ -463,6 +463,14 @@ def test_a_short_video_keeps_the_rate_of_its_link(tmp_path: Path) -> None:
     assert last["wire_bits"] <= 10_000 * 150 / 25 and b"asked for" not in told
 
 
+def test_the_first_picture_over_a_link_is_sent_at_once() -> None:
+    """Of frames before it a receiver could show nothing."""
+    with gsvc.Encoder(VIDEO, replace(SETTINGS, bitrate=8000.0)) as encoder:
+        assert LinkRate(encoder, 10_000).lets(0.02, 0.0, protects=True)
+        (first,) = encoder.encode(frames(1)[0])
+    assert first.is_intra and first.frames == 1
+
+
 def test_a_link_gets_datagrams_as_fast_as_it_takes_them() -> None:
     """A burst would wait before it, or be lost."""
     packets = [

@@ -189,11 +189,10 @@ _LEAST_SHARE, _INTRA_SHARE, _BARE_SHARE = 0.1, 0.65, 0.9
 _LINK_ROOM, _LONG_ROOM, _ROOM_SHARE = 1.0, 2.0, 0.2
 """Seconds of the link that an intra picture and what waits before it may take, at first and later;
 in between such a share of the time so far: a short video is to keep the rate too."""
-_INTRA_BITS, _THIN_ROOM, _PART_ROOM = 6_000.0, 3.0, 1.2
-"""Below so many bits an intra picture is a smear, at any size. On a thin link it may take so many
-seconds, then; and where groups begin without a request, after the first."""
-_BARE_BITS = 8_000.0
-"""The same without parity."""
+_THIN, _THIN_AGAIN = (3.0, 9_000.0), (1.2, 6_000.0)
+"""Seconds that an intra picture may take on a thin link, and bits from which it needs no more: with
+fewer it is a smear, at any size. The second where groups begin without a request, after the first.
+"""
 _SOUND_SIZE = 1.5
 """What sound takes with headers, in proportion."""
 _TCP_IP_BYTES, _SEGMENT = 52, 1400
@@ -232,9 +231,11 @@ class LinkRate:
         rate *= _INTRA_SHARE if protects else _BARE_SHARE
         most = min(_LONG_ROOM, max(_LINK_ROOM, _ROOM_SHARE * seconds))
         # A group that nobody asked for comes every few seconds: it is not to take most of them.
-        thin = _THIN_ROOM if not (protects and self._sent[0]) else _PART_ROOM
-        most = max(most, min(thin, (_INTRA_BITS if protects else _BARE_BITS) / max(1.0, rate)))
-        return self._pacer.lets(seconds, waits, rate, most, _AHEAD)
+        is_free = self._encoder.keyframes_on_request or not self._sent[0]
+        thin, bits = _THIN if is_free else _THIN_AGAIN
+        most = max(most, min(thin, bits / max(1.0, rate)))
+        ahead = _AHEAD if self._sent[1] else _LONGEST_WAIT  # the first picture waits for nothing
+        return self._pacer.lets(seconds, waits, rate, most, ahead)
 
     def sent(self, seconds: float, pictures: float, total: float) -> None:
         """Take note of what was sent up to this second of the video: bits of packets of `pictures`,
