@@ -67,9 +67,10 @@ def test_faces_come_back() -> None:
 def test_a_group_says_whether_it_has_faces() -> None:
     for faces in (False, True):
         writer, reader = Writer(), Reader()
-        code_coding(writer, Coding(40, 6, alone=True, faces=faces))
+        layers = frozenset({FACES.name} if faces else ())
+        code_coding(writer, Coding(40, 6, alone=True, layers=layers))
         reader.start(writer.finish())
-        assert code_coding(reader, None) == Coding(40, 6, alone=True, faces=faces)
+        assert code_coding(reader, None) == Coding(40, 6, alone=True, layers=layers)
 
 
 def test_a_still_face_takes_next_to_nothing() -> None:

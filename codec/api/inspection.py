@@ -14,7 +14,7 @@ from gsvc.codec.api.reports import shown_rate, shown_time
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, InputError, Limits, typed
 from gsvc.codec.bitstream.frames import UNSPECIFIED, Color
 from gsvc.codec.bitstream.header import TOOLS, Header
-from gsvc.codec.bitstream.layers import BRIGHTNESS, FACES
+from gsvc.codec.bitstream.layers import GROUP_LAYERS
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.bitstream.stream_info import IntervalInfo, PacketInfo, StreamInfo, read_info
 from gsvc.codec.media.marks import SOURCE_TYPE, Mark, read_marks
@@ -98,7 +98,7 @@ def info_lines(info: StreamInfo, *, packets: bool = False, fields: bool = False)
 def _layers(info: StreamInfo) -> Iterator[str]:
     """Names of the layers that the header switches on, and of those that groups do."""
     yield from (name for name in TOOLS if name in info.header.tools)
-    for layer in (FACES, BRIGHTNESS):
+    for layer in GROUP_LAYERS:
         if info.bits.get(layer.name):
             yield f"{layer.name} (in some groups)"
 

@@ -47,7 +47,7 @@ from gsvc.codec.bitstream.errors import (
     Limits,
 )
 from gsvc.codec.bitstream.header import Header, Tools
-from gsvc.codec.bitstream.layers import ALL_LAYERS, BRIGHTNESS, FACES
+from gsvc.codec.bitstream.layers import ALL_LAYERS, GROUP_LAYERS
 from gsvc.codec.bitstream.objects import OBJECT_ELEMENTS
 from gsvc.codec.bitstream.scaffold import (
     LAYOUT_ELEMENTS,
@@ -72,7 +72,7 @@ MAX_SAMPLES = 15
 
 _CRF = Element("picture.crf", "key pictures", UNSIGNED, 70)
 _EIGHTHS = 8
-_SCALE = Element("picture.eighths", "key pictures", UNSIGNED, 4 * _EIGHTHS)
+_SCALE = Element("picture.eighths", "key pictures", UNSIGNED, _EIGHTHS << len(GROUP_LAYERS))
 _ALONE = Element("packet.alone", "key pictures", FLAG)
 _DISSOLVES = Element("interval.dissolves", "timing", FLAG)
 _MORE = Element("sample.more", "timing", FLAG)
@@ -97,16 +97,8 @@ class Coding:
     alone: bool = False
     """Whether layout and pictures of each packet can be read without the packets before: where
     packets get lost, what is shown is not lost with them."""
-    faces: bool = False
-    """Whether the group has the layer of faces."""
-    brightness: bool = False
-    """Whether it has that of brightness."""
-
-    @property
-    def layers(self) -> frozenset[str]:
-        """Names of the layers that the group switches on."""
-        switches = {FACES.name: self.faces, BRIGHTNESS.name: self.brightness}
-        return frozenset(name for name, is_on in switches.items() if is_on)
+    layers: frozenset[str] = frozenset()
+    """Names of those of `GROUP_LAYERS` that the group has."""
 
 
 def code_coding(coder: Coder, coding: Coding | None) -> Coding:
@@ -115,13 +107,15 @@ def code_coding(coder: Coder, coding: Coding | None) -> Coding:
     # A scale beyond 8 says which layers there are; older decoders refuse what they do not know.
     more = None
     if coding is not None:
-        more = coding.scale + _EIGHTHS * (coding.faces + 2 * coding.brightness)
+        switches = (layer.name in coding.layers for layer in GROUP_LAYERS)
+        more = coding.scale + sum(_EIGHTHS * is_on << n for n, is_on in enumerate(switches))
     scale = coder.code(_SCALE, more)
     if not (1 <= crf and 1 <= scale):
         raise BitstreamError("a group's picture size or quantiser is zero: the stream is damaged")
     alone = bool(coder.code(_ALONE, None if coding is None else coding.alone))
-    layers, eighths = divmod(scale - 1, _EIGHTHS)
-    return Coding(crf, eighths + 1, alone, bool(layers & 1), bool(layers & 2))
+    switched, eighths = divmod(scale - 1, _EIGHTHS)
+    layers = (layer.name for n, layer in enumerate(GROUP_LAYERS) if switched >> n & 1)
+    return Coding(crf, eighths + 1, alone, frozenset(layers))
 
 
 class IntervalCoder:

@@ -318,11 +318,12 @@ class LowDelay(GroupCoder):
         header, size = self._config.header, self._geometry.coded_size(self._scale)
         color, visual = header.format.color, self._config.tune.visual
         preset = self._effort.live
+        layers = frozenset({FACES.name} if sends_faces else ())
         return _OpenGroup(
             PictureStream(size=size, crf=crf, color=color, preset=preset, visual=visual),
             KeyframeDecoder((self._geometry.width, self._geometry.height), color),
             # Whoever codes without delay may send over a network that loses packets.
-            GroupWriter(header, Coding(round(crf), self._scale, alone=True, faces=sends_faces)),
+            GroupWriter(header, Coding(round(crf), self._scale, alone=True, layers=layers)),
             crf,
             sends_faces,
         )

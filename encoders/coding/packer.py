@@ -15,7 +15,7 @@ from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.group import SLOTS, Coding, GroupWriter
-from gsvc.codec.bitstream.layers import BRIGHTNESS, FACES
+from gsvc.codec.bitstream.layers import GROUP_LAYERS
 from gsvc.codec.bitstream.scaffold import Interval, Place, nominal_time
 from gsvc.encoders.coding.group_coder import thumbnail
 from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
@@ -154,15 +154,9 @@ class Packer:
     ) -> list[CodedPacket]:
         """The packets, each with so much of what one may hold."""
         plan = keys.plan
-        writer = GroupWriter(
-            self._config.header,
-            Coding(
-                round(plan.crf),
-                plan.scale,
-                faces=any(one.values.get(FACES) for one in intervals),
-                brightness=any(one.values.get(BRIGHTNESS) for one in intervals),
-            ),
-        )
+        layers = (one.name for one in GROUP_LAYERS if any(interval[one] for interval in intervals))
+        coding = Coding(round(plan.crf), plan.scale, layers=frozenset(layers))
+        writer = GroupWriter(self._config.header, coding)
         units = iter(keys.units)
         coded: list[CodedPacket] = []
         at = 0

@@ -28,9 +28,9 @@ from gsvc.codec.bitstream.container import Packet, PacketType, StreamReader, Str
 from gsvc.codec.bitstream.frames import AudioChunk, Color, Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.group import Coding, GroupReader, GroupWriter
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.layers.brightness import BRIGHTNESS
+from gsvc.codec.bitstream.layers import GROUP_LAYERS
 from gsvc.codec.bitstream.layers.camera import Camera, camera_nodes
-from gsvc.codec.bitstream.layers.faces import FACES, NUMBERS, Face
+from gsvc.codec.bitstream.layers.faces import NUMBERS, Face
 from gsvc.codec.bitstream.layers.flow import BOTH, LEFT, RIGHT, Correction
 from gsvc.codec.bitstream.layers.guide import MIXTURES
 from gsvc.codec.bitstream.layers.pose import Person
@@ -127,9 +127,12 @@ def stream(
             crf=crf,
             color=video.color,
         )
-        faces = any(interval[FACES] is not None for _, interval in pictures)
-        flickers = any(interval[BRIGHTNESS] is not None for _, interval in pictures)
-        writer = GroupWriter(header, Coding(crf, scale, alone, faces, flickers))
+        layers = (
+            layer.name
+            for layer in GROUP_LAYERS
+            if any(interval[layer] is not None for _, interval in pictures)
+        )
+        writer = GroupWriter(header, Coding(crf, scale, alone, frozenset(layers)))
         kind, left = PacketType.INTRA, iter(units)
         for start in range(0, len(pictures), most):
             while waiting and waiting[0][0] <= time:

@@ -16,5 +16,7 @@ __all__ = ["BRIGHTNESS", "CAMERA", "FACES", "FLOW", "GUIDE", "POSE", "SEGMENTATI
 
 LAYERS: tuple[Layer[Any], ...] = (SEGMENTATION, POSE, FLOW, TEXTURE, CAMERA, GUIDE)
 """Every layer that the header switches; within a scope they are coded in this order."""
-ALL_LAYERS: tuple[Layer[Any], ...] = (*LAYERS, FACES, BRIGHTNESS)
-"""And those that a group switches, which come last."""
+GROUP_LAYERS: tuple[Layer[Any], ...] = (FACES, BRIGHTNESS)
+"""Those that a group switches (`Coding.layers`), by rising bits: streams without them are as
+before."""
+ALL_LAYERS = (*LAYERS, *GROUP_LAYERS)

@@ -1,7 +1,7 @@
 """Faces: how faces move and speak over an interval, where even motion would have them stand still.
 
 Unlike the other layers it has no bit in the header: the first packet of a group says whether the
-group has it (`Coding.faces`), so that streams without faces are what they were.
+group has it (`Coding.layers`), so that streams without faces are what they were.
 """
 
 from dataclasses import dataclass
