@@ -66,18 +66,8 @@ def test_flicker_is_sent_and_costs_little() -> None:
     scene = still(1)
     dark, light = (np.asarray(np.minimum(share * scene, 255), np.uint8) for share in (0.8, 1.15))
     calm = [scene] * 40
-    flickering = [
-        *calm[:9],
-        dark,
-        *calm[:3],
-        light,
-        light,
-        scene,
-        dark,
-        *calm[:13],
-        light,
-        *calm[:9],
-    ]
+    flashes = [dark, *calm[:3], light, light, scene, dark]
+    flickering = [*calm[:9], *flashes, *calm[:13], light, *calm[:9]]
     (still_ones, shown), plain = through(flickering, 1), through(calm, 1)
     assert len(still_ones) == len(plain[0]), "a flicker takes a picture"
     for source, drawn, usual in zip(flickering, shown, plain[1], strict=True):

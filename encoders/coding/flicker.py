@@ -6,7 +6,7 @@ keyframe is a flash; every frame is then sent the factor that it lacks.
 """
 
 from collections.abc import Sequence
-from typing import overload
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers.brightness import MAX_BRIGHTNESS, STEPS, Brightness, brightened
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.encoders.coding.group_coder import thumbnail
-from gsvc.encoders.plans import PlannedInterval
+from gsvc.encoders.frame_buffer import FrameBuffer
+from gsvc.encoders.plans import PlannedInterval, Probe
+from gsvc.encoders.scaffold.extraction import JoinedFrames
 
 _AROUND = 7
 """Frames before and after one whose median brightness is its usual one: longer changes stay."""
@@ -27,28 +29,6 @@ _DARKEST, _BRIGHTEST, _SEEN = 16, 240, 0.2
 """Levels between which brightness can be told, and the share of pixels that must lie there."""
 
 _Thumbnail = NDArray[np.float32]
-
-
-class SteadyPictures(Sequence[Picture]):
-    """Pictures without their flicker."""
-
-    def __init__(self, pictures: Sequence[Picture], steps: Sequence[int]) -> None:
-        """`steps`: of each, how much brighter than usual it is."""
-        self._pictures, self._steps = pictures, steps
-
-    def __len__(self) -> int:
-        return len(self._pictures)
-
-    @overload
-    def __getitem__(self, index: int) -> Picture: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> "SteadyPictures": ...
-
-    def __getitem__(self, index: int | slice) -> "Picture | SteadyPictures":
-        if isinstance(index, slice):
-            return SteadyPictures(self._pictures[index], self._steps[index])
-        return brightened(self._pictures[index], -self._steps[index])
 
 
 class Flicker:
@@ -71,12 +51,27 @@ class Flicker:
         if open_ended:
             self._steps[-1] = 0
 
-    @property
-    def steady(self) -> Sequence[Picture]:
-        """The pictures without it."""
-        return SteadyPictures(self._pictures, self._steps) if any(self._steps) else self._pictures
+    def steady(self, *, packs: bool) -> Sequence[Picture]:
+        """The pictures without it; `packs`: as of `FrameBuffer`."""
+        if not any(self._steps):
+            return self._pictures
+        flashes = [index for index, steps in enumerate(self._steps) if steps]
+        mended = FrameBuffer(
+            (brightened(self._pictures[k], -self._steps[k]) for k in flashes), packs=packs
+        )
+        runs = {k: mended[n : n + 1] for n, k in enumerate(flashes)}
+        frames = range(len(self._pictures))
+        return JoinedFrames(*(runs.get(k) or self._pictures[k : k + 1] for k in frames))
 
-    def brightness(self, planned: PlannedInterval) -> Brightness | None:
+    def told(self, probe: Probe) -> Probe:
+        """The probe, whose intervals are drawn with the brightness of their frames."""
+        drawings = {
+            planned: replace(drawing, brightness=self._brightness(planned))
+            for planned, drawing in probe.drawings.items()
+        }
+        return replace(probe, drawings=drawings)
+
+    def _brightness(self, planned: PlannedInterval) -> Brightness | None:
         """Of the frames of an interval; None where it does not flicker."""
         first = planned.start + (planned.place is not Place.BEFORE)
         frames = range(first, first + planned.length)
@@ -92,11 +87,11 @@ class Flicker:
         left = planned.end if planned.place is Place.BEFORE else planned.start
         right = planned.start if planned.place is Place.AFTER else planned.end
         share = np.float32((index - planned.start) / max(1, planned.end - planned.start))
-        drawn = (1 - share) * self._steady(left) + share * self._steady(right)
-        most = MAX_BRIGHTNESS
-        return int(np.clip(round(_jump(drawn, self._thumbnails[index])), -most, most))
+        drawn = (1 - share) * self._steady_thumbnail(left) + share * self._steady_thumbnail(right)
+        steps = round(_jump(drawn, self._thumbnails[index]))
+        return min(MAX_BRIGHTNESS, max(-MAX_BRIGHTNESS, steps))
 
-    def _steady(self, index: int) -> _Thumbnail:
+    def _steady_thumbnail(self, index: int) -> _Thumbnail:
         shown = self._thumbnails[index] * 2 ** (-self._steps[index] / STEPS)
         return np.asarray(shown, np.float32)
 

@@ -217,7 +217,7 @@ class Lookahead(GroupCoder):
         """The shot with the plan of its coded pictures, of about `goal` bits."""
         self._frames = len(shot.pictures)
         flicker = Flicker(shot.pictures, open_ended=open_ended)
-        shot = replace(shot, pictures=flicker.steady)
+        shot = replace(shot, pictures=flicker.steady(packs=self._config.lean))
         search = GroupSearch(
             shot.pictures,
             self._config,
@@ -228,13 +228,8 @@ class Lookahead(GroupCoder):
             tell=self._tell_probes,
         )
         self._tell(_READ)
-        probe = self._planner.best(search, goal, exact=self._rate.exact)
+        probe = flicker.told(self._planner.best(search, goal, exact=self._rate.exact))
         self._tell(_TRIED)
-        drawings = {
-            one: replace(drawing, brightness=flicker.brightness(one))
-            for one, drawing in probe.drawings.items()
-        }
-        probe = replace(probe, drawings=drawings)
         self._done += _TRIED * self._frames
         probes, keys = search.probes, search.probes.own_keys(probe.plan)
         prepared = FrameBuffer(probes.emphasised(probe), packs=self._config.lean)
