@@ -1,11 +1,9 @@
 """The restorer: what its file computes is what was trained, and guides are obeyed."""
 
 import io
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from multiprocessing import get_context
 from pathlib import Path
 
 import cv2
@@ -17,6 +15,7 @@ import gsvc.decoders.keyframes.compact.restorer_network as running
 from beside.checkpoint import read_checkpoint
 from beside.mixtures import conditions_of, mixed
 from export_restorer import KEPT, export
+from forked import exit_code_of_fork, needs_fork
 from gsvc import (
     ConfigError,
     DecoderSettings,
@@ -93,7 +92,7 @@ def test_it_runs_on_a_gpu_where_onnxruntime_can(caplog: pytest.LogCaptureFixture
     assert "onnxruntime-gpu" in caplog.text
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not fork")
+@needs_fork
 def test_a_forked_process_restores_after_its_parent_did() -> None:
     networks = list[running.RestorerNetwork]()
 
@@ -102,12 +101,7 @@ def test_a_forked_process_restores_after_its_parent_did() -> None:
         networks[0].restorations(key(48, 64))
 
     restore()
-    child = get_context("fork").Process(target=restore)
-    child.start()
-    child.join(15)
-    code = child.exitcode
-    child.kill()
-    assert code == 0
+    assert exit_code_of_fork(restore, seconds=15) == 0
 
 
 def test_it_takes_one_step() -> None:

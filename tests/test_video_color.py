@@ -1,9 +1,7 @@
 """Colour of video files: read and written as they name it, refused where it cannot be kept."""
 
-import sys
 from collections.abc import Sequence
 from fractions import Fraction
-from multiprocessing import get_context
 from pathlib import Path
 
 import av
@@ -11,6 +9,7 @@ import numpy as np
 import pytest
 from av.video.stream import VideoStream
 
+from forked import exit_code_of_fork, needs_fork
 from gsvc import Color, Frame, Picture, UnsupportedInputError, VideoFormat
 from gsvc.codec.bitstream.coded_pictures import restore_temporal_unit
 from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
@@ -209,15 +208,10 @@ def _gif(path: Path, *, opaque: bool) -> Path:
     return path
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not fork")
+@needs_fork
 def test_a_forked_process_converts_after_its_parent_did() -> None:
     def convert() -> None:
         rgb_from_yuv(yuv_from_rgb(np.zeros((288, 512, 3), np.uint8), Color()), Color())
 
     convert()
-    child = get_context("fork").Process(target=convert)
-    child.start()
-    child.join(30)
-    code = child.exitcode
-    child.kill()
-    assert code == 0
+    assert exit_code_of_fork(convert, seconds=30) == 0

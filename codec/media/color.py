@@ -4,11 +4,8 @@ Every conversion names its matrix and range by the code points of ITU-T H.273, s
 shifts a colour. Decoded frames are converted by their tags; HDR and alpha are refused.
 """
 
-import os
-import sys
 import threading
 from typing import Any
-from weakref import WeakSet
 
 import av
 import numpy as np
@@ -16,6 +13,7 @@ from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoRef
 
 from gsvc.codec.bitstream.errors import UnsupportedInputError
 from gsvc.codec.bitstream.frames import UNSPECIFIED, Color, Picture
+from gsvc.codec.media.forks import HasThreads
 
 _SWSCALE_MATRIX = {
     1: Colorspace.ITU709,
@@ -71,31 +69,29 @@ def rgb_from_yuv(frame: av.VideoFrame, color: Color) -> Picture:
     return np.asarray(converted.to_ndarray(), np.uint8)
 
 
-class _Converters:
+class _Converters(HasThreads):
     """A thread keeps its own: to make one takes longer than to convert a small picture."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.made: dict[tuple[str, str], VideoReformatter] = {}
 
-
-_kept, _living = threading.local(), WeakSet[_Converters]()
-
-
-def _forget_converters() -> None:
-    """Converters have threads, which a forked process lacks: it would wait for them for ever."""
-    for kept in tuple(_living):
-        kept.made.clear()
+    def let_go(self) -> None:
+        self.made.clear()
 
 
-if sys.platform != "win32":
-    os.register_at_fork(before=_forget_converters)
+class _OfThread(threading.local):
+    def __init__(self) -> None:  # once in each thread
+        self.converters = _Converters()
+
+
+_kept = _OfThread()
 
 
 def _converted(frame: av.VideoFrame, pixel_format: str, **settings: Any) -> av.VideoFrame:
     """The frame in another format."""
-    converters = vars(_kept).setdefault("converters", _Converters())
-    _living.add(converters)
-    converter = converters.made.setdefault((frame.format.name, pixel_format), VideoReformatter())
+    made = _kept.converters.made
+    converter = made.setdefault((frame.format.name, pixel_format), VideoReformatter())
     converted: av.VideoFrame = converter.reformat(frame, format=pixel_format, **settings)
     return converted
 

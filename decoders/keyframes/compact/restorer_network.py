@@ -6,14 +6,11 @@ is linear. See `restorer` for the network; `tools/export_restorer.py` writes the
 """
 
 import logging
-import os
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 import cv2
 import numpy as np
@@ -21,6 +18,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import MissingModelError
 from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.media.forks import HasThreads
 from gsvc.codec.weights.model_files import weights_id
 from gsvc.decoders.keyframes.keyframe import Keyframe
 
@@ -76,13 +74,13 @@ class Restorations:
         return fine
 
 
-class RestorerNetwork:
+class RestorerNetwork(HasThreads):
     """The restorer's network at work, loaded when first asked for."""
 
     def __init__(self, device: str = "cpu", *, lean: bool = False) -> None:
         """`device`: "cpu", "cuda" or "cuda:N"; `lean`: hold less memory, for more time."""
+        super().__init__()
         self._device, self._lean = device, lean
-        _living.add(self)
 
     @property
     def id(self) -> bytes:
@@ -115,6 +113,9 @@ class RestorerNetwork:
             (drawn,) = self.session.run(None, given)
             yield drawn[0, :, top - first : top - first + step]
 
+    def let_go(self) -> None:
+        vars(self).pop("session", None)
+
     @cached_property
     def session(self) -> "InferenceSession":
         """Errors as of `KeyRefiner.load`."""
@@ -130,19 +131,6 @@ class RestorerNetwork:
             return onnxruntime.InferenceSession(FILE, options, providers)
         except Exception as error:  # its own classes are not public
             raise MissingModelError(f"{FILE} does not load: reinstall gsvc") from error
-
-
-_living = WeakSet[RestorerNetwork]()
-
-
-def _forget_sessions() -> None:
-    """Sessions have threads, which a forked process lacks: they are loaded again when needed."""
-    for network in tuple(_living):
-        vars(network).pop("session", None)
-
-
-if sys.platform != "win32":
-    os.register_at_fork(before=_forget_sessions)
 
 
 def _providers(device: str, available: Sequence[str]) -> list[str | tuple[str, dict[str, str]]]:
