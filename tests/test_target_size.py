@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from PIL import Image
 
 import gsvc
 from commands import run_gsvc
@@ -153,6 +154,18 @@ def test_a_dry_run_of_a_short_video_tells_what_comes_out(video: Path, tmp_path: 
     assert (tmp_path / "b.gsv").read_bytes() == stream + b"kept"
     assert stream == (tmp_path / "a.gsv").read_bytes()
     assert 0.5 < values["ssim"] <= 1
+
+
+def test_a_dry_run_of_a_single_picture_tells_what_comes_out(
+    tmp_path: Path, moving_pictures: Pictures
+) -> None:
+    path = tmp_path / "photo.png"
+    Image.fromarray(moving_pictures(1)[0]).save(path)
+    env = {"GSVC_CACHE": str(tmp_path / "cache")}
+    told = run_gsvc("encode", path, "-n", *BARE, env=env)
+    assert told.returncode == 0, told.stderr
+    made = gsvc.encode(path, tmp_path / "a.gsv", settings=FAST)
+    assert f": a still, about {made.size} bytes (all of it was tried".encode() in told.stdout
 
 
 @pytest.mark.slow

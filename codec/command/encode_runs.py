@@ -98,7 +98,7 @@ def foretold(
         samples.append(sample)
     scores = encode.score_samples(options, samples, metrics) if metrics else []
     say(options, "")
-    if spans.length == spans.frames:
+    if spans.length == spans.frames and size is None:
         _keep(job, samples[0].report, samples[0].data)
     return video_trial.forecast(spans, samples, ssims), scores
 
@@ -108,15 +108,18 @@ def _show(options: Namespace, source: str, made: video_trial.EncodeForecast) -> 
         told = {**asdict(made), "total_bitrate": made.total_bitrate}
         JsonLines(sys.stdout).put("forecast", source=source, **told)
         return
-    known = "all of it was tried, and is kept for gsvc encode with these options"
+    known = "all of it was tried"
+    if options.target_size is None and options.total_bitrate is None:
+        known += ", and is kept for gsvc encode with these options"
     if made.sampled < made.duration - 0.5 / made.frames * made.duration:
         spread = f"give or take {made.spread:.0%}, " if made.samples > 1 else ""
         several = "samples" if made.samples > 1 else "sample"
         tried = f"{made.sampled:.0f} of {made.duration:.0f} s"
         known = f"{spread}from {made.samples} {several}, {tried}"
     rate = shown_rate(made.total_bitrate, made.bitrate, made.bpp, made.frames)
+    what = "a still" if made.frames == 1 else f"{made.frames} frames"
     print(
-        f"{source}: {made.frames} frames, about {shown_size(made.size)} ({known}), {rate}, "
+        f"{source}: {what}, about {shown_size(made.size)} ({known}), {rate}, "
         f"{shown_time(made.elapsed)} to encode, SSIM {made.ssim:.3f}"
     )
 

@@ -9,6 +9,7 @@ same settings, decoded and compared, and the rest is taken to be like them.
 
 import io
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -367,10 +368,12 @@ def spans_of(job: EncodeJob, *, whole: bool = True) -> SampleSpans:
     """Parts of four seconds, evenly spread, a fifth of the video at most; all of a short one, where
     `whole` is permitted.
 
-    Raises InputError for a video that does not tell how long it is.
+    Raises InputError for what does not tell how long it is, and is no file to read twice.
     """
     with job.open() as video:
         count, form = video.frame_count, video.format
+    if count is None and os.path.isfile(job.source):
+        count = round(job.seconds * form.frame_rate)
     if count is None:
         raise InputError(
             f"{display_name(job.source)}: does not tell how long it is: encode it at once, or put "
