@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import cv2
 import numpy as np
+import pytest
 
 from gsvc import Decoder, DecoderSettings, Encoder, EncoderSettings, Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader
@@ -36,9 +37,11 @@ def test_a_flicker_of_brightness_is_no_cut() -> None:
     assert [n for n, picture in enumerate(shown) if is_cut(picture)] == [10, 12]
 
 
-def through(pictures: list[Picture], level: int) -> tuple[list[Interval], list[Picture]]:
+def through(
+    pictures: list[Picture], level: int, gop: float | None = None
+) -> tuple[list[Interval], list[Picture]]:
     video = VideoFormat(*SIZE, Fraction(1, 25), Fraction(25))
-    encoder = Encoder(video, EncoderSettings(level=level, preset="fast"))
+    encoder = Encoder(video, EncoderSettings(level=level, preset="fast", gop=gop))
     packets = [p for k, one in enumerate(pictures) for p in encoder.encode(Frame(one, k))]
     packets += encoder.flush()
     parser = GroupReader(encoder.header)
@@ -72,3 +75,15 @@ def test_flicker_is_sent_and_costs_little() -> None:
     assert len(still_ones) == len(plain[0]), "a flicker takes a picture"
     for source, drawn, usual in zip(flickering, shown, plain[1], strict=True):
         assert abs(source.mean() - drawn.mean()) < 3 + abs(scene.mean() - usual.mean())
+
+
+@pytest.mark.parametrize("gop", [None, 1.2], ids=["one group", "groups"])
+def test_a_lamp_goes_off_and_on(gop: float | None) -> None:
+    """The other brightness is sent as a factor, but for a group that goes on in the next one."""
+    scene = still(1)
+    dark = np.asarray(0.7 * scene, np.uint8)
+    lamp = [scene] * 20 + [dark] * 20 + [scene] * 10
+    (sent, shown), (calm_ones, usual) = through(lamp, 1, gop), through([scene] * 50, 1, gop)
+    assert gop or len(sent) == len(calm_ones), "a change of brightness takes a picture"
+    for source, drawn, calm in zip(lamp, shown, usual, strict=True):
+        assert abs(source.mean() - drawn.mean()) < 3 + abs(scene.mean() - calm.mean())

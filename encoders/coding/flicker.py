@@ -1,8 +1,9 @@
 """Flicker: frames whose brightness jumps, and what the decoder is told of them.
 
-A jump is a change that one factor for the whole picture explains, which motion is not. Where it
-comes back soon it is taken from the source before keyframes are placed and coded, so that no
-keyframe is a flash; every frame is then sent the factor that it lacks.
+A jump is a change that one factor for the whole picture explains, which motion is not. It is taken
+from the source before keyframes are placed and coded: where brightness comes back soon, no keyframe
+is a flash, and where it stays changed, as when a lamp goes off, no motion is found between a bright
+and a dark keyframe, which bends what it draws. Every frame is sent the factor that it lacks.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ from gsvc.encoders.scaffold.extraction import JoinedFrames
 
 _AROUND = 7
 """Frames before and after one whose median brightness is its usual one: longer changes stay."""
+_CLIPPED = 0.01
+"""Share of a frame that may be brightened beyond white."""
 _LEAST = 2.0
 """Steps below which nothing is a jump."""
 _EXPLAINED = 0.6
@@ -38,28 +41,32 @@ class Flicker:
         """`pictures`: RGB uint8 (H, W, 3); `open_ended`: the last is the next group's first, which
         is no flash to either group."""
         self._pictures = pictures
-        self._thumbnails = [thumbnail(picture) for picture in pictures]
-        last = [self._thumbnails[0], *self._thumbnails]
-        self._jumps = [_jump(*pair) for pair in zip(last, self._thumbnails, strict=False)]
+        self._thumbnails, self._jumps = _measured(pictures)
+        self._changes = _changes(self._thumbnails, self._jumps)
+        if open_ended:
+            self._changes[:] = 0
+        self._thumbnails *= np.exp2(-self._changes / STEPS, dtype=np.float32)[:, None, None]
+        self._jumps -= np.diff(self._changes, prepend=0)
+        self._jumps[np.abs(self._jumps) < _LEAST] = 0
         curve = np.cumsum(self._jumps)
         around = np.lib.stride_tricks.sliding_window_view(
             np.pad(curve, _AROUND, "edge"), 2 * _AROUND + 1
         )
-        steps = np.rint(curve - np.median(around, axis=1)).astype(int)
-        self._steps = np.clip(steps, -MAX_BRIGHTNESS, MAX_BRIGHTNESS).tolist()
+        self._steps = np.rint(curve - np.median(around, axis=1)).astype(int)
         self._steps[0] = 0
         if open_ended:
             self._steps[-1] = 0
+        self._removed = np.clip(self._steps + self._changes, -MAX_BRIGHTNESS, MAX_BRIGHTNESS)
 
     def steady(self, *, packs: bool) -> Sequence[Picture]:
         """The pictures without it; `packs`: as of `FrameBuffer`."""
-        if not any(self._steps):
+        if not self._removed.any():
             return self._pictures
-        flashes = [index for index, steps in enumerate(self._steps) if steps]
+        others = np.flatnonzero(self._removed).tolist()
         mended = FrameBuffer(
-            (brightened(self._pictures[k], -self._steps[k]) for k in flashes), packs=packs
+            (brightened(self._pictures[k], -int(self._removed[k])) for k in others), packs=packs
         )
-        runs = {k: mended[n : n + 1] for n, k in enumerate(flashes)}
+        runs = {k: mended[n : n + 1] for n, k in enumerate(others)}
         frames = range(len(self._pictures))
         return JoinedFrames(*(runs.get(k) or self._pictures[k : k + 1] for k in frames))
 
@@ -75,25 +82,50 @@ class Flicker:
         """Of the frames of an interval; None where it does not flicker."""
         first = planned.start + (planned.place is not Place.BEFORE)
         frames = range(first, first + planned.length)
-        if not any(self._jumps[index] for index in range(planned.start + 1, frames.stop)):
-            return None
-        found = tuple(self._lacked(index, planned) for index in frames)
-        return found if any(found) else None
+        steps = self._changes[first : frames.stop].copy()
+        if self._jumps[planned.start + 1 : frames.stop].any():
+            steps += [self._lacked(index, planned) for index in frames]
+        told = tuple(np.clip(steps, -MAX_BRIGHTNESS, MAX_BRIGHTNESS).tolist())
+        return told if any(told) else None
 
     def _lacked(self, index: int, planned: PlannedInterval) -> int:
-        """Steps that a frame is brighter than its keyframes show it."""
+        """Steps that a frame is brighter than its keyframes show it, but for lasting changes."""
         if index == planned.end and planned.place is not Place.AFTER:
             return int(self._steps[index])
         left = planned.end if planned.place is Place.BEFORE else planned.start
         right = planned.start if planned.place is Place.AFTER else planned.end
         share = np.float32((index - planned.start) / max(1, planned.end - planned.start))
         drawn = (1 - share) * self._steady_thumbnail(left) + share * self._steady_thumbnail(right)
-        steps = round(_jump(drawn, self._thumbnails[index]))
-        return min(MAX_BRIGHTNESS, max(-MAX_BRIGHTNESS, steps))
+        return round(_jump(drawn, self._thumbnails[index]))
 
     def _steady_thumbnail(self, index: int) -> _Thumbnail:
         shown = self._thumbnails[index] * 2 ** (-self._steps[index] / STEPS)
         return np.asarray(shown, np.float32)
+
+
+def lasting_changes(pictures: Sequence[Picture]) -> list[int]:
+    """The frames of a shot, RGB uint8 (H, W, 3), where it becomes brighter or darker for good."""
+    return np.flatnonzero(np.diff(_changes(*_measured(pictures)), prepend=0)).tolist()
+
+
+def _changes(thumbnails: _Thumbnail, jumps: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Steps that each frame is brighter than the first for good: that much before a jump and after
+    it there is no other. None where that would brighten frames beyond white."""
+    alone = np.zeros_like(jumps)
+    for k in range(_AROUND, len(jumps) - _AROUND + 1):
+        if np.count_nonzero(jumps[k - _AROUND : k + _AROUND]) == 1:
+            alone[k] = jumps[k]
+    changes = np.rint(np.cumsum(alone)).astype(int)
+    white = 255 * 2 ** (changes[:, None, None] / STEPS)
+    clipped = (thumbnails > white).mean(axis=(1, 2)) > _CLIPPED
+    return np.zeros_like(changes) if clipped.any() else changes
+
+
+def _measured(pictures: Sequence[Picture]) -> tuple[_Thumbnail, NDArray[np.float64]]:
+    """Thumbnails of a shot's frames, and how many steps brighter than the last one each jumps."""
+    thumbnails = [thumbnail(picture) for picture in pictures]
+    pairs = zip([thumbnails[0], *thumbnails], thumbnails, strict=False)
+    return np.stack(thumbnails), np.array([_jump(*pair) for pair in pairs])
 
 
 def _jump(before: _Thumbnail, now: _Thumbnail) -> float:

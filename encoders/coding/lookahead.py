@@ -17,7 +17,7 @@ from gsvc.codec.bitstream.layers import BRIGHTNESS, CAMERA, GUIDE, POSE, SEGMENT
 from gsvc.codec.bitstream.scaffold import Interval, Place, Values
 from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
 from gsvc.encoders.coding.face_rdo import FaceExtractor, FaceRdo, WaysToPack
-from gsvc.encoders.coding.flicker import Flicker
+from gsvc.encoders.coding.flicker import Flicker, lasting_changes
 from gsvc.encoders.coding.group_coder import GroupCoder
 from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
 from gsvc.encoders.coding.packer import PackedGroup, Packer, in_slots, shared_sequences
@@ -185,10 +185,13 @@ class Lookahead(GroupCoder):
 
     def _open_ended(self) -> list[CodedPacket]:
         """Code all that waits; its last frame is the next group's intra picture."""
-        packets = self._code([_Shot(self._group, self._ticks, None)], open_ended=True)
+        # That frame keeps its brightness: what is as bright before it is a group of its own.
+        self._cuts = lasting_changes(self._group)[-1:]
+        packets = self._complete()
+        rest = self._code([_Shot(self._group, self._ticks, None)], open_ended=True)
         self._group, self._done = self._group[-1:], 0.0
-        self._ticks = self._ticks[sum(packet.frames for packet in packets) :]
-        return packets
+        self._ticks = self._ticks[sum(packet.frames for packet in rest) :]
+        return [*packets, *rest]
 
     def _code(self, shots: Sequence[_Shot], *, open_ended: bool = False) -> list[CodedPacket]:
         """Code shots as one sequence."""
