@@ -279,7 +279,7 @@ def test_a_stream_over_a_trace_is_in_time_where_a_fixed_rate_is_not(name: str) -
         session = FollowSession(slow, trace, rule, 60_000.0 if rule == "fixed" else 6_000.0)
         sent = session.run(there_and_back([f.pixels for f in frames(40)]), 20.0)
         rate = float(slow.frame_rate)
-        came = [p.frames for at, p in sent.came if p.pts and at <= p.pts / rate + 1.5]
+        came = [p.frames for at, p in sent.came if p.pts and at <= p.pts / rate + 1]
         late[rule] = 1 - sum(came) / sent.frames
     assert late["following"] < 0.5 * late["fixed"]
 

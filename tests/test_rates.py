@@ -205,6 +205,12 @@ def test_low_delay_begins_a_group_every_four_seconds_and_after_a_cut(
     assert encoded_anew(frames, replace(FAST, level=0, low_delay=True)) == data
 
 
+def test_low_delay_uses_its_rate_from_the_second_second_on(pictures: list[Picture]) -> None:
+    rate, frames = 32_000, 2 * [*pictures, *pictures[::-1]]
+    data = encoded_anew(frames[:100], replace(FAST, level=None, bitrate=rate, low_delay=True))
+    assert 0.7 * rate < 8 * len(data) / 4 < 1.3 * rate
+
+
 def test_texture_is_raised_where_it_is_missing(pictures: list[Picture]) -> None:
     sharp = pictures[0]
     soft = cv2.GaussianBlur(sharp, (0, 0), 1.5)

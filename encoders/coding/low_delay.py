@@ -41,6 +41,9 @@ _MOST_FRAMES = 1 << 15
 """Of a group: a datagram tells how many packets are before its own in 16 bits."""
 _MISSED = 0.15
 """Logarithm of the rate from which a group without a limit ends for another quantiser."""
+_IDLE = 0.7
+"""In proportion to a rate: if groups of the level's quantiser would take less, the first one ends
+after a second. By hand."""
 _FILLING, _WORTH = 8, 7.0
 """A link with room takes pictures this many times as often as the level has them; steps of the
 quantiser, or half as many again of the bits, that are worth an intra picture. By hand."""
@@ -92,7 +95,7 @@ class LowDelay(GroupCoder):
         self._coarser, self._scale = 0.0, 8
         self._jump = tuning.USUAL_JUMP
         self._group: _OpenGroup | None = None
-        self._ends_soon = self._is_held = False
+        self._ends_soon = self._is_held = self._is_judged = False
         self._most_bits: float | None = None
         self._fills = False
         self._inter, self._inters, self._frames = 0.0, 0, 0
@@ -216,7 +219,17 @@ class LowDelay(GroupCoder):
         if not coded.is_intra:
             self._inters = min(_LATE, self._inters + 1)
             self._inter += (coded.bits - self._inter) / self._inters
+        if not self._is_judged and self._frames >= self._config.header.format.frame_rate:
+            self._judge()
         return coded
+
+    def _judge(self) -> None:
+        """After a second: begin again where the level's quantiser leaves much of a rate unused,
+        and no link says how large an intra picture may be."""
+        foreseen, self._is_judged = self._rate.foreseen(), True
+        if foreseen is not None and foreseen < _IDLE and not self._most_bits:
+            self._rate.retarget(self._rate.bpp, exact=True)
+            self._ends_soon = True
 
     def _is_large(self, coded: CodedPacket) -> bool:
         """Whether an intra picture takes more than it may, and would take less if coarser; or, the

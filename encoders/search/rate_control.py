@@ -65,6 +65,12 @@ class RateControl:
             return bits / (frames if inter.frames else self._group) if frames else None
         return intra.bits / intra.packets / self._group + inter.bits / inter.frames
 
+    def foreseen(self) -> float | None:
+        """What groups as long as they may be take in proportion to what they are to; None where
+        that is unknown or not aimed at."""
+        usual = self._of_whole_groups() if self.exact else None
+        return usual and usual / self._rate
+
     def budget(self, frames: int) -> float:
         """Bits that `frames` frames may take, framing included."""
         # A short group may take as much as a second: its intra picture costs what it costs.
