@@ -65,8 +65,8 @@ class JobSettings:
     batch: int = 16
     crop: int = 96
     rate: float = 2e-5
-    """Small, since it goes on from weights of a GPU: ten times that with two crops of 64 a step made
-    texture worse. 1e-3 to begin anew."""
+    """Small, since it goes on from weights of a GPU: ten times that with two crops of 64 a step
+    made texture worse. 1e-3 to begin anew."""
     texture_from: int = 0
     """Step from which texture is trained too; 8000 to begin anew."""
     seed: int = 0
