@@ -56,9 +56,14 @@ def encode(pictures: list[Picture], settings: EncoderSettings) -> bytes:
     return _MADE[made]
 
 
-def encoded_anew(pictures: list[Picture], settings: EncoderSettings) -> bytes:
+def encoded_anew(
+    pictures: list[Picture], settings: EncoderSettings, then: float | None = None
+) -> bytes:
+    """`then`: another rate, asked for before the first picture."""
     height, width = pictures[0].shape[:2]
     encoder = Encoder(VideoFormat(width, height, 1 / RATE, RATE), settings)
+    if then is not None:
+        encoder.target_bitrate = then
     file = io.BytesIO()
     writer = StreamWriter(file, encoder.header)
     for pts, picture in enumerate(pictures):
@@ -205,9 +210,13 @@ def test_low_delay_begins_a_group_every_four_seconds_and_after_a_cut(
     assert encoded_anew(frames, replace(FAST, level=0, low_delay=True)) == data
 
 
-def test_low_delay_uses_its_rate_from_the_second_second_on(pictures: list[Picture]) -> None:
-    rate, frames = 32_000, 2 * [*pictures, *pictures[::-1]]
-    data = encoded_anew(frames[:100], replace(FAST, level=None, bitrate=rate, low_delay=True))
+@pytest.mark.parametrize("first, then", [(32_000, None), (4_000, 64_000)])
+def test_low_delay_uses_its_rate_from_the_second_second_on(
+    pictures: list[Picture], first: float, then: float | None
+) -> None:
+    settings = replace(FAST, level=None, bitrate=first, low_delay=True)
+    data = encoded_anew((2 * [*pictures, *pictures[::-1]])[:100], settings, then)
+    rate = then or first
     assert 0.7 * rate < 8 * len(data) / 4 < 1.3 * rate
 
 

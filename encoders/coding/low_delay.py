@@ -181,7 +181,7 @@ class LowDelay(GroupCoder):
             return True
         if self._fills:
             is_settled = frames > self._usual and 2 * frames > self._frames
-            return is_settled and abs(self._next_crf() - self._group.crf) > _WORTH
+            return is_settled and abs(self._crf_after(self._excess()) - self._group.crf) > _WORTH
         if min(frames, coded) <= self._usual or frames < coded / 2:
             return False
         excess = self._rate.excess()
@@ -298,17 +298,19 @@ class LowDelay(GroupCoder):
 
     def _follow(self) -> None:
         """Before a new group: what earlier ones over- or underspent moves its quantiser."""
-        wanted = self._next_crf()
+        excess = self._excess()
+        wanted = self._crf_after(excess)
         more = tuning.log_bits_of_crf(wanted) - tuning.log_bits_of_crf(self._crf)
         self._rate.requantized(math.exp(more))
         self._inter *= math.exp(more)
-        self._crf, self._jump = wanted, tuning.USUAL_JUMP
+        self._crf = wanted
+        if excess is not None:  # else what another rate asks for is yet to be known
+            self._jump = tuning.USUAL_JUMP
         # What did not fit into a packet may fit now: a hard scene may be over.
         self._coarser, self._scale = max(0.0, self._coarser - 2), min(8, self._scale + 2)
 
-    def _next_crf(self) -> float:
+    def _crf_after(self, excess: float | None) -> float:
         """The quantiser that the next group is to have."""
-        excess = self._excess()
         if excess is None:
             return self._small(self._crf)
         jump = tuning.FREE_JUMP if self._most_bits else self._jump
