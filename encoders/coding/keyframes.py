@@ -40,7 +40,7 @@ from gsvc.codec.bitstream.layers.texture import MAX_GAIN, TEXTURE, Texture
 from gsvc.codec.bitstream.scaffold import Geometry
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.keyframes import keyframe
-from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
+from gsvc.decoders.keyframes.compact.restorer_network import Restorations, RestorerNetwork
 from gsvc.encoders import tuning
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Reference, block_sums, local_mean, log_energy, quarter
@@ -181,7 +181,12 @@ class Keyframes:
         self.textures = list(pool.map(choose, range(len(self.decoded))))
 
     def choose_guides(
-        self, references: Sequence[Reference], frames: int, lmbda: float, restorer: RestorerNetwork
+        self,
+        references: Sequence[Reference],
+        frames: int,
+        lmbda: float,
+        restorer: RestorerNetwork,
+        pool: Executor,
     ) -> None:
         """Choose how each is to be restored, likewise; after their textures.
 
@@ -198,11 +203,12 @@ class Keyframes:
             key = keyframe.Keyframe.of(
                 decoded, texture, self.plan.crf, self.plan.scale, keyframe.temporal_layer(number)
             )
-            offered = restorer.restorations(key)
+            distortion = partial(
+                _restored_distortion, reference, weight, restorer.restorations(key)
+            )
             costs = [
-                each * _restored_distortion(reference, offered.mixed(weights), weight)
-                + lmbda * (_GUIDE_BITS if guides[-1:] != [guide] else 0)
-                for guide, weights in enumerate(MIXTURES)
+                each * error + lmbda * (_GUIDE_BITS if guides[-1:] != [guide] else 0)
+                for guide, error in enumerate(pool.map(distortion, MIXTURES))
             ]
             guides.append(costs.index(min(costs)))
         self.guides = guides
@@ -212,10 +218,12 @@ class Keyframes:
         return keyframe.raise_texture(self.decoded[number], self.textures[number])[0]
 
 
-def _restored_distortion(reference: Reference, restored: Picture, weight: float) -> float:
-    """What it lacks. Structure weighs more here, since the restorer draws texture of its own."""
-    texture, misplaced = reference.totals(restored)
-    return texture + weight * misplaced
+def _restored_distortion(
+    reference: Reference, structure_weight: float, offered: Restorations, weights: Sequence[float]
+) -> float:
+    """What a mixture lacks. Structure weighs more here, since it draws texture of its own."""
+    texture, misplaced = reference.totals(offered.mixed(weights))
+    return texture + structure_weight * misplaced
 
 
 _LEAST_CRF = 10.0

@@ -273,7 +273,8 @@ class Lookahead(GroupCoder):
         references = [reference for one in planned for reference in one.references]
         keys.choose_textures(references, self._frames, self._planner.lmbda, self._pool)
         if self._restorer is not None:
-            keys.choose_guides(references, self._frames, self._planner.lmbda, self._restorer)
+            given = self._frames, self._planner.lmbda, self._restorer, self._pool
+            keys.choose_guides(references, *given)
         return keys
 
     def _sources(

@@ -56,14 +56,15 @@ class Restorations:
         height, width = self.picture.shape[:2]
         half = np.tensordot(np.asarray(weights, np.float32), self.drawn[: len(weights)], 1)
         size = 2 * half.shape[2], 2 * half.shape[1]
-        whole = cv2.resize(half.transpose(1, 2, 0), size, interpolation=cv2.INTER_LINEAR)
-        # In place: a picture of 1080 lines is 25 MB here.
-        restored, gain = np.split(whole[:height, :width], [3], axis=2)
+        *colors, gain = (cv2.resize(plane, size, interpolation=cv2.INTER_LINEAR) for plane in half)
+        restored = cv2.merge(colors)[:height, :width]
         restored *= np.float32(127.5)
-        restored += gain * self._fine
+        detail = cv2.merge([gain] * 3)[:height, :width]
+        detail *= self._fine
+        restored += detail
         restored += self.picture
-        np.rint(restored, out=restored)
-        return np.asarray(np.clip(restored, 0, 255, out=restored), np.uint8)
+        # It rounds to even and ends at 255, far sooner than NumPy.
+        return np.asarray(cv2.convertScaleAbs(np.maximum(restored, 0, out=restored)), np.uint8)
 
     @cached_property
     def _fine(self) -> _FloatMap:
