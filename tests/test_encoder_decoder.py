@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -41,8 +42,9 @@ from gsvc.codec.bitstream.header import TOOLS
 from gsvc.codec.bitstream.scaffold import Interval
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.datasets.clips.packaged import CLIPS
-from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
+from gsvc.decoders.keyframes.keyframe import Keyframe, KeyframeDecoder
 from needs import need_clip, need_models
+from plain_refiners import PlainKeys
 from scaffolds import only, scaffold_hash
 
 Pictures = Callable[..., list[Picture]]
@@ -181,6 +183,31 @@ def test_every_level_and_a_group_boundary(
     packets = parse(data)
     assert [p.is_intra for p in packets].count(True) == 2
     assert sum(len(p.ticks) for p in packets) == 25
+
+
+def test_another_thread_is_refused_meanwhile_and_changes_nothing(
+    moving_pictures: Pictures, bare_settings: EncoderSettings
+) -> None:
+    pictures, refused = moving_pictures(12), list[str]()
+
+    def meanwhile(work: Callable[..., object], given: object) -> None:
+        with ThreadPoolExecutor(1) as other:
+            refused.append(str(other.submit(work, given).exception()))
+
+    class Busy(PlainKeys):
+        def refine(self, key: Keyframe, *, steps: int, seed: int) -> Picture:
+            meanwhile(decoder.decode, packets[0])
+            return key.picture
+
+    packets = list(reader := StreamReader(io.BytesIO(encode(pictures, bare_settings))))
+    with Encoder(video_format(pictures), bare_settings) as encoder:
+        encoder.watch(lambda _: meanwhile(encoder.encode, pictures[0]))
+        made = [p for one in pictures for p in encoder.encode(one)] + encoder.flush()
+        assert [one.payload for one in made] == [one.payload for one in packets]
+    with Decoder(reader.header, DecoderSettings(steps=1), refiner=Busy("busy")) as decoder:
+        assert sum(len(decoder.decode(packet)) for packet in packets) == 12
+    for name in ("encoder", "decoder"):
+        assert any(f"this {name} is at work in another thread: give" in one for one in refused)
 
 
 def test_times_are_kept(moving_pictures: Pictures, bare_settings: EncoderSettings) -> None:

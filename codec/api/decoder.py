@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Self
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.bitstream.container import Packet, is_alone
-from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, Limits, VersionError, typed
+from gsvc.codec.bitstream.errors import (
+    DEFAULT_LIMITS,
+    ConfigError,
+    Limits,
+    OneThread,
+    VersionError,
+    typed,
+)
 from gsvc.codec.bitstream.frames import Frame, Picture
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import Header
@@ -148,7 +155,8 @@ class Decoder:
     out. Frames take their packet's `pts`; without one they count on from the last frame, or
     from 0.
 
-    Call `close` at the end, or use the decoder in a `with` block. Use it from one thread at a time.
+    Call `close` at the end, or use the decoder in a `with` block. Use it from one thread at a time:
+    while it is at work, `decode` raises ConfigError in another.
     Unless it conceals, it raises BitstreamError for a packet that is damaged or, by the numbers,
     missing. A closed decoder raises ConfigError. Of a stream without pictures it draws a schematic
     of the objects, and says so.
@@ -196,6 +204,7 @@ class Decoder:
         self._timeline: StrictTimeline | Concealer | None = policy(header, chain, limits)
         self._header, self._limits, self._conceals = header, limits, settings.conceal
         self._schematic: Schematic | None = None
+        self._turn = OneThread("decoder")
 
     def __enter__(self) -> Self:
         return self
@@ -226,7 +235,8 @@ class Decoder:
         Only picture packets complete frames. A concealing decoder puts the concealed frames of
         missing packets before them; the END packet returns those missing at the end.
         """
-        return list(self.frames(packet))
+        with self._turn:
+            return list(self.frames(packet))
 
     @typed
     def frames(self, packet: Packet, times: range | None = None) -> Iterator[Frame]:

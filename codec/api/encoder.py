@@ -129,7 +129,8 @@ class Encoder:
 
     Pass every frame to `encode` in order, then call `flush` once; both return packets. Write
     `header` first, then the packets in order (`gsvc.StreamWriter`). Call `close` at the end, or use
-    the encoder in a `with` block. Use it from one thread at a time.
+    the encoder in a `with` block. Use it from one thread at a time: while it is at work, `encode`
+    and `flush` raise ConfigError in another.
     """
 
     def __init__(
@@ -161,6 +162,7 @@ class Encoder:
         self._packets = 0
         self._intra = 0
         self._is_over = False
+        self._turn = errors.OneThread("encoder")
 
     def __enter__(self) -> Self:
         return self
@@ -289,6 +291,10 @@ class Encoder:
                 dropped, and the next frame starts a group.
             UnsupportedInputError: The frame is HDR or has alpha; it is not taken.
         """
+        with self._turn:
+            return self._encoded(frame, pts)
+
+    def _encoded(self, frame: "AnyFrame", pts: int | None) -> list[Packet]:
         self._check_open()
         taken = self._input.frame(frame, pts)
         is_cut = self._cut_detector(taken.pixels)
@@ -308,11 +314,12 @@ class Encoder:
         Raises ConfigError as `encode` does when a limit cannot be kept. The waiting frames are then
         dropped, and another `flush` ends the stream.
         """
-        self._check_open()
-        payloads = [] if self._objects is None else self._objects.flush()
-        with self._dropped_if_refused():
-            packets = self._packets_of(self._coder.flush())
-        self.close()
+        with self._turn:
+            self._check_open()
+            payloads = [] if self._objects is None else self._objects.flush()
+            with self._dropped_if_refused():
+                packets = self._packets_of(self._coder.flush())
+            self.close()
         packets = [*self._object_packets(payloads), *packets]
         return [*packets, Packet(PacketType.END, 0, varint(self._packets), self._sent, 0)]
 

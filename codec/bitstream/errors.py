@@ -30,6 +30,7 @@ from fractions import Fraction
 from functools import wraps
 from numbers import Integral, Rational, Real
 from pathlib import Path
+from threading import Lock
 from types import NoneType, UnionType
 from typing import Any, BinaryIO, Self, TypeVar, Union, cast, get_args, get_origin
 from warnings import warn
@@ -289,6 +290,24 @@ MAX_UNIT_FRAMES = 9
 """AV1 frames in a coded picture's temporal unit: the shown one, and a hidden one a reference."""
 MAX_UNIT_OBUS = 64
 """Open bitstream units of one temporal unit."""
+
+
+class OneThread:
+    """`with` it, one thread is at work at a time. Raises ConfigError for another one meanwhile."""
+
+    def __init__(self, name: str) -> None:
+        """`name`: of what is at work."""
+        self._name, self._lock = name, Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise ConfigError(
+                f"this {self._name} is at work in another thread: give each thread its own, or "
+                "let them take turns"
+            )
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 class HeldBytes:
