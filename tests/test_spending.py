@@ -1,7 +1,7 @@
 """Plans carried out: `gsvc encode --plan`, `gsvc decode --time-budget` and `--deadline`."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -134,9 +134,9 @@ def test_a_plan_for_short_memory_is_carried_out_lean(
     replace(QUICK, encode=hungry).save(profile_path())
     packed = []
 
-    def waiting(*, packs: bool) -> FrameBuffer:
+    def waiting(*pictures: Iterable[gsvc.Picture], packs: bool) -> FrameBuffer:
         packed.append(packs)
-        return FrameBuffer(packs=packs)
+        return FrameBuffer(*pictures, packs=packs)
 
     monkeypatch.setattr(look_ahead, "FrameBuffer", waiting)
     monkeypatch.setattr(planned, "trial_judge", nullcontext)  # seconds less
