@@ -145,7 +145,6 @@ def test_rules_that_do_not_fit_say_line_and_column(text: str, message: str) -> N
         check_rules(rules, [zone.name for zone in zones])
 
 
-@pytest.mark.slow
 def test_the_memory_of_lines_and_zones_does_not_grow() -> None:
     """Four thousand people pass within two hours; who is gone is forgotten."""
     line = gsvc.Line("gate", (50.0, 0.0), (50.0, 100.0))

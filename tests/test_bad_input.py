@@ -137,7 +137,6 @@ def test_no_missing_tail_goes_unnoticed(stream: Path) -> None:
             list(gsvc.StreamReader(io.BytesIO(data[:length])))
 
 
-@pytest.mark.slow
 def test_a_forged_checksum_gives_pictures_or_our_error(stream: Path) -> None:
     """Damage that the CRC cannot tell, as an attacker would make it."""
     data = stream.read_bytes()

@@ -321,17 +321,6 @@ def test_one_line_for_a_wrong_request(
 
 
 @pytest.mark.slow
-def test_other_commands_do_not_wait_for_the_benchmark() -> None:
-    code = """
-import sys
-from gsvc.codec.command.main import main
-main(["doctor", "--json"])
-sys.exit("gsvc.eval" in sys.modules)
-"""
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-@pytest.mark.slow
 def test_ray_gives_the_same_records(clips: Path, tmp_path: Path) -> None:
     need_package("ray")
     codec = "Blocks:sides=4+8+16,ways=2"

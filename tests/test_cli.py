@@ -129,7 +129,7 @@ finally:
 def test_info_loads_no_codec_and_no_renderer(stream: Path) -> None:
     loaded = loaded_by("info", str(stream), "--verbose")
     assert "gsvc.codec.bitstream.stream_info" in loaded
-    assert not loaded & {"cv2", "av", "torch", "gsvc.decoders", "gsvc.encoders"}
+    assert not loaded & {"cv2", "av", "torch", "gsvc.decoders", "gsvc.encoders", "gsvc.eval"}
 
 
 def test_help_loads_no_command() -> None:

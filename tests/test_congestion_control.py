@@ -268,9 +268,7 @@ def test_an_encoder_follows_to_another_rate_and_spacing() -> None:
             assert sum(len(decoder.decode(packet)) for packet in packets) == 60
 
 
-@pytest.mark.parametrize(
-    "name", [next(iter(TRACES)), *(pytest.param(n, marks=pytest.mark.slow) for n in [*TRACES][1:])]
-)
+@pytest.mark.parametrize("name", TRACES)
 def test_a_stream_over_a_trace_is_in_time_where_a_fixed_rate_is_not(name: str) -> None:
     trace, video = TRACES[name](20.0, 0), VIDEO
     slow = gsvc.VideoFormat(video.width, video.height, Fraction(1, 10), Fraction(10))

@@ -29,13 +29,8 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
     return Original(data, tmp_path_factory.mktemp("matrix"))
 
 
-QUICK = [(way, damage) for way in WAYS for damage in DAMAGES if way != "file"]
-SLOW = [
-    pytest.param("file", damage, marks=pytest.mark.slow) for damage in ("bit flipped", "broken off")
-]
-
-
-@pytest.mark.parametrize(("way", "damage"), [*QUICK, ("file", "byte flipped"), *SLOW])
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("way", WAYS)
 def test_damage_is_refused_or_flagged(way: str, damage: str, original: Original) -> None:
     data = (GOLDEN / "held_and_moved.gsv").read_bytes()
     copies = list(DAMAGES[damage](data))

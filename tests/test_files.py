@@ -348,9 +348,7 @@ def test_other_weights_are_told_of_and_no_error(
     ("goal", "words"),
     [
         ({"bitrate": 50.0}, "asked for 0.05 kbit/s, got .*the least .*shrink"),
-        pytest.param(
-            {"bpp": 20.0}, "asked for 20 bits per pixel, got .*the most", marks=pytest.mark.slow
-        ),
+        ({"bpp": 20.0}, "asked for 20 bits per pixel, got .*the most"),
         (
             {"bpp": 20.0, "max_packet_bytes": 400},
             "asked for 20 .*max_packet_bytes=400, raise",

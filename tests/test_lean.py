@@ -25,7 +25,7 @@ def coded(pictures: list[gsvc.Picture], settings: gsvc.EncoderSettings) -> list[
         return [packet.to_bytes() for packet in [*packets, *encoder.flush()]]
 
 
-@pytest.mark.parametrize("preset", ["fast", pytest.param("medium", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("preset", ["fast", "medium"])
 def test_a_lean_encoder_makes_the_same_stream(
     moving_pictures: Callable[..., list[gsvc.Picture]], preset: str
 ) -> None:

@@ -304,7 +304,6 @@ def test_films_are_made_once_and_kept(run: Path) -> None:
     assert (run / "report.html").read_text() == before
 
 
-@pytest.mark.slow
 def test_differences_show_where_a_version_is_wrong() -> None:
     source = find_clips(["synthetic/turn"])[0].load("288", 24)
     frozen = [source.frames[min(index, 12)] for index in range(24)]

@@ -184,7 +184,6 @@ def test_where_none_comes_back_packets_are_as_ever(moving_pictures: Pictures) ->
     assert coded(pictures)[1] == coded(pictures, returning_shots=True)[1]
 
 
-@pytest.mark.slow
 def test_rates_and_limits_hold_over_shared_sequences(moving_pictures: Pictures) -> None:
     pictures = turns(moving_pictures, "ABAB")
     data, packets = coded(pictures, returning_shots=True, bitrate=10_000, max_packet_bytes=700)
@@ -193,7 +192,6 @@ def test_rates_and_limits_hold_over_shared_sequences(moving_pictures: Pictures) 
     assert 8 * len(data) * 25 / len(pictures) == pytest.approx(10_000, rel=0.1)
 
 
-@pytest.mark.slow
 def test_the_keyframe_interval_ends_all_slots(moving_pictures: Pictures) -> None:
     pictures = turns(moving_pictures, "ABABABAB")
     data, packets = coded(pictures, returning_shots=True, gop=2.0)

@@ -121,14 +121,6 @@ def made(make: Callable[[], Model]) -> Model:
         (ltx, "first-block"),
         (cogvideo, "mag"),
         (vace, "faster"),  # it refuses the two above, see below
-        *(
-            pytest.param(make, name, marks=pytest.mark.slow)
-            for make, name in (
-                *((ltx, name) for name in ("mag", "faster", "taylorseer")),
-                *((cogvideo, name) for name in ("first-block", "faster", "taylorseer")),
-                (vace, "taylorseer"),
-            )
-        ),
     ],
 )
 def test_a_cache_saves_work_and_ends_with_its_window(make: Callable[[], Model], name: str) -> None:
