@@ -177,10 +177,9 @@ class Effort:
 PRESETS = {
     "fast": Effort(probes=2, samples=6, svt=8, live=8, guides=4, anchors=1),
     "medium": Effort(probes=6, samples=16, svt=2, live=4, guides=12, anchors=1),
-    "slow": Effort(probes=16, samples=32, svt=1, live=2, guides=1000, anchors=3),
+    "slow": Effort(probes=16, samples=32, svt=0, live=2, guides=1000, anchors=3),
 }
-"""Probes: "Foretelling trials"; SVT-AV1's presets: "The search leaps" (medium), "Preset slow on the
-packaged clips" (slow), and by time and bytes "The walk"."""
+"""Probes: "Foretelling trials"; SVT-AV1's presets: "Final coding"."""
 DEFAULT_PRESET = "medium"
 
 # Distortion: how far a rendering is from the source.
