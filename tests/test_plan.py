@@ -81,7 +81,12 @@ def test_bandwidth_is_of_all_that_a_link_carries() -> None:
     chosen = plan.best.prediction.bitrate
     assert 9_000 < 1.5 * chosen.high + 2_000 <= 10_000
     told = "\n".join(as_lines("talk.mp4", plan))
-    assert "2.00 for sound" in told and "--audio-bitrate 6000" in told and "gsvc send" in told
+    assert (
+        "2.00 for sound" in told
+        and "for video of 352x288 at 25 " in told
+        and "--audio-bitrate 6000" in told
+        and "gsvc send" in told
+    )
     with pytest.raises(ConfigError, match="--bandwidth binds"):
         BudgetPlanner(Predictor(TRIAL, MACHINE), link=link).plan(Budgets(bandwidth=1_900))
 
@@ -333,13 +338,17 @@ def test_the_trial_asks_its_judge_at_each_level(clip: Path) -> None:
 
 
 @pytest.mark.slow
-def test_cvvdp_judges_in_a_process_of_its_own(clip: Path) -> None:
+def test_cvvdp_judges_in_a_process_of_its_own(
+    clip: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     need_package("pycvvdp")
+    capfd.readouterr()  # what its import says here
     with open_video(clip) as video:
         frames = [frame.pixels for frame in video]
     with trial_judge() as judge:
         assert judge is not None and judge(frames, frames, Fraction(25)) == pytest.approx(10)
         assert judge([f[:8] for f in frames], [f[:8] for f in frames], Fraction(25)) is None
+    assert "CUDA" not in capfd.readouterr().err
     with trial_judge(wanted=False) as judge:
         assert judge is None
 

@@ -373,7 +373,5 @@ def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(_OneLine())
     handler.addFilter(_Once())
-    # What torch says when it looks for a compiler, that there is no GPU here, is no warning.
-    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
     logging.getLogger("gsvc").handlers = [handler]  # one, however many commands a process runs
     logging.getLogger("gsvc").propagate = False

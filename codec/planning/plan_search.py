@@ -108,6 +108,10 @@ class BudgetPlan:
     """Whether CVVDP was measured in the trial."""
     link: LinkLoad
     """What carries it."""
+    size: tuple[int, int]
+    """Width and height of the coded video, in pixels."""
+    frame_rate: float
+    """Its frames per second."""
 
 
 class BudgetPlanner:
@@ -140,7 +144,10 @@ class BudgetPlanner:
         priced = [name for name in budgets.given if name != "vram"]  # nothing planned takes any
         prices = tuple(self._price(budgets, name, goal, judge, best) for name in priced)
         others = tuple(_others(ranked))
-        return BudgetPlan(best, others, goal, judge, prices, self._model.is_judged, self._link)
+        return BudgetPlan(
+            best, others, goal, judge, prices, self._model.is_judged, self._link, self.size,
+            self.rate,
+        )  # fmt: skip
 
     def choices(self, budgets: Budgets) -> list[PlanChoice]:
         """All that there is to choose from."""
@@ -437,6 +444,8 @@ def as_json(source: str, plan: BudgetPlan) -> dict[str, object]:
         "runners_up": [_choice_json(source, choice, plan.link) for choice in plan.runners_up],
         "prices": [asdict(price) for price in plan.prices],
         "link": asdict(plan.link),
+        "size": list(plan.size),
+        "frame_rate": plan.frame_rate,
     }
 
 
@@ -449,7 +458,7 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
         *(_row(name, choice) for name, choice in rows),
         _SCALES,
         "",
-        _link_line(plan.link, plan.best.settings.bitrate),
+        _link_line(plan),
         f"encoding {_seconds(seen.encode_seconds)}, {_megabytes(seen.encode_memory)}; "
         f"decoding {_seconds(seen.decode_seconds)}, {_megabytes(seen.decode_memory)}, "
         f"{seen.flops / 1e9:.3g} GFLOP/s; latency {seen.latency:.2f} s"
@@ -487,10 +496,12 @@ def _row(name: str, choice: PlanChoice) -> str:
     )
 
 
-def _link_line(link: LinkLoad, pictures: float) -> str:
+def _link_line(plan: BudgetPlan) -> str:
     """What the link carries."""
+    link, pictures, (width, height) = plan.link, plan.best.settings.bitrate, plan.size
+    video = f"video of {width}x{height} at {plan.frame_rate:.3g} frames/s"
     headers = (link.factor - 1) * pictures
-    parts = f"{pictures / 1000:.2f} for video, {link.beside / 1000:.2f} for sound"
+    parts = f"{pictures / 1000:.2f} for {video}, {link.beside / 1000:.2f} for sound"
     what = "copies, parity and headers" if link.live else "headers"
     total = link.total(pictures) / 1000
     return f"on the link {total:.2f} kbit/s in all: {parts}, {headers / 1000:.2f} for {what}"

@@ -3,6 +3,7 @@
 The arithmetic is the package's own, computed on a CPU many times as fast.
 """
 
+import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -310,6 +311,8 @@ def _of_pictures(reference: Picture, tests: Sequence[Picture]) -> NDArray[np.flo
 
 @cache
 def _metric() -> Any:
+    # The package loads what looks for a compiler, and warns of one without a GPU: none is needed.
+    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
     with optional('ColorVideoVDP cannot be imported ({error}): pip install "gsvc[bench]"'):
         import pycvvdp
         import torch
