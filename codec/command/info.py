@@ -126,7 +126,8 @@ def _show(source: str, options: Namespace) -> None:
             print(line)
         sys.stdout.flush()
     if found.damage is not None:
-        raise _named(source, found.damage, f"; above are the {found.frames} frames before that")
+        before = f"; above are the {found.frames} frames before that, which gsvc decode writes"
+        raise _named(source, found.damage, before)
 
 
 def _show_pieces(source: str, found: Gathered, options: Namespace) -> None:
