@@ -31,7 +31,7 @@ from gsvc.codec.bitstream.audio_and_text import (
     unpack_audio,
 )
 from gsvc.codec.media.muxer import OPUS_ENCODER
-from gsvc.codec.media.track_source import encode_audio, encode_sound, read_audio
+from gsvc.codec.media.track_source import encode_audio, read_audio
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
 from video_clips import SAME
@@ -280,19 +280,6 @@ def test_sound_that_begins_late_stays_late(tmp_path: Path) -> None:
     chunks = list(read_audio(source, bitrate=24_000))
     assert chunks[0].pts + chunks[0].pre_skip == pytest.approx(1.5 * SAMPLE_RATE, abs=50)
     assert onsets(show(tmp_path / "a.mp4", chunks)) == pytest.approx([2.0], abs=0.01)
-
-
-def test_pcm_without_times_of_its_own_is_sound_too(tmp_path: Path) -> None:
-    pcm = np.ascontiguousarray((bursts(4, [0.5, 2.75])[:1] * 32767).astype(np.int16))
-    frames = []
-    for piece in np.array_split(pcm, 7, axis=1):
-        frames.append(av.AudioFrame.from_ndarray(np.ascontiguousarray(piece), "s16", "mono"))
-        frames[-1].sample_rate = RATE
-    chunks = list(encode_sound(frames))
-    assert onsets(show(tmp_path / "a.mkv", chunks)) == pytest.approx([0.5, 2.75], abs=0.01)
-    assert not list(encode_sound([]))
-    with pytest.raises(ConfigError, match="audio bit rate 5 "):
-        encode_sound(frames, 5)
 
 
 def test_a_gap_becomes_silence(tmp_path: Path) -> None:

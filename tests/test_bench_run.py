@@ -249,7 +249,7 @@ def test_run_json_of_another_schema_or_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no run"):
         load_run(tmp_path)
     (tmp_path / "summary.csv").touch()
-    with pytest.raises(InputError, match=r"tables of a run alone: read its summary\.md"):
+    with pytest.raises(InputError, match="tables of a run alone"):
         load_run(tmp_path)
     (tmp_path / "run.json").write_text('{"schema": 99}')
     with pytest.raises(InputError, match="schema 99"):
@@ -437,3 +437,8 @@ def test_the_estimate_takes_each_kind_of_step_at_its_own_pace(
     pace.end(failing.cell.key)  # it failed: nothing of it is ahead
     assert pace.left() == pytest.approx(38)
     assert pace.text() == "cell 6/7 (resumed 4/7), about 0:38 left"
+    pace.step(0, CellStep("score", DISTANCE, (blocks[1].cell.key,)))
+    now += 10
+    assert pace.left() == pytest.approx(28)
+    now += 100  # longer than the metric ever took
+    assert pace.left() == pytest.approx(8)

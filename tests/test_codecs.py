@@ -205,9 +205,10 @@ def test_random_access_is_as_often_as_asked(name: str) -> None:
 
 
 def test_the_whole_condition_limits_length_and_not_random_access() -> None:
-    specs = [codec_spec(text) for text in ("svtav1:crf=40", "gsvc:gop=8", "jpeg")]
+    specs = [codec_spec(text) for text in ("svtav1:crf=40", "gsvc:gop=8", "svtav1-best:crf=63")]
     whole = [str(under(CONDITIONS["whole"], spec)) for spec in specs]
-    assert whole == ["svtav1:crf=40,gop=0", "gsvc:gop=8", "jpeg"]
+    best = "svtav1:preset=2-qsc+2-vq-qsc,crf=63,scale=1+1/2,gop=0"
+    assert whole == ["svtav1:crf=40,gop=0", "gsvc:gop=8", best]
 
 
 def test_vvenc_has_a_random_access_point_every_four_seconds() -> None:

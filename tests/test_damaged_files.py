@@ -41,7 +41,7 @@ def test_what_can_be_read_of_a_damaged_stream_is_written(stream: Path, tmp_path:
         assert_one_line(told, FAILED, what)
         assert frames_in(back) == before - 1
         told = run_gsvc("info", bad, stream)
-        assert_one_line(told, FAILED, what, "bad.gsv", f"{before} frames", "gsvc decode writes")
+        assert_one_line(told, FAILED, what, "bad.gsv")
         assert f"frames             {before} in".encode() in told.stdout
         assert b"frames             20 in 0:00.8" in told.stdout
         with pytest.raises(gsvc.BitstreamError, match=what):

@@ -5,6 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from gsvc.eval.layout import markdown
+from gsvc.eval.summary.rate_tables import headline_table
+from gsvc.eval.summary.summarise import load_kept, summarise
+from gsvc.eval.summary.write import costs_table
+
 ROOT = Path(__file__).parents[1]
 CURVES = {
     "restored": "gsvc, steps 1",
@@ -97,3 +102,12 @@ def test_the_readme_has_the_headline_of_the_whole_run() -> None:
     for judge, share in zip(JUDGES.values(), re.findall(r"\*\*(\d+) % fewer", text), strict=True):
         mean = -kept("whole", judge)[0]["gsvc, steps 1"][0]
         assert float(share) == pytest.approx(mean, abs=HALF)
+
+
+@pytest.mark.parametrize("run", ["whole", "locked", "join"])
+def test_tables_that_are_kept_follow_from_the_points_that_are_kept(run: str) -> None:
+    folder = ROOT / "eval/results" / run
+    kept = load_kept(folder)
+    summary = summarise(kept.settings, kept.cells)
+    for table in headline_table(summary), costs_table(summary):
+        assert markdown(table.header, table.rows) in section(folder / "summary.md", table.title)

@@ -5,9 +5,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from math import log
+from pathlib import Path
 
 import pytest
 
+from gsvc.codec.bitstream.errors import InputError
 from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
 from gsvc.eval.summary.bd_comparisons import PUBLISHED, Dial, exchange, frontier, targets
 from gsvc.eval.summary.bd_rate import (
@@ -21,9 +23,15 @@ from gsvc.eval.summary.bd_rate import (
     pooled_rate,
     rate_at,
 )
-from gsvc.eval.summary.curves import codecs_of, curves, reference_seconds
-from gsvc.eval.summary.summarise import ablation_rows, reasons_without_rate, seed_spreads, summarise
-from gsvc.eval.summary.write import summary_csv, tables
+from gsvc.eval.summary.curves import codecs_of, curves
+from gsvc.eval.summary.summarise import (
+    ablation_rows,
+    load_kept,
+    reasons_without_rate,
+    seed_spreads,
+    summarise,
+)
+from gsvc.eval.summary.write import costs_table, summary_csv, tables
 
 RUN = {
     "metrics": {
@@ -175,13 +183,36 @@ def test_more_compute_never_needs_more_rate_on_the_frontier() -> None:
     assert exchange(unreached) is None
 
 
-def test_time_is_measured_in_the_middle_crf_of_x265_at_full_size() -> None:
-    def timed(seconds: float, crf: int, scale: str) -> CellRecord:
-        settings: dict[str, int | float | str] = {"crf": crf, "scale": scale, "preset": "slow"}
-        return cell("x265", 100, 30, settings=settings, encode_seconds=seconds)
+def test_time_is_processor_time_in_units_of_x265_slow_near_crf_45() -> None:
+    def timed(codec: str, crf: int, spent: float | None, scale: str = "1") -> CellRecord:
+        settings: dict[str, int | float | str] = {"crf": crf, "scale": scale}
+        made = cell(codec, 100, 30, settings=settings, encode_cpu_seconds=spent, encode_seconds=9.0)
+        return replace(made, decodes=[replace(made.decodes[0], cpu_seconds=spent)])
 
-    cells = [timed(9, 30, "1"), timed(5, 40, "1"), timed(2, 50, "1"), timed(1, 40, "1/2")]
-    assert reference_seconds(cells) == {"one": 5}
+    cells = [timed("gsvc", 0, 6), timed("x265", 38, 4), timed("x265", 50, 2)]
+    cells.append(timed("x265", 45, 1, "1/2"))
+    for more in ([], [timed("x265", 34, 5)]):  # another crf does not move the unit
+        made = summarise(RUN, cells + more)
+        assert {row.reference_crf for row in made.points} == {50}
+        assert (made.points[0].encode_ratio, made.points[0].decode_ratio) == (3, 3)
+        assert "processor time" in costs_table(made).note and "crf 50" in costs_table(made).note
+    made = summarise(RUN, [*cells, timed("svtav1", 63, None)])
+    assert made.points[0].encode_ratio == 1 and "wall clock" in costs_table(made).note
+
+
+def test_a_kept_summary_csv_says_what_the_run_said(tmp_path: Path) -> None:
+    steps: tuple[dict[str, int | float | str], ...] = ({"steps": 0}, {"steps": 1, "motion": "dis"})
+    cells = [cell("gsvc", b, b / 10, settings={"gop": 4.0, "level": b}, ways=steps) for b in (1, 3)]
+    cells += [cell("x265", b, b / 8, "a b at 480", {"scale": "1/2", "crf": b}) for b in (2, 4)]
+    made = summarise(RUN, cells)
+    (tmp_path / "summary.csv").write_text(summary_csv(made))
+    for place in (tmp_path, tmp_path / "summary.csv"):
+        kept = load_kept(place)
+        found = summarise(kept.settings, kept.cells).points
+        assert [replace(row, ledger={"all": row.bits}) for row in found] == made.points
+    (tmp_path / "summary.csv").write_text("clip\nx\n")
+    with pytest.raises(InputError, match=r"no summary\.csv"):
+        load_kept(tmp_path)
 
 
 def test_empty_streams_and_failures_are_named_and_in_no_curve() -> None:

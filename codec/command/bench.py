@@ -184,7 +184,7 @@ _USUAL = "BD-rate pooled over clips", "Points"
 
 def _add_table(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("run", metavar="RUN", help="the folder of the run")
+    add("run", metavar="RUN", help="the folder of the run, or its summary.csv")
     add("--format", choices=_FORMATS, default="markdown", metavar="|".join(_FORMATS))
     add("--title", metavar="TEXT", help="tables of summary.md whose titles begin with TEXT")
     anchor = "codec to compare with; may be repeated (conventional codecs)"
@@ -194,10 +194,9 @@ def _add_table(parser: ArgumentParser) -> None:
 def _table(options: Namespace) -> int:
     """Print the tables."""
     from gsvc.eval import layout
-    from gsvc.eval.bench.store import load_run
     from gsvc.eval.summary import rate_tables, summarise, write
 
-    made = load_run(options.run)
+    made = summarise.load_kept(options.run)
     if options.anchor:
         known = list(dict.fromkeys(cell.codec for cell in made.cells))
         if unknown := set(options.anchor) - set(known):
@@ -349,7 +348,7 @@ SHEETS = Verb("Draw a run's clips beside AV1 at the same rate.", _add_sheets, _s
 
 
 def _add_compare(parser: ArgumentParser) -> None:
-    parser.add_argument("run_a", metavar="RUN_A")
+    parser.add_argument("run_a", metavar="RUN_A", help="the folder of a run, or its summary.csv")
     parser.add_argument("run_b", metavar="RUN_B")
     add_json(parser)
 

@@ -126,8 +126,7 @@ def _show(source: str, options: Namespace) -> None:
             print(line)
         sys.stdout.flush()
     if found.damage is not None:
-        before = f"; above are the {found.frames} frames before that, which gsvc decode writes"
-        raise _named(source, found.damage, before)
+        raise _named(source, found.damage, f"; above are the {found.frames} frames before that")
 
 
 def _show_pieces(source: str, found: Gathered, options: Namespace) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, groupby
@@ -157,40 +157,16 @@ def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> I
         if stream.codec_context is None:
             _log.warning("%s: FFmpeg here has no decoder for its audio, which is left out", source)
             return
-        given = stream.codec_context.layout
-        yield from _coded(_decoded(container, stream, origin), given, origin, bitrate)
+        layout = coded_layout(stream.codec_context.layout, bitrate)
+        pieces = _Aligner(origin).align(_resampled(container, stream, origin, layout))
+        yield from _encode(pieces, layout, bitrate or _USUAL_BITRATE[layout])
 
 
-@errors.typed
-def encode_sound(
-    frames: Iterable[av.AudioFrame], bitrate: int | None = None
-) -> Iterator[AudioChunk]:
-    """Code sound of your own as Opus, in chunks of about a second: for `VideoSender.run`.
-
-    `frames`: of any format, layout and sample rate, as `av.AudioFrame.from_ndarray` makes them of
-    PCM; times count from the first picture, and a frame without one follows the last. `bitrate`:
-    6000-510000 bit/s, mono below 18000; None takes 16000 for mono and 24000 for stereo. Raises
-    ConfigError for a bit rate out of range, MissingDependencyError without an Opus encoder.
-    """
-    check_bitrate(bitrate)
-    rest = iter(frames)
-    first = next(rest, None)
-    if first is None:
-        return iter(())
-    return _coded(chain((first,), rest), first.layout, Fraction(0), bitrate)
-
-
-def _coded(
-    frames: Iterator[av.AudioFrame], given: av.AudioLayout, origin: Fraction, bitrate: int | None
-) -> Iterator[AudioChunk]:
-    layout = coded_layout(given, bitrate)
-    pieces = _Aligner(origin).align(_resampled(frames, layout))
-    return _encode(pieces, layout, bitrate or _USUAL_BITRATE[layout])
-
-
-def _resampled(frames: Iterator[av.AudioFrame], layout: str) -> Iterator[av.AudioFrame]:
+def _resampled(
+    container: InputContainer, stream: av.AudioStream, origin: Fraction, layout: str
+) -> Iterator[av.AudioFrame]:
     """Frames of one rate and layout; a resampler takes those of one kind."""
-    for (_, given, _), alike in groupby(frames, _kind_of):
+    for (_, given, _), alike in groupby(_decoded(container, stream, origin), _kind_of):
         resampler = av.AudioResampler(format="fltp", layout=layout, rate=audio_and_text.SAMPLE_RATE)
         for frame in chain(_mixable(alike, av.AudioLayout(given)), (None,)):
             yield from resampler.resample(frame)

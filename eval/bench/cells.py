@@ -46,11 +46,19 @@ class CodecSpec:
         return f"{self.name}:{options}" if options else self.name
 
 
+SHORT_SPECS = {"svtav1-best": "svtav1:preset=2-qsc+2-vq-qsc,crf=70+63+55,scale=1+1/2"}
+"""Of codecs as the results page has them, by name."""
+
+
 def codec_spec(text: str) -> CodecSpec:
     """From NAME[:key=value,...]; several values of one key are joined by +: crf=30+40.
 
-    Raises ConfigError when the text is not of that form.
+    Options after a name of `SHORT_SPECS` replace its own. Raises ConfigError when the text is not
+    of that form.
     """
+    name, _, own = text.partition(":")
+    if name in SHORT_SPECS:
+        text = f"{SHORT_SPECS[name]},{own}"
     match = _SPEC.fullmatch(text)
     if match is None:
         raise ConfigError(f"{text!r} is no codec: write NAME or NAME:key=value,key=value")

@@ -78,7 +78,8 @@ class RunProgress:
     def left(self) -> float | None:
         """Seconds: the steps ahead, each as long as those like it; None before such are known.
 
-        Codecs are like each other until they have been measured; metrics never are.
+        One that takes longer is about to end. Codecs are like each other until they have been
+        measured; metrics never are.
         """
         ahead = sum((+counter for counter in self._ahead.values()), Counter[_Kind]())
         seconds = 0.0
@@ -87,7 +88,13 @@ class RunProgress:
             taken = self._taken.get(kind) or (like if kind[0] != SCORE else [])
             if not taken:
                 return None
-            seconds += count * fmean(taken)
+            each = fmean(taken)
+            spent = [
+                min(monotonic() - began, each * len(step.cells))
+                for step, began in self._now.values()
+                if (step.kind, step.name) == kind
+            ]
+            seconds += count * each - sum(spent)
         return seconds / self._workers
 
     def slowest(self) -> str:

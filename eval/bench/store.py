@@ -183,7 +183,7 @@ class BenchFolder:
         try:
             values = json.loads(file.read_bytes())
             schema = values["schema"]
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(
@@ -264,7 +264,9 @@ def load_run(folder: str | Path) -> BenchRun:
     settings = run.settings()
     if settings is None:
         if (run.path / "summary.csv").exists():
-            raise InputError(f"{folder} holds the tables of a run alone: read its summary.md")
+            raise InputError(
+                f"{folder} holds the tables of a run alone: gsvc bench table and compare read them"
+            )
         raise InputError(f"{folder} holds no run: make one with gsvc bench run --out {folder}")
     cells = []
     for cell in settings["cells"]:

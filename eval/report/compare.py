@@ -9,7 +9,7 @@ from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.layout import markdown
 from gsvc.eval.summary.bd_rate import bd_rate, pooled_rate
 from gsvc.eval.summary.curves import Curve, PointRow, settings_label
-from gsvc.eval.summary.summarise import Summary, curves_by_metric, load_summary
+from gsvc.eval.summary.summarise import Summary, curves_by_metric, load_kept, summarise
 
 _OF_THE_RUN = ("frames", "stride", "versions", "machine", "commit", "codecs", "metrics", "gaps")
 
@@ -18,10 +18,11 @@ def compare_runs(a: str | Path, b: str | Path) -> str:
     """Run B against run A as Markdown.
 
     It lists settings and versions that differ, BD-rates of B against A, the differences of cells
-    matched by clip, codec, settings and way to decode, and what only one of the runs has. Raises
-    InputError when a folder holds no run.
+    matched by clip, codec, settings and way to decode, and what only one of the runs has. A run
+    may be its summary.csv (`load_kept`). Raises InputError for what is no run.
     """
-    (first, left), (second, right) = load_summary(a), load_summary(b)
+    first, second = load_kept(a), load_kept(b)
+    left, right = (summarise(run.settings, run.cells) for run in (first, second))
     sections = [
         ("Settings that differ", _settings(first.settings, second.settings)),
         ("BD-rate of B against A", _bd_rates(left, first.cells, second.cells)),
@@ -30,9 +31,10 @@ def compare_runs(a: str | Path, b: str | Path) -> str:
         ("Failed", _failed(left, right)),
     ]
     parts = [f"# B against A\n\nA: {a}\n\nB: {b}"]
-    if left.stride != right.stride:
+    strides = [run.settings["stride"] for run in (first, second) if "stride" in run.settings]
+    if len({*strides}) > 1:
         parts.append(
-            f"Quality was measured on one frame in {left.stride} in A, in {right.stride} in B: "
+            f"Quality was measured on one frame in {strides[0]} in A, in {strides[1]} in B: "
             "scores are means over different frames."
         )
     parts += [f"## {title}\n\n{text or 'None.'}" for title, text in sections]

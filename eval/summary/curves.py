@@ -1,7 +1,7 @@
 """What a run's records say: points, rate-distortion curves, metrics, failures.
 
 A curve is of one clip, metric, codec and way to decode; codecs of one family also have a joint
-curve. The unit of time is encoding the same clip with x265 slow, at full size and its middle crf.
+curve. The unit of time is encoding the same clip with x265 slow at full size (`REFERENCE_CRF`).
 """
 
 from collections import defaultdict
@@ -195,22 +195,10 @@ def curves(
     ]
 
 
-REFERENCE = "x265 slow (full size, middle crf)"
+REFERENCE = "x265 slow at full size"
+REFERENCE_CRF = 45
+"""Of the crfs that a run has of it, the nearest to this one is the unit of time on a clip."""
 NO_REFERENCE = f"the run has no {REFERENCE} on this clip"
-
-
-def reference_seconds(cells: Iterable[CellRecord]) -> dict[str, float]:
-    """Seconds that x265 slow took to encode, by clip label; clips without it are missing."""
-    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for cell in cells:
-        settings = cell.settings
-        is_full = Fraction(str(settings.get("scale", 1))) == 1
-        is_slow = cell.codec == "x265" and settings.get("preset", "slow") == "slow"
-        if is_full and is_slow and not cell.error:
-            crf = float(settings.get("crf", 0))
-            found[clip_label(cell)].append((crf, cell.encode_seconds))
-    middle = {clip: sorted(times)[len(times) // 2][1] for clip, times in found.items()}
-    return {clip: seconds for clip, seconds in middle.items() if seconds > 0}
 
 
 @dataclass(frozen=True)
@@ -235,8 +223,10 @@ class PointRow:
     encode_seconds: float
     """Wall-clock, as `decode_seconds`."""
     decode_seconds: float
+    reference_crf: float | None
+    """Of `REFERENCE` on the same clip; None if that is not in the run."""
     encode_ratio: float | None
-    """Multiple of encoding with x265 slow on the same clip; None if that is not in the run."""
+    """Multiple of encoding with it, as `has_processor_time` says; None without it."""
     decode_ratio: float | None
     flops_per_pixel: float | None
     model_bytes: int | None
@@ -257,24 +247,51 @@ class PointRow:
 
 def point_rows(cells: Sequence[CellRecord]) -> list[PointRow]:
     """Rows in the order of the cells."""
-    reference = reference_seconds(cells)
-    return [_row(cell, decode, reference) for cell in cells for decode in cell.decodes]
+    rows = [_row(cell, decode) for cell in cells for decode in cell.decodes]
+    return [*_with_ratios(rows)]
 
 
-def _row(cell: CellRecord, decode: DecodeRecord, reference: Mapping[str, float]) -> PointRow:
-    clip = clip_label(cell)
-    unit = reference.get(clip)
+def has_processor_time(rows: Iterable[PointRow]) -> bool:
+    """Whether ratios are of processor time: every row has it. Else they are of wall clock."""
+    return all(
+        seconds is not None
+        for row in rows
+        for seconds in (row.encode_cpu_seconds, row.decode_cpu_seconds)
+    )
+
+
+def _with_ratios(rows: Sequence[PointRow]) -> Iterator[PointRow]:
+    kind = "cpu_seconds" if has_processor_time(rows) else "seconds"
+    found: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
+    for row in rows:
+        is_full = Fraction(str(row.settings.get("scale", 1))) == 1
+        is_slow = row.codec == "x265" and row.settings.get("preset", "slow") == "slow"
+        if is_full and is_slow and (unit := getattr(row, f"encode_{kind}")):
+            crf = float(row.settings.get("crf", 0))
+            found[row.clip].append((abs(crf - REFERENCE_CRF), crf, unit))
+    for row in rows:
+        if row.clip in found:
+            _, crf, unit = min(found[row.clip])
+            steps = ("encode", "decode")
+            ratios = {f"{step}_ratio": getattr(row, f"{step}_{kind}") / unit for step in steps}
+            yield replace(row, reference_crf=crf, **ratios)
+        else:
+            yield row
+
+
+def _row(cell: CellRecord, decode: DecodeRecord) -> PointRow:
     records = {**vars(decode), **vars(cell)}
     same = {one.name: records[one.name] for one in fields(PointRow) if one.name in records}
     own = {
-        "clip": clip,
+        "clip": clip_label(cell),
         "curve": curve_name(cell.codec, decode.way),
         "bpp": cell.bpp,
         "kbps": cell.bitrate / 1000,
         "scores": {name: scores.mean for name, scores in decode.scores.items()},
         "decode_seconds": decode.seconds,
-        "encode_ratio": cell.encode_seconds / unit if unit else None,
-        "decode_ratio": decode.seconds / unit if unit else None,
+        "reference_crf": None,
+        "encode_ratio": None,
+        "decode_ratio": None,
         "decode_joules": decode.joules,
         "decode_cpu_seconds": decode.cpu_seconds,
         "send_joules": {name: cell.bits * radio.joules_per_bit for name, radio in RADIOS.items()},

@@ -1,13 +1,16 @@
 """Everything that is computed from a run's cells, in one value for JSON, tables and plots."""
 
+import csv
+import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from gsvc.eval.bench.store import BenchRun, CellRecord, load_run
+from gsvc.codec.bitstream.errors import InputError
+from gsvc.eval.bench.store import BenchRun, CellRecord, DecodeRecord, MetricScores, load_run
 from gsvc.eval.late_loading import CodecFacts
 from gsvc.eval.summary import bd_comparisons, bd_rate, curves as run
 from gsvc.eval.summary.bd_comparisons import BdComparison, PooledBdComparison
@@ -279,6 +282,71 @@ def load_summary(folder: str | Path) -> tuple[BenchRun, Summary]:
     """A run's folder and its summary. Raises InputError when the folder holds no run."""
     found = load_run(folder)
     return found, summarise(found.settings, found.cells)
+
+
+def load_kept(place: str | Path) -> BenchRun:
+    """A run's folder; where its tables alone are kept, what summary.csv says, or that file.
+
+    Such a run lacks values of single frames, layers, versions, and what failed or could not run.
+    Raises InputError for what is neither.
+    """
+    path = Path(place)
+    file = path if path.suffix == ".csv" else path / "summary.csv"
+    if (path / "run.json").exists() or not file.exists():
+        return load_run(path)
+    from gsvc.eval.metrics import metrics
+
+    cells: dict[str, CellRecord] = {}
+    try:
+        with file.open(encoding="utf-8", newline="") as text:
+            for row in csv.DictReader(text):
+                if row["frames"]:  # else it is one that failed
+                    cell = cells.setdefault(row["key"], _kept_cell(row))
+                    cell.decodes.append(_kept_decode(row, metrics()))
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        raise InputError(f"{file} is no summary.csv of gsvc bench run ({error})") from error
+    facts = {one.name for one in fields(run.MetricInfo)} - {"name"}
+    known = {
+        name: {fact: "" if fact == "version" else getattr(one, fact) for fact in facts}
+        for name, one in metrics().items()
+    }
+    return BenchRun({"metrics": known}, [*cells.values()])
+
+
+def _kept_cell(row: Mapping[str, str]) -> CellRecord:
+    return CellRecord(
+        **_kept(CellRecord, row),
+        size="288",  # another one is in the clip's label
+        source_sha256="",
+        codec_version="",
+        settings=_choices(row["settings"]),
+    )
+
+
+def _kept_decode(row: Mapping[str, str], metrics: Iterable[str]) -> DecodeRecord:
+    own = {name: _value(row.get(f"decode_{name}")) for name in ("seconds", "joules", "cpu_seconds")}
+    scores = {name: MetricScores(_value(row[name])) for name in metrics if name in row}
+    return DecodeRecord(**_kept(DecodeRecord, row), **own, way=_choices(row["way"]), scores=scores)
+
+
+def _kept(record: type[CellRecord | DecodeRecord], row: Mapping[str, str]) -> dict[str, Any]:
+    """What a record has of its own in the table."""
+    own = [one for one in fields(record) if one.name in row.keys() - {"settings", "way", "size"}]
+    return {one.name: row[one.name] if one.type is str else _value(row[one.name]) for one in own}
+
+
+def _choices(label: str) -> dict[str, Any]:
+    """The inverse of `settings_label`."""
+    pairs = (part.partition(" ") for part in label.split(", ") if part)
+    return {name: _value(value) for name, _, value in pairs}
+
+
+def _value(text: str | None) -> Any:
+    """A number, a word, or None for nothing."""
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        return text
 
 
 _SAID = {

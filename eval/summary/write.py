@@ -229,6 +229,17 @@ def _a_second(row: curves.PointRow, joules: float | None) -> float | None:
     return None if joules is None else joules * float(Fraction(row.frame_rate)) / row.frames
 
 
+def _time_note(rows: Sequence[curves.PointRow]) -> str:
+    """What the multiples of time are of."""
+    crfs = sorted({row.reference_crf for row in rows if row.reference_crf is not None})
+    crf = " or ".join(f"{one:g}" for one in crfs) or f"nearest to {curves.REFERENCE_CRF}"
+    unit = f"encoding the same clip in the same run with {curves.REFERENCE}, crf {crf}"
+    kind = "processor time of all cores, without a GPU's"
+    if not curves.has_processor_time(rows):
+        kind = "wall clock, for lack of processor time, with what else the machine did"
+    return f"Times are {kind}, as multiples of {unit}."
+
+
 def costs_table(summary: Summary) -> Table:
     """Time, operations and memory of every curve."""
     rows = []
@@ -249,9 +260,8 @@ def costs_table(summary: Summary) -> Table:
             ]
         )
     note = (
-        "Means over clips and rate points. Times are multiples of encoding with "
-        f"{curves.REFERENCE} on the same clip in the same run; FLOPs are per pixel of a frame, a "
-        "multiply-add counts two; "
+        f"Means over clips and rate points. {_time_note(summary.points)} FLOPs are per pixel of a "
+        "frame, a multiply-add counts two; "
         f"memory is the peak over that before decoding. {ENERGY_NOTE} {protocol(summary)}"
     )
     header = ["curve", "encode", "decode", "FLOPs a pixel", "model", "peak memory"]

@@ -53,7 +53,6 @@ from gsvc.codec.bitstream.frames import (
 from gsvc.codec.bitstream.header import Header as Header, Tools as Tools
 from gsvc.codec.bitstream.stream_info import StreamIndex as StreamIndex, StreamInfo as StreamInfo
 from gsvc.codec.media.mapping import MuxReport as MuxReport, demux as demux, mux as mux
-from gsvc.codec.media.track_source import encode_sound as encode_sound
 from gsvc.codec.network.congestion_control import Adaptation as Adaptation
 from gsvc.codec.network.depacketizer import (
     Depacketizer as Depacketizer,
