@@ -33,7 +33,9 @@ export class Library {
   /** Takes in more bytes. Throws BitstreamError. */
   push(data: Uint8Array): void {
     this.held += data.length;
-    if (this.held > LIMITS.heldBytes) throw new LimitError("the stream is too long for a browser");
+    if (this.held > LIMITS.heldBytes) {
+      throw new LimitError("the stream is too long for a browser: play it with gsvc play");
+    }
     this.reader.push(data);
     for (let packet = this.reader.next(); packet; packet = this.reader.next()) {
       if (isPicture(packet)) this.add(packet);

@@ -33,6 +33,7 @@ const seekBar = find<HTMLInputElement>("seek");
 const playButton = find<HTMLButtonElement>("play");
 const timeText = find("time");
 const message = find("message");
+const NEEDED = "take Chromium 94, Firefox 130 or newer";
 const restoreButton = find<HTMLButtonElement>("restore");
 const note = find("note");
 
@@ -58,7 +59,7 @@ class Player {
   constructor(private readonly source: Source) {
     document.title = `${source.name} · gsvc`;
     this.worker.onmessage = ({ data }: MessageEvent<News>) => this.hear(data);
-    this.worker.onerror = () => say("The player did not start: this browser may be too old.");
+    this.worker.onerror = () => say(`The player did not start: ${NEEDED}.`);
     const stream = source.live ?? new URL("stream.gsv", location.href).href;
     this.order({ type: "open", stream, live: source.live !== null, restore: asked() });
     find("live").hidden = source.live === null;
@@ -117,7 +118,7 @@ class Player {
   /** Video that the server decodes, where the browser cannot. */
   private fallBack(): void {
     const why = "This browser does not decode AV1 for pages (WebCodecs; it needs https or localhost)";
-    if (this.source.live) return say(`${why}: a live stream cannot be played.`);
+    if (this.source.live) return say(`${why}: for a live stream, ${NEEDED}.`);
     say(`${why}: the server decodes the video, which may take a while.`);
     const video = document.createElement("video");
     video.controls = video.autoplay = video.muted = true;
@@ -258,4 +259,6 @@ async function start(): Promise<void> {
   document.onkeydown = (event) => player.key(event);
 }
 
-start().catch((error: Error) => say(`The server does not answer: ${error.message}`));
+start().catch((error: Error) =>
+  say(`The server does not answer (${error.message}): start gsvc serve again, then reload this page.`),
+);

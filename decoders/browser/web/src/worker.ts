@@ -180,7 +180,9 @@ class FilePlayer {
 
   async load(url: string): Promise<void> {
     const answer = await fetch(url);
-    if (!answer.ok || !answer.body) throw new BitstreamError(`the server says ${answer.status}`);
+    if (!answer.ok || !answer.body) {
+      throw new BitstreamError(`the server says ${answer.status}: start gsvc serve again`);
+    }
     const reader = answer.body.getReader();
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
       this.library.push(part.value);
@@ -316,9 +318,13 @@ async function playLive(url: string): Promise<void> {
   }
 }
 
+/** Says what is wrong and, where the message does not, what to do. */
 function fail(error: unknown): void {
-  if (!(error instanceof BitstreamError)) console.error(error);
-  tell({ type: "error", message: error instanceof Error ? error.message : String(error) });
+  const isStream = error instanceof BitstreamError;
+  if (!isStream) console.error(error);
+  const wrong = error instanceof Error ? error.message : String(error);
+  const mend = isStream ? "copy the file again, or play it with gsvc play" : "reload this page";
+  tell({ type: "error", message: wrong.includes(": ") ? wrong : `${wrong}: ${mend}` });
 }
 
 let player: FilePlayer | undefined;

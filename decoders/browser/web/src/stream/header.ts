@@ -45,6 +45,8 @@ const POSITIVE: readonly Name[] = [
   "frame_ticks_den",
 ];
 
+const NEWER = "serve it with a newer gsvc";
+
 type Name = (typeof FIELDS)[number][0];
 
 /** The fields of a stream's header (section 2), by their names in the stream format. */
@@ -74,7 +76,7 @@ function checkMagic(data: Uint8Array): void {
   }
   if (data[3] !== VERSION) {
     throw new BitstreamError(
-      `this is a stream of format version ${data[3]}, this player reads version ${VERSION}`,
+      `this is a stream of format version ${data[3]}, this player reads version ${VERSION}: ${NEWER}`,
     );
   }
   const crc = new DataView(data.buffer, data.byteOffset + 28, 4).getUint32(0, true);
@@ -93,7 +95,7 @@ function bitsOf(data: Uint8Array, start: number, count: number): number {
 
 function check(header: Header): void {
   if (header.reserved_9) {
-    throw new BitstreamError("the stream has a scaffold layer that is not known");
+    throw new BitstreamError(`the stream has a scaffold layer that is not known: ${NEWER}`);
   }
   for (const name of POSITIVE) {
     if (!header[name]) throw new BitstreamError(`the header's ${name} is zero`);
@@ -103,6 +105,6 @@ function check(header: Header): void {
     throw new LimitError(`pictures of ${width}x${height} exceed the limit`);
   }
   if (header.motion_estimator !== 1 && header.motion_estimator !== 2) {
-    throw new BitstreamError(`motion estimator ${header.motion_estimator} is not known`);
+    throw new BitstreamError(`motion estimator ${header.motion_estimator} is not known: ${NEWER}`);
   }
 }
