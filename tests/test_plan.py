@@ -291,7 +291,6 @@ def test_bad_classes_get_one_line(
     assert part in told and told.count("\n") == 1
 
 
-@pytest.mark.slow
 def test_where_memory_is_short_the_encoder_does_not_look_ahead(
     clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,12 +331,6 @@ def test_learned_motion_is_not_chosen_where_nothing_is_left_to_draw() -> None:
 
 
 @pytest.mark.slow
-def test_the_trial_asks_its_judge_at_each_level(clip: Path) -> None:
-    trial = try_video(str(clip), judge=lambda source, shown, rate: float(len(source) == len(shown)))
-    assert [point.jod for point in trial.points] == [1.0] * 3
-
-
-@pytest.mark.slow
 def test_cvvdp_judges_in_a_process_of_its_own(
     clip: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -353,9 +346,9 @@ def test_cvvdp_judges_in_a_process_of_its_own(
         assert judge is None
 
 
-@pytest.mark.slow
-def test_the_trial_sees_more_likeness_for_more_bits(clip: Path) -> None:
-    trial = try_video(str(clip))
+def test_the_trial_sees_more_likeness_for_more_bits_and_asks_its_judge(clip: Path) -> None:
+    trial = try_video(str(clip), judge=lambda source, shown, rate: float(len(source) == len(shown)))
+    assert [point.jod for point in trial.points] == [1.0] * 3
     assert [p.bpp for p in trial.points] == sorted(p.bpp for p in trial.points)
     assert trial.points[-1].likeness > trial.points[0].likeness
     assert trial.frames == 20 and all(0 < point.keys <= 1 for point in trial.points)

@@ -19,9 +19,7 @@ PLAIN = gsvc.DecoderSettings(steps=0)
 RATE = Fraction(5)
 
 
-@pytest.fixture(
-    scope="module", params=["steady", pytest.param("uneven", marks=pytest.mark.slow), "low delay"]
-)
+@pytest.fixture(scope="module", params=["steady", "uneven", "low delay"])
 def data(request: pytest.FixtureRequest, moving_pictures: Pictures) -> bytes:
     """Four seconds a group: three groups, the last one after a cut."""
     pictures = moving_pictures(45)

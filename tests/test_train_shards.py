@@ -73,7 +73,6 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder.path
 
 
-@pytest.mark.slow
 def test_a_run_goes_on_as_if_it_had_not_stopped(
     shards: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
