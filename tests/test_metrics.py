@@ -117,7 +117,8 @@ def test_st_lpips_refuses_frames_too_small_for_it() -> None:
 @pytest.fixture
 def fresh_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Networks are loaded anew in the test, and those of other tests stay loaded."""
-    monkeypatch.setattr(shift_tolerant, "network", shift_tolerant.network.__wrapped__)
+    loader = shift_tolerant.load_network.__wrapped__
+    monkeypatch.setattr(shift_tolerant, "load_network", loader)
 
 
 @pytest.mark.usefixtures("fresh_networks")

@@ -16,7 +16,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.decoders.interpolation.optical_flow import Flow, dis_flow, gray, pixel_grid, warp
 from gsvc.eval.metrics import base
-from gsvc.eval.metrics.perceptual import SMALLEST_SIDE, distances, layer_maps, network
+from gsvc.eval.metrics.perceptual import SMALLEST_SIDE, distances, layer_maps, load_network
 
 LINES = 288
 _MOVES = 0.5
@@ -214,7 +214,7 @@ class DifferenceDistance(base.ProvedMetric):
     advice = "reinstall it: pip install --force-reinstall stlpips-pytorch==0.0.2"
 
     def version(self) -> str:
-        network("alex")
+        load_network("alex")
         return "stlpips-pytorch alex shift-tolerant on (frame - frame before) / 2 + 128, half size"
 
     def _values(self, source: TestClip, tests: base.Tests, indices: base.Indices) -> base.Values:
@@ -225,7 +225,7 @@ class DifferenceDistance(base.ProvedMetric):
             steps = [indices[column] for column in later]
             changes = [_frame_differences(test, steps) for test in tests]
             own = _frame_differences(source.frames, steps)
-            values[:, later] = distances(network("alex"), own, changes)
+            values[:, later] = distances(load_network("alex"), own, changes)
         return values
 
 
@@ -255,12 +255,12 @@ class FlowWeighted(base.FrameMetric):
     advice = "reinstall it: pip install --force-reinstall stlpips-pytorch==0.0.2"
 
     def version(self) -> str:
-        network("alex")
+        load_network("alex")
         return "stlpips-pytorch alex shift-tolerant, weighted by end-point error of DIS medium"
 
     def _against(self, source: base.Frames, index: int) -> Callable[[base.Frames], float]:
         motion = motion_between(source[index], source[index - 1])
-        features = layer_maps(network("alex"), source[index])
+        features = layer_maps(load_network("alex"), source[index])
 
         def distance(test: base.Frames) -> float:
             found = motion_between(test[index], test[index - 1])
@@ -272,7 +272,7 @@ class FlowWeighted(base.FrameMetric):
 
 def _weighted(features: list[Any], test: Picture, wrong: NDArray[np.float32]) -> float:
     total = 0.0
-    judge: Any = network("alex")
+    judge: Any = load_network("alex")
     for head, one, other in zip(judge.lins, features, layer_maps(judge, test), strict=True):
         height, width, _ = one.shape
         places = cv2.resize(wrong, (width, height), interpolation=cv2.INTER_AREA)

@@ -62,14 +62,14 @@ class StLpips(base.ProvedMetric):
         self.golden = _GOLDEN[net]
 
     def version(self) -> str:
-        network(self.net)
+        load_network(self.net)
         return f"stlpips-pytorch {version('stlpips-pytorch')} {self.net} shift-tolerant"
 
     def _values(self, source: TestClip, tests: base.Tests, indices: base.Indices) -> base.Values:
         reference = base.chosen(source.frames, indices)
         base.check_sides(reference, SMALLEST_SIDE, "ST-LPIPS")
         return distances(
-            network(self.net), reference, [base.chosen(test, indices) for test in tests]
+            load_network(self.net), reference, [base.chosen(test, indices) for test in tests]
         )
 
 
@@ -148,15 +148,6 @@ def _tensor(frames: Sequence[Picture]) -> torch.Tensor:
 
 
 @cache
-def network(net: Net) -> torch.nn.Module:
-    """The metric's network in its fast form."""
-    from gsvc.eval.metrics.fast_layers import accelerate
-
-    ready = load_network(net)
-    accelerate(ready)
-    return ready
-
-
 def load_network(net: Net) -> torch.nn.Module:
     """The network as published, with the wheel's weights. Raises MissingDependencyError."""
     with optional(f"ST-LPIPS cannot be imported ({{error}}): {_INSTALL}"):
