@@ -77,14 +77,10 @@ def cook(recipe: str) -> str:
 
 SLOW = {
     "A codec of your own",
-    "A talk over a link of 10 kbit/s",
-    "16 kbit/s at 180 lines and 10 frames a second",
-    "A metric of your own",
     "Against AV1, on your own clips",
     "In pipes of FFmpeg",
     "Live over UDP with loss",
     "Many files into a folder",
-    "Where the bits went",
 }
 
 

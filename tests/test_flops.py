@@ -152,7 +152,6 @@ def _settings(part: Any) -> dict[str, Any]:
     return {key: value for key, value in part.config.items() if not key.startswith("_")}
 
 
-@pytest.mark.slow
 def test_a_transformer_costs_what_its_formula_says() -> None:
     """Wan 1.3B: two operations a weight and token, and attention among all tokens."""
     work = ArchitectureWork(ARCHITECTURES["wan-v2v"], 288, 512, 33)
@@ -172,7 +171,6 @@ def test_more_steps_and_caches_show() -> None:
     assert one.per_pixel == pytest.approx(94e3, rel=0.02)  # as docs/model_card.md has it
 
 
-@pytest.mark.slow
 def test_the_table_names_its_sources() -> None:
     told = run_gsvc("bench", "flops", "sd-turbo", "compact:nano", "--size", "288")
     text = told.stdout.decode()

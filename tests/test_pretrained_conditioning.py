@@ -43,7 +43,7 @@ class Seen(NamedTuple):
     shown: list[gsvc.Picture]
 
 
-@pytest.fixture(scope="module", params=["", pytest.param("ltx", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["", "ltx"])
 def stream(request: pytest.FixtureRequest, moving_pictures: Pictures) -> bytes:
     """84 frames of 66x50 with a cut, key pictures where they fall, or where a model wants them."""
     pictures = moving_pictures(COUNT, (66, 50))

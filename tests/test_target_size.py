@@ -41,7 +41,7 @@ def video(
     return write_video(path, moving_pictures(30, (128, 96)), sound=1.2)
 
 
-@pytest.mark.parametrize("size", [3500, pytest.param(6_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [3500, 6000])
 def test_a_size_is_met_from_below_with_the_sound_in_it(
     video: Path, tmp_path: Path, size: int
 ) -> None:
@@ -69,9 +69,7 @@ def test_a_small_size_has_no_sound_unless_asked(
             sized(asked, size)
 
 
-@pytest.mark.parametrize(
-    ("total", "sound"), [(10_000, 8000), pytest.param(7_400, 6000, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("total", "sound"), [(10_000, 8000), (7_400, 6000)])
 def test_a_total_rate_is_shared_by_sound_and_pictures(
     video: Path, tmp_path: Path, total: int, sound: int
 ) -> None:
@@ -188,7 +186,6 @@ def test_a_long_video_is_foretold_from_a_few_groups(
     assert made.size == pytest.approx(report.size, rel=0.15)
 
 
-@pytest.mark.slow
 def test_score_tells_what_the_metrics_say(video: Path, tmp_path: Path) -> None:
     need_package("torch")
     target = tmp_path / "a.gsv"
