@@ -40,6 +40,7 @@ TOLERANCE = 2
 """Gray levels by which a pixel on a GPU may differ from the CPU's (docs/limits.md)."""
 MEAN_TOLERANCE = 0.2
 """The same for the mean of a picture's pixels."""
+NOISE = 4
 NAMES = [
     name if name == "compact:nano" else pytest.param(name, marks=pytest.mark.slow)
     for name in sorted(set(WEIGHTS) - {"compact"})
@@ -65,15 +66,18 @@ def key_picture(width: int = 90, height: int = 66, shift: int = 0) -> Keyframe:
 
 
 def extreme_picture() -> Keyframe:
-    """Pixels of black and full colour at random: nothing makes the networks' values larger."""
+    """Pixels of black and full colour at random: nothing makes the networks' values larger.
+
+    Networks change it by up to 80 gray levels on average, so rounding counts NOISE times as much.
+    """
     colors = np.random.default_rng(1).integers(0, 2, (64, 96, 3)).astype(np.uint8) * 255
     return Keyframe(colors, np.full((64, 96), 1.75, np.float32), 1.0, 1.0)
 
 
-def assert_near(picture: Picture, truth: Picture) -> None:
+def assert_near(picture: Picture, truth: Picture, times: int = 1) -> None:
     difference = np.abs(picture.astype(int) - truth)
-    assert difference.max() <= TOLERANCE
-    assert difference.mean() <= MEAN_TOLERANCE
+    assert difference.max() <= times * TOLERANCE
+    assert difference.mean() <= times * MEAN_TOLERANCE
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -82,9 +86,9 @@ def test_a_refiner_shows_the_same_on_every_device(name: str, device: str) -> Non
     here, there = (CompactBackend(name, place) for place in ("cpu", device))
     with need("prior"):
         _ = here.files
-    for key in (key_picture(), extreme_picture()):
+    for key, times in ((key_picture(), 1), (extreme_picture(), NOISE)):
         shown = there.refine(key, steps=steps, seed=5)
-        assert_near(shown, here.refine(key, steps=steps, seed=5))
+        assert_near(shown, here.refine(key, steps=steps, seed=5), times)
         assert np.array_equal(shown, there.refine(key, steps=steps, seed=5))
 
 
@@ -144,10 +148,10 @@ def test_half_precision_is_enough(name: str) -> None:
     single, half = (load_pipeline(WEIGHTS[name]) for _ in range(2))
     for network in filter(None, (half.refiner, half.prior)):
         nn.Module.half(network)
-    for key in (key_picture(48, 40), extreme_picture()):
+    for key, times in ((key_picture(48, 40), 1), (extreme_picture(), NOISE)):
         truth = single(key, num_inference_steps=1, seed=5)
         with torch.autocast("cpu", torch.float16):
-            assert_near(half(key, num_inference_steps=1, seed=5), truth)
+            assert_near(half(key, num_inference_steps=1, seed=5), truth, times)
 
 
 def test_bands_stay_in_single_precision(device: str) -> None:
