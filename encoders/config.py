@@ -1,4 +1,4 @@
-"""What the search, the extractors and the coders of groups are told, and a packet to be."""
+"""Configuration shared by the search, the extractors and the group coders; an unnumbered packet."""
 
 import logging
 from collections.abc import Sequence
@@ -17,26 +17,26 @@ from gsvc.encoders.svt_av1 import can_code
 _log = logging.getLogger(__name__)
 
 FRAMING_BYTES = 8
-"""What a packet takes beside its payload: type, length, frames and CRC-32C, at most."""
+"""Most bytes of a packet beside its payload: type, length, frames and CRC-32C."""
 PACKET_SECONDS, PACKET_BYTES = 1.0, 1100
 """A packet with look-ahead takes no further interval that would bring it beyond either: a receiver
 waits for it, and a datagram of 1200 bytes holds it."""
 _PACKET_BITS, _PICTURE_BITS = 80, 4
-"""What a packet takes beside its pictures and scaffold, with the length of the scaffold and the end
-of the range coder's run; and what the layout and flags take for a picture. Both measured."""
+"""Bits of a packet beside its pictures and scaffold, with the length of the scaffold and the end of
+the range coder's run; bits of the layout and flags of a picture. Both measured."""
 _SMALLEST_SCALE = 4
 
 
 @dataclass(frozen=True)
 class CodedPacket:
-    """A picture packet to be."""
+    """A picture packet before it is numbered."""
 
     frames: int
     """Frames that it completes."""
     ticks: int
     """Duration of those frames in units of the time base."""
     payload: bytes
-    """As `GroupWriter` writes it."""
+    """The bytes that `GroupWriter` writes."""
     type: PacketType = PacketType.INTER
     """INTRA, INTER or SHOT."""
 
@@ -53,20 +53,20 @@ class CodedPacket:
 
 @dataclass(frozen=True)
 class CodingConfig:
-    """What a coder of groups needs to know."""
+    """Settings of a group coder."""
 
     header: Header
-    """Of the stream: format and tools."""
+    """The stream's header: format and tools."""
     level: tuning.Level
-    """As it suits the format."""
+    """The level, suited to the format."""
     effort: tuning.Effort
-    """As the preset says."""
+    """The preset's effort."""
     bpp: float
     """Bits per pixel of the stream; infinite where a quality decides."""
     exact: bool
     """Whether `bpp` is to be met, or only a limit."""
     tune: tuning.Tune = tuning.TUNES[tuning.DEFAULT_TUNE]
-    """What bits go to."""
+    """The tune: what bits go to."""
     face_weight: float = 1.0
     """Weight of faces in the distortion, where all else weighs 1."""
     faces: bool = False
@@ -113,14 +113,14 @@ class CodingConfig:
         return scale >= _SMALLEST_SCALE and can_code(self.header.geometry.coded_size(scale))
 
     def framing_bits(self, frames: int, pictures: int, bits: float) -> float:
-        """What `pictures` pictures of `bits` bits in `frames` frames are likely to take besides."""
+        """Likely framing bits of `pictures` pictures of `bits` bits in `frames` frames."""
         seconds = frames / float(self.header.format.frame_rate)
         packets = max(1.0, seconds / PACKET_SECONDS, bits / 8 / PACKET_BYTES)
         return _PACKET_BITS * min(packets, pictures) + _PICTURE_BITS * pictures
 
     def distortion(self) -> Distortion:
-        """What renderings are compared with. Faces weigh no more where the model that finds them is
-        not here.
+        """The distortion measure of renderings. Faces get no extra weight if the model that finds
+        them is missing.
 
         Raises MissingModelError and MissingDependencyError if people are to be sent, which needs
         models anyway.
@@ -136,8 +136,8 @@ class CodingConfig:
             return Distortion(self.tune.structure_weight)
 
     def face_points(self, distortion: Distortion) -> FaceMesh | None:
-        """What finds the points of faces; None where they are not to be sent, or a model is not
-        here. `distortion`: that of `distortion`, which may have said so."""
+        """The finder of face points; None if faces are not to be sent, or a model is missing.
+        `distortion`: the result of `distortion()`, which may have warned of that."""
         if not self.faces:
             return None
         try:
@@ -155,7 +155,7 @@ class CodingConfig:
 
     @property
     def packet_advice(self) -> str:
-        """What to tell a user whose limit on packets cannot be kept."""
+        """The message for a limit on packets that cannot be kept."""
         return (
             f"no key picture of this video keeps within max_packet_bytes={self.packet_bytes}: "
             "raise the limit or shrink the video"

@@ -129,7 +129,7 @@ class Distortion:
         return Reference(picture, self._structure_weight, self.weights(picture))
 
     def weights(self, picture: Picture) -> FloatMap | None:
-        """Of the parts of a source picture, same shape as of `Reference.texture`; None: all 1."""
+        """Weights of the parts of a source picture, shaped as `Reference.texture`; None: all 1."""
         return None if self._weights is None else self._weights(picture, STRIDE)
 
 

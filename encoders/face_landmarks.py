@@ -68,7 +68,7 @@ class FaceWeights:
 
 
 OUTER_EYE_CORNERS = (33, 263)
-"""Of the 468 points: the right eye's and the left eye's."""
+"""Indices among the 468 points: the right eye's and the left eye's."""
 
 Square = NDArray[np.float64]
 """Affine map, (2, 3), from pixels of the network's input to those of a picture."""
@@ -215,7 +215,7 @@ def _steadied(track: Track) -> Track:
 
 
 LIPS = 13, 14
-"""Of the 468 points: the middle of the inner edges."""
+"""Indices among the 468 points: the middle of the inner edges."""
 
 
 class LandmarkFinder:

@@ -16,10 +16,10 @@ import numpy as np
 from gsvc.codec.bitstream.frames import Picture
 
 _RAW_BYTES = 1 << 27
-"""Of frames that wait as they came; those beyond are packed."""
+"""Bytes of frames that wait unpacked; further frames are packed."""
 _CODEC: Final = "magicyuv"
 _FORMAT = "gbrp"
-"""Of FFmpeg's lossless coders of RGB that pack each frame by itself, the fastest: 10 ns to pack a
+"""The fastest of FFmpeg's lossless coders of RGB that pack each frame by itself: 10 ns to pack a
 pixel into .8 to 1.3 bytes, 7 to unpack it. FFV1 packs to .5 to .9, in 40 and 40."""
 
 

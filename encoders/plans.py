@@ -48,12 +48,12 @@ class PlannedInterval:
         return range(first, self.end + (self.place is Place.AFTER))
 
     def time(self, index: int) -> int:
-        """As of `camera_nodes`."""
+        """Time of a frame, as `camera_nodes` counts."""
         return self.end - index if self.place is Place.BEFORE else index - self.start
 
 
 def planned_intervals(keys: Sequence[int], last: int) -> list[PlannedInterval]:
-    """What lies around the coded pictures of a group whose last frame is `last`."""
+    """The intervals around the coded pictures of a group whose last frame is `last`."""
     found = [PlannedInterval(0, keys[0], Place.BEFORE)] if keys[0] else []
     found += [PlannedInterval(start, end) for start, end in pairwise(keys)]
     return found + ([PlannedInterval(keys[-1], last, Place.AFTER)] if keys[-1] < last else [])
@@ -66,25 +66,25 @@ class DrawingMode:
     camera: Camera | None = None
     """Moved along this path of the camera."""
     dissolves: bool = False
-    """By one coded picture fading into the next, without motion."""
+    """Whether one coded picture fades into the next, without motion."""
     brightness: Brightness | None = None
-    """Of each of its frames, where it flickers."""
+    """Brightness of each of its frames, if it flickers."""
 
 
 PLAIN = DrawingMode()
-"""By the decoder's own motion alone."""
+"""Drawing by the decoder's own motion alone."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What a plan costs."""
+    """A plan, its bits and its distortion."""
 
     plan: GroupPlan
     """The plan."""
     units: Sequence[bytes]
     """Temporal units of its coded pictures."""
     bits: float
-    """Of its packets, of the scaffold only the camera's path."""
+    """Estimated bits of its packets; of the scaffold only the camera path is counted."""
     texture: float
     """Distortion in texture, weighted mean over all pixels and frames of the group."""
     distortion: float

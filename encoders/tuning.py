@@ -277,7 +277,7 @@ def crf_of_log_bits(log_bits: float) -> float:
 
 
 MODEL_LEAST_ERROR = 0.003
-"""Of drawing frames between coded pictures, beside what it is between sources."""
+"""Least error of drawing frames between coded pictures, beside the error between sources."""
 MODEL_BITS = Prior(
     (-4.346, 0.694, 0.925, 1.127, 0.02, 0.02, -0.007, 0.009, 0.145),
     (0.642, 0.086, 0.089, 0.127, 0.032, 0.058, 0.051, 0.046, 0.13),
@@ -290,15 +290,15 @@ MODEL_DISTORTION = Prior(
 )
 """Logarithms per pixel; the order is that of `PlanFeatures`."""
 PLANS_APART = 0.2, 0.2, 0.1
-"""Of pictures, quantiser and size, all as logarithms: plans that are nearer than that are not tried
-both."""
+"""Distance in number of pictures, quantiser and size, all as logarithms: of plans that are nearer,
+one is tried."""
 
 # Rate.
 
 CRF_SLOPE = 0.055
 """By how much the logarithm of the bits falls with one crf ("The search leaps": 0.06)."""
 EASIER = 0.7
-"""What a group that needed a higher lambda than its level's leaves the next one of it. By hand."""
+"""Factor applied to a raised lambda when the next group starts. By hand."""
 DISTORTION_OF_BITS = 0.6
 """By how much the logarithm of the distortion falls with that of coded pictures' bits: .35 to .8 on
 talking heads ("Faces as a layer")."""
@@ -335,7 +335,7 @@ EMPHASIS_BAND = 0.7, 3.0
 """Standard deviations, in pixels, of the Gaussians around the detail that pre-emphasis raises:
 finer detail is not worth its bits ("Pre-emphasis")."""
 EMPHASIS_SHARE, EMPHASIS_MOST = 0.8, 1.0
-"""Of the detail that is lacking, how much is raised; by how much detail is raised at most
+"""Share of the lacking detail that is raised; the most that detail is raised by
 ("Pre-emphasis")."""
 EMPHASIS_CRFS = 62.0, 70.0
 """Quantiser from which less is raised, and at which nothing is: there the decoder's texture gains

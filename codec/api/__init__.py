@@ -1,1 +1,1 @@
-"""Api."""
+"""What users of Python call: encoder, decoder, whole files, analysis, inspection, playing."""

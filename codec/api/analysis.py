@@ -122,7 +122,7 @@ def analyse(
 
 
 Homography = NDArray[np.float64]
-"""From (x, y, 1) in metres on the ground to pixels, float64 (3, 3), or (frames, 3, 3)."""
+"""Map from (x, y, 1) in metres on the ground to pixels, float64 (3, 3), or (frames, 3, 3)."""
 _SCALE = 10.0
 """Metres; who crosses a line or a border must go a hundredth of it beyond: a decimetre."""
 
@@ -136,7 +136,7 @@ class GroundFrame:
     seconds: float
     """Its time from frame 0 on, which all streams share."""
     objects: tuple[tracker.GroundObject, ...]
-    """By track."""
+    """Objects by track."""
     events: tuple[findings.Event, ...] = ()
     """What happens at lines and zones, in metres, and by the rules."""
 
@@ -266,7 +266,7 @@ def open_ground(
 
 
 def _checked(homography: Homography) -> Homography:
-    """As (frames, 3, 3)."""
+    """The homography as (frames, 3, 3). Raises ConfigError for a wrong shape or no inverse."""
     maps = np.asarray(homography, np.float64)
     maps = maps[None] if maps.ndim == 2 else maps
     if maps.ndim != 3 or maps.shape[1:] != (3, 3) or not len(maps):
@@ -277,7 +277,7 @@ def _checked(homography: Homography) -> Homography:
 
 
 def _point(one: tracker.GroundObject) -> findings.TrackedObject:
-    """As regions see it: a box without size, in metres."""
+    """The object as regions see it: a box without size, in metres."""
     return findings.TrackedObject(one.kind, one.track, np.tile(one.place, 2), one.score)
 
 
@@ -290,7 +290,7 @@ def open_drawing(
     *,
     overwrite: bool = False,
 ) -> Iterator[Callable[[findings.FrameAnalysis], None]]:
-    """What takes every frame's analysis, in order, and writes the frame to `target`.
+    """A function that takes every frame's analysis, in order, and writes the frame to `target`.
 
     The target is as of `gsvc.decode` and appears at the end of the block. Raises ConfigError for
     standard input, which cannot be read twice, and what decoding raises.

@@ -33,7 +33,7 @@ _PACKET_BYTES, _OPUS_BYTES = 300, 64
 
 @dataclass(frozen=True)
 class TimeRange:
-    """What to decode of a stream."""
+    """The part of a stream to decode."""
 
     header: Header
     """The stream's."""
@@ -46,7 +46,7 @@ class TimeRange:
     frames: int | None
     """Number of frames; None where only decoding will tell."""
     times: range = _ALWAYS
-    """In ticks, the pts of frames to show."""
+    """The pts of frames to show, in ticks."""
     origin: int = 0
     """The pts that becomes 0."""
     damage: errors.BitstreamError | None = None
@@ -293,7 +293,7 @@ class FileDecoding:
 
 
 def written(target: places.PathOrFile) -> str:
-    """What a message calls the target."""
+    """The name of the target in messages."""
     return "standard output" if str(target) == STANDARD_OUTPUT else places.shown(target)
 
 

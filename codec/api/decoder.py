@@ -282,7 +282,7 @@ class Decoder:
         return _owned(frames, share=share)
 
     def _drawn_schematic(self) -> "Schematic":
-        """What draws the frames of a stream that has no pictures."""
+        """The schematic drawing of a stream that has no pictures."""
         if self._schematic is None:
             from gsvc.decoders.detection.overlay import Schematic
 
@@ -310,7 +310,7 @@ def _restoring(
 
 
 def _drawing(settings: DecoderSettings, pace: Pace | None) -> MakeRenderer:
-    """What draws the frames between keyframes. Raises as `rife_renderer`."""
+    """The maker of renderers of frames between keyframes. Raises as `rife_renderer`."""
     if settings.motion == "dis":
         return IntervalRenderer
     from gsvc.decoders.interpolation.rife import rife_renderer

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gsvc.codec.media.marks import Mark
 
 STEPS = (0, 1, 2, 4, 8)
-"""Of gsvc's own refiners; others may take any number up to `MOST_STEPS`."""
+"""Steps of gsvc's own refiners; others may take any number up to `MOST_STEPS`."""
 MOST_STEPS = 100
 _OWN = "restorer", "compact", "windowed"
 MOTIONS = "dis", "rife"

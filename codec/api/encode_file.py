@@ -152,7 +152,8 @@ class EncodeJob:
 
     @cached_property
     def seconds(self) -> Fraction:
-        """Of the video, which is decoded once if it does not tell. Raises InputError for none."""
+        """Duration in seconds; decodes the video once if the container has none. Raises InputError
+        if it is empty."""
         with self.open() as video:
             seconds = video.seconds
             if seconds is None:
@@ -172,7 +173,7 @@ class EncodeJob:
             return len(list(islice(video, 2))) == 1
 
     def beside(self, video: VideoReader) -> Texts:
-        """Title, chapters and subtitles. What is not carried is told of the first time."""
+        """Title, chapters and subtitles. Warns once about what cannot be carried."""
         if self._beside is None:
             wanted = track_source.Wanted(self.sound, self.audio_bitrate, self.texts)
             if self.sound and video.has_sound and Path(self.source).is_fifo():
@@ -200,9 +201,8 @@ AUTO_SIZE, SOURCE_SIZE = "auto", "source"
 def suited(job: EncodeJob, bitrate: float | None) -> EncodeJob:
     """The job at a size and frame rate that suit bits per second of pictures; a warning tells.
 
-    Without a size only where its own is far too large. It lasts as long as before. Raises
-    ConfigError where there is no rate for "auto", and for what is no file, which cannot be looked
-    at first.
+    If no size was given, it scales only when the source is far too large for the rate. It lasts as
+    long as before. Raises ConfigError for "auto" without a rate or without a file to look at first.
     """
     is_asked = job.size == AUTO_SIZE
     if isinstance(job.size, str) and job.size not in (AUTO_SIZE, SOURCE_SIZE):
@@ -250,7 +250,7 @@ def _suited_still(job: EncodeJob, form: VideoFormat, bits: float) -> EncodeJob:
 
 
 _RATE_MISS, _QUALITY_MISS = 0.05, 0.1
-"""In proportion to what was asked: a rate is promised within the first."""
+"""Relative misses that trigger a warning: rate, which is promised to be met, and quality."""
 
 
 def target_warnings(settings: EncoderSettings, report: EncodeReport) -> Iterator[str]:
@@ -294,7 +294,7 @@ def _limits(settings: EncoderSettings) -> str:
 
 _PASSES = 4
 _AIM, _ENOUGH = 0.985, 0.95
-"""Of the size: what is aimed at, and what is near enough below it."""
+"""Shares of the size: the aim, and the least that is near enough."""
 _LEAST_RATE = 100.0
 """Bits per second, where all else leaves less."""
 
@@ -312,7 +312,7 @@ def encode_to_size(job: EncodeJob, size: int, target: str) -> tuple[bytes, Encod
 
 
 _SHRINKS = 0.7
-"""By how much the sides of a single picture shrink where it takes too much all the same."""
+"""Factor by which the sides of a single picture shrink if it still takes too much."""
 
 
 def nearest_stream(
@@ -346,7 +346,7 @@ def _tried(job: EncodeJob, size: int, target: str) -> tuple[bytes, EncodeReport,
 
 
 def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:
-    """For a stream of `size` bytes: the job with the rate of its sound, and what is left for the
+    """For a stream of `size` bytes, the job with the rate of its sound, and what is left for
     pictures in bits per second and in bytes. Raises as `encode_to_size`."""
     _check(job, size)
     seconds = job.seconds

@@ -117,7 +117,7 @@ def _check(packets: int, packet_bytes: int, parity: int, settings: EncoderSettin
 
 
 def _pieces_in(folder: Path) -> list[Path]:
-    """Those of an earlier call."""
+    """The pieces that an earlier call left in a folder."""
     if not folder.is_dir():
         return []
     return [Path(path) for path in places.piece_paths(folder) if path.endswith(SUFFIX)]
@@ -151,11 +151,11 @@ def _pieces(
 
 
 _HEADER = 20
-"""What a shortened header takes, about."""
+"""Approximate bytes of a shortened header."""
 _SHRINKS = 0.7
-"""By how much a preview's sides shrink where it does not fit."""
+"""Factor by which a preview's sides shrink if it does not fit."""
 _FEWER = 0.9
-"""Of the frames that a rate too high leaves: the first picture takes most, and stays."""
+"""Share of the frames kept at a rate too high: the first picture takes most, and stays."""
 
 
 def _fitting(job: EncodeJob, size: int, target: str) -> tuple[bytes, EncodeReport, EncodeJob]:

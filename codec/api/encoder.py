@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 def group_coder(settings: EncoderSettings, config: CodingConfig) -> GroupCoder:
-    """What codes its pictures."""
+    """The coder of a stream's pictures."""
     if settings.task is not None:
         return NoPictures()
     coder: GroupCoder = LowDelay(config) if settings.low_delay else Lookahead(config)
@@ -51,7 +51,7 @@ def group_coder(settings: EncoderSettings, config: CodingConfig) -> GroupCoder:
 
 
 def objects_of(settings: EncoderSettings, header: Header) -> "ObjectCoder | None":
-    """What codes its objects; None where it sends none."""
+    """The coder of a stream's objects; None if it sends none."""
     if not settings.objects and settings.task is None:
         return None
     from gsvc.encoders.scaffold.object_coder import object_coder  # late: most streams have none
@@ -60,7 +60,7 @@ def objects_of(settings: EncoderSettings, header: Header) -> "ObjectCoder | None
 
 
 def header_of(settings: EncoderSettings, video: VideoFormat, *, audio: bool) -> Header:
-    """Of its stream. Raises InputError for pictures that are too large or too small."""
+    """The header of a stream. Raises InputError for pictures that are too large or too small."""
     check_size(video.width, video.height)
     tools, model = _tools(settings), settings.named_model()
     if GUIDE.name in tools:
@@ -78,7 +78,8 @@ def header_of(settings: EncoderSettings, video: VideoFormat, *, audio: bool) -> 
 
 
 def _tools(settings: EncoderSettings) -> Tools:
-    """The layers: of people, which only the preset asks for, those whose models are here."""
+    """The stream's layers. Segmentation and pose are dropped with a warning if their models are
+    missing and only the preset asked for them."""
     tools = settings.chosen_tools()
     if settings.low_delay or settings.named_model() not in (bytes(4), RestorerNetwork().id):
         # Restoring takes longer than a picture may wait, and other models have no use for it.
@@ -99,7 +100,7 @@ def _tools(settings: EncoderSettings) -> Tools:
 
 
 def config_of(settings: EncoderSettings, header: Header) -> CodingConfig:
-    """How its groups are coded."""
+    """The configuration of the group coder."""
     video = header.format
     level = LEVELS[header.level].suited_to(video.width * video.height, float(video.frame_rate))
     target = settings.target_bpp(video)
@@ -340,7 +341,7 @@ class Encoder:
             )
 
     def _object_packets(self, payloads: Sequence[bytes]) -> list[Packet]:
-        """Those of some payloads; the stream's first packet says that there are objects."""
+        """OBJECTS packets of some payloads; the stream's first one says that there are objects."""
         given = list(payloads)
         if self._objects is not None and not self._has_begun:
             self._has_begun = True

@@ -48,8 +48,8 @@ class EncoderSettings:
     there, but a seek begins where the first of them does, and the stream cannot go into a video
     file. With look-ahead only."""
     tools: Tools | None = None
-    """Scaffold layers. None takes texture and camera; with `semantics` also segmentation and pose;
-    at preset slow all."""
+    """Scaffold layers. None takes texture, camera and, with look-ahead, guide; with `semantics`
+    also segmentation and pose; at preset slow all."""
     preset: str = tuning.DEFAULT_PRESET
     """"fast", "medium" or "slow"."""
     tune: str = tuning.DEFAULT_TUNE
@@ -70,7 +70,7 @@ class EncoderSettings:
     """Send no pictures, only objects: "detect" (everything), "people" (and their key points) or
     "motion" (what moves, activity, camera)."""
     detector: str | Detector = AUTO
-    """Of `objects` and `task`: "auto" (people where the models are there, and what moves),
+    """Detector of `objects` and `task`: "auto" (people if the models are there, and what moves),
     "people", "moving", or a detector."""
     events_only: bool = False
     """Send pictures only while something moves or changes; other frames hold the last one."""

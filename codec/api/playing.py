@@ -27,7 +27,7 @@ _PLAYERS = {
 _NAME = "video.mkv"
 """Its suffix names the container, Matroska: H.264, and the stream's own sound and texts."""
 _SECONDS = 2.0
-"""For a player to end by itself when it is told to."""
+"""Seconds that a player gets to end by itself when it is told to."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ class Progress:
     size: int
     """Bytes of the stream so far."""
     under_way: float = 0.0
-    """Of encoding: how many more frames' worth of work is done on the group being coded."""
+    """Further work, in frames, that is done on the group being coded; 0 in decoding."""
 
 
 Report = Callable[[Progress], None]
@@ -86,7 +86,7 @@ class PiecesReport(EncodeReport):
     """The result of `gsvc.encode_pieces`; `size` is that of all pieces together."""
 
     pieces: int = 0
-    """How many there are, without parity."""
+    """Number of pieces, without parity."""
     parity: int = 0
     """How many pieces of parity there are beside them."""
     preview: tuple[int, int] | None = None

@@ -165,11 +165,11 @@ class Subtitles:
     """One track of subtitles."""
 
     language: str
-    """As containers name it: "eng"; "" where it is not known."""
+    """Language code, as in containers: "eng"; "" if it is not known."""
     title: str
-    """For people; often ""."""
+    """Title shown to people; often ""."""
     cues: tuple[TimedText, ...] = field(repr=False)
-    """In the order of their starts; plain text, lines apart by newline characters."""
+    """Texts in the order of their starts; plain, lines separated by newline characters."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class TemporalUnit:
 
 
 def plain_bytes(units: Sequence[TemporalUnit]) -> bytes:
-    """What of the units is not entropy-coded."""
+    """The bytes of the units that are not entropy-coded."""
     return b"".join(frame[HEAD_BYTES:] for unit in units for frame in unit.frames)
 
 
@@ -107,7 +107,7 @@ class UnitCoder:
         return TemporalUnit(tuple(frames), slot, sequence)
 
     def _sequence(self, sequence: bytes | None) -> bytes:
-        """Its size, less the usual one's modulo 256, and bits."""
+        """Code a sequence header: its size, less the usual one's modulo 256, and bits."""
         more = None if sequence is None else (len(sequence) - len(self._usual)) % _SIZES
         size = (len(self._usual) + self._coder.code(_SEQUENCE, more)) % _SIZES
         usual = int.from_bytes(self._usual[:size].ljust(size, b"\0"), "big")

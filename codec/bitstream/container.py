@@ -13,7 +13,7 @@ Varints are unsigned integers in little-endian base 128 (LEB128), at most 5 byte
 `StreamReader` stops at damage. `Salvage` finds what is left of a damaged stream: all packets that
 can be read, and where some are missing. A concealing decoder takes them as a receiver takes what
 arrives. The framing of most damaged packets still says how many frames they complete: an empty
-packet stands in for such a one. Where the framing is damaged too, the next packet is found by its
+packet replaces it. Where the framing is damaged too, the next packet is found by its
 checksum.
 """
 
@@ -91,14 +91,14 @@ class PacketType(IntEnum):
     """A further coded picture of the group, with the scaffold of the frames since the previous one;
     or only the scaffold of frames that hold the last one."""
     SHOT = 3
-    """As INTER, where another shot begins in the group: one that is new, or one that goes on from
+    """Like INTER, but another shot begins in the group: one that is new, or one that goes on from
     its last coded picture."""
     AUDIO = 8
     """A run of Opus packets."""
     TEXT = 9
     """Title, chapters and subtitles."""
     OBJECTS = 10
-    """What is seen where, for who analyses and draws nothing."""
+    """Objects and where they are, for analysis without pictures."""
 
 
 PICTURES = (PacketType.INTRA, PacketType.INTER, PacketType.SHOT)
@@ -305,7 +305,7 @@ class Salvage:
     header: Header
     """The stream's."""
     damage: errors.BitstreamError | None
-    """What was first found to be wrong; None: nothing."""
+    """The first damage found; None: none."""
 
     def __init__(self, file: BinaryIO, limits: errors.Limits = errors.DEFAULT_LIMITS) -> None:
         """Read a file to its end. Raises BitstreamError for a damaged header, VersionError for a
@@ -350,7 +350,7 @@ class Salvage:
         self.damage = self.damage or error
 
     def _lost(self, found: list[Packet | None]) -> int:
-        """How many picture packets the first hole is, by the number that the end declares."""
+        """Number of picture packets in the first hole, by the number that END declares."""
         end = found[-1] if found else None
         if end is None or end.type != PacketType.END or not end.payload:
             return 1
@@ -366,7 +366,7 @@ class Salvage:
         return read_packet(self._file.read, self._limits), self._file.tell()
 
     def _past_damage(self, at: int) -> tuple[Packet | None, int]:
-        """What stands for the damaged packet `at` a place, and where to go on."""
+        """The stand-in for the damaged packet `at` a place, and where to go on."""
         stand_in, end = self._framing(at)
         if stand_in is not None and self._is_packet(end):
             return stand_in, end
@@ -430,7 +430,7 @@ class CountingFile:
         """Bytes read."""
 
     def read(self, size: int) -> bytes:
-        """As a file's."""
+        """Read like a file, and count."""
         data = self._file.read(size)
         self.position += len(data)
         return data

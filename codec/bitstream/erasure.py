@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.errors import BitstreamError
 
 MOST_ROWS = 256
-"""Of data and parity together: the field has no more elements."""
+"""Most rows, data and parity together: the field has no more elements."""
 _POLYNOMIAL = 0x11D
 
 _Bytes = NDArray[np.uint8]
@@ -50,7 +50,7 @@ def parity_rows(rows: Sequence[bytes], count: int) -> list[bytes]:
 
 
 def _with(rows: Mapping[int, bytes], parity: int, data: bytes) -> _Bytes:
-    """What a row of parity comes to with these rows more, or without them: the same here."""
+    """A row of parity with these rows added, or taken away: the same here."""
     total = np.frombuffer(data, np.uint8).copy()
     for row, own in rows.items():
         total ^= _products()[_coefficient(parity, row)][np.frombuffer(own, np.uint8)]

@@ -262,12 +262,12 @@ class GroupWriter:
 
 
 def _turn(packets: int) -> int:
-    """What a SHOT packet says of the packets before it in its slot, 0 to 63; 0 for none alone."""
+    """Number, 0 to 63, by which a SHOT packet counts those before it in its slot; 0: none."""
     return packets and 1 + (packets - 1) % _TURNS
 
 
 def picture_bits(units: Sequence[bytes]) -> float:
-    """What the pictures of a group, given as temporal units, take in its packets."""
+    """Bits in its packets of the pictures of a group, given as temporal units."""
     coder, parts = Coder(), tuple(map(parted, units))
     plain = plain_bytes(parts)
     usual = usual_sequence(sequence_size(parts[0].sequence))
@@ -288,9 +288,9 @@ class ParsedPacket:
     begins: bool
     """Whether their AV1 sequence begins with it."""
     coding: Coding
-    """Of that sequence's pictures."""
+    """How the pictures of that sequence are coded."""
     intervals: tuple[Interval, ...]
-    """Its frames and their scaffold, at least one; only the last may lie AFTER."""
+    """The frames and their scaffold, at least one; only the last may lie AFTER."""
     units: tuple[bytes, ...]
     """AV1 temporal units of the pictures that end the intervals, in order."""
     scaffold_size: int
@@ -308,7 +308,7 @@ class ParsedPacket:
 
 @dataclass
 class _Sequence:
-    """What reads the packets of one slot."""
+    """The reader of the packets of one slot."""
 
     reader: Reader
     coder: _PacketCoder

@@ -57,13 +57,13 @@ MAX_TRACK = (1 << 16) - 1
 MAX_PLACE = 1 << 15
 """Largest magnitude of a box's edge, in object units."""
 MAX_UNIT_LOG2 = 3
-"""Of an object unit, in eighths of a cell."""
+"""Largest logarithm of an object unit, in eighths of a cell."""
 MAX_GAP = 2048
 """Most frames from one anchor to the next."""
 MAX_SCORE = 15
-"""Of 16 steps."""
+"""Highest score, in steps of a sixteenth."""
 ACTIVITY_STEPS = 255
-"""Of the share of a picture that moves."""
+"""Steps of the share of a picture that moves."""
 MAX_LETTERS = 63
 """Bytes of the name of a class."""
 CAMERA_SCALES = 16.0, 16.0, 4096.0, 64.0
@@ -115,11 +115,11 @@ class ObjectBox:
     top: int
     """Edge of its box in object units."""
     width: int
-    """In object units, from 0."""
+    """Width of its box in object units, from 0."""
     height: int
-    """In object units, from 0."""
+    """Height of its box in object units, from 0."""
     score: int = MAX_SCORE
-    """How sure it is, in sixteenths, rounded down: 0 to 15."""
+    """The detector's confidence, in sixteenths, rounded down: 0 to 15."""
     early: int = 0
     """Where it is new: frames before the anchor that show it too."""
 
@@ -131,7 +131,7 @@ class AnchorMotion:
     activity: int
     """Share of the picture that moves by itself: 0 to 255."""
     camera: tuple[int, int, int, int]
-    """What the scene does in a frame, times `CAMERA_SCALES`: right, down, zoom less 1, turn."""
+    """Motion of the scene in a frame, times `CAMERA_SCALES`: right, down, zoom less 1, turn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,23 +141,23 @@ class Anchor:
     gap: int
     """Frames since the anchor before, from 1."""
     objects: tuple[ObjectBox, ...] = ()
-    """Those of the anchor before in its order, then new ones."""
+    """Objects of the anchor before in its order, then new ones."""
     is_cut: bool = False
     """Whether a scene begins here: nothing goes on from the anchor before."""
     late: dict[int, int] = field(default_factory=dict)
-    """Of tracks that end after the anchor before: frames after it that show them too."""
+    """Frames after the anchor before that still show a track that ends there, by track."""
     people: People | None = None
     """Key points, where the packet has them."""
     motion: AnchorMotion | None = None
-    """Where the packet has it."""
+    """Activity and motion of the camera, where the packet has them."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What the anchors of a packet have, and in which unit."""
+    """The fields that the anchors of a packet have, and their unit."""
 
     unit_log2: int = 0
-    """Of the object unit, in eighths of a cell: 0 to 3."""
+    """Logarithm of the object unit, in eighths of a cell: 0 to 3."""
     people: bool = False
     """Key points too."""
     motion: bool = False
@@ -165,7 +165,7 @@ class Parts:
 
 
 def code_parts(coder: Coder, parts: Parts | None) -> Parts:
-    """What a packet begins with."""
+    """Code the fields that a packet begins with."""
     unit = coder.code(_UNIT, None if parts is None else parts.unit_log2)
     posed = coder.code(_POSED, None if parts is None else parts.people)
     measured = coder.code(_MEASURED, None if parts is None else parts.motion)
@@ -186,7 +186,7 @@ class KnownObject:
     gap: int = 1
 
     def predicted(self, gap: int) -> tuple[int, int]:
-        """Its left and top edge if it goes on as it did."""
+        """The left and top edge of its box if it goes on as it did."""
         dx, dy = (step * gap // self.gap for step in self.way)
         return self.at.left + dx, self.at.top + dy
 
@@ -338,14 +338,14 @@ def _checked(box: ObjectBox) -> ObjectBox:
 
 @dataclass(frozen=True, eq=False)
 class ObjectRun:
-    """What an OBJECTS packet says of some frames."""
+    """The content of an OBJECTS packet: the objects of some frames."""
 
     ticks: tuple[int, ...]
     """Time from the frame before of each frame, in units of the time base."""
     anchors: tuple[Anchor, ...]
     """Their gaps sum to the number of frames."""
     parts: Parts = field(default_factory=Parts)
-    """What its anchors have."""
+    """The fields that its anchors have."""
     begins: bool = False
     """Whether it can be read without the packets before."""
     is_alone: bool = False

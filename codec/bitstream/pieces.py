@@ -39,7 +39,7 @@ _WASTE = 8
 
 @dataclass(frozen=True)
 class Gathered:
-    """What pieces of a stream make."""
+    """A stream gathered from pieces."""
 
     stream: bytes
     """A stream to decode: of all pieces the one that was split; of some, damaged."""
@@ -66,18 +66,18 @@ class _Piece:
 
 
 def head_bytes(count: int, parity: int = 0) -> int:
-    """What one of `count` pieces, and `parity` more, takes beside what it carries, at most."""
+    """Most bytes that one of `count` pieces, and `parity` more, takes beside its content."""
     own = len(varint(count)) + len(varint(max(count, parity)))
     return 1 + _ID_BYTES + own + (len(_END) if parity else 0)
 
 
 def carried_bytes(stream: bytes) -> int:
-    """What the pieces of a stream carry together, without its preview."""
+    """Bytes that the pieces of a stream carry together, without its preview."""
     return len(_short(stream[:HEADER_BYTES])) + len(stream) - HEADER_BYTES
 
 
 def preview_bytes(preview: bytes) -> int:
-    """What its piece carries."""
+    """Bytes that the piece of a preview carries."""
     return len(_preview_body(preview, preview[:HEADER_BYTES]))
 
 
@@ -223,7 +223,7 @@ def _packets(stream: bytes) -> Iterator[bytes]:
 
 
 def _bodies(header: bytes, packets: Sequence[bytes], room: int, waste: int) -> list[bytes]:
-    """What each piece carries of a stream."""
+    """The content of each piece of a stream."""
     bodies = [header]
     for packet in packets:
         left = room - len(bodies[-1])

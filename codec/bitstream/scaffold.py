@@ -122,7 +122,7 @@ class Layer(Generic[Value]):
     new layer leaves the hashes of older streams unchanged; the first layers give `ABSENT`."""
 
     def bits(self, site: Site, before: Value | None, value: Value | None) -> float:
-        """What coding `value` takes under models that have learned nothing yet."""
+        """Bits of coding `value` under models that have learned nothing yet."""
         coder = Coder()
         self.code(coder, site, before, value)
         return coder.total
@@ -151,7 +151,7 @@ Values = Mapping[Layer[Any], Any]
 
 
 class Valued:
-    """What holds values by layer: `it[LAYER]` is the layer's value, None where it has none."""
+    """Base of what holds values by layer: `it[LAYER]` is the layer's value, None where absent."""
 
     values: Values
 
@@ -180,9 +180,9 @@ class Interval(Valued):
     ticks: tuple[int, ...]
     """Time from the frame before, in units of the time base, of each frame in order."""
     samples: tuple[Sample, ...] = ()
-    """In order of `offset`; the last may lie on the coded picture at the end."""
+    """Samples in order of `offset`; the last may lie on the coded picture at the end."""
     values: Values = field(default_factory=dict)
-    """Of the layers of scope INTERVAL and PICTURE."""
+    """Values of the layers of scope INTERVAL and PICTURE."""
     place: Place = Place.BETWEEN
     """Where AFTER, no coded picture ends the interval and it has no samples."""
     dissolves: bool = False
@@ -239,14 +239,14 @@ _HELD = Element("interval.held", "timing", FLAG)
 _AFTER = Element("interval.after", "timing", FLAG)
 _IRREGULAR = Element("timing.irregular", "timing", FLAG)
 MOST_TICKS = 1 << 30
-"""From one frame to the next."""
+"""Most ticks from one frame to the next."""
 _DEVIATION = Element("timing.deviation", "timing", SIGNED, MOST_TICKS)
 LAYOUT_ELEMENTS = _SAME, _LENGTH, _HELD, _AFTER, _IRREGULAR, _DEVIATION
 """Every syntax element of the layout."""
 
 
 class HasLayout(Protocol):
-    """What is laid out: a `FrameSpan`, or the interval that has it."""
+    """Place and ticks of frames: a `FrameSpan`, or the interval that has it."""
 
     @property
     def place(self) -> Place: ...

@@ -46,13 +46,13 @@ class IndexedPacket:
     frames: int
     """Frames that it completes."""
     number: int
-    """As in `Packet`."""
+    """`Packet.number`."""
     group: int
-    """As in `Packet`."""
+    """`Packet.group`."""
     pts: int
-    """As in `Packet`."""
+    """`Packet.pts`."""
     duration: int
-    """As in `Packet`."""
+    """`Packet.duration`."""
     lead: int
     """How many of its first frames also need the group before."""
 
@@ -310,13 +310,13 @@ class PacketInfo:
     size: int
     """Bytes, framing included."""
     bits: Ledger
-    """By layer; they sum to 8 x size."""
+    """Bits by layer, which sum to 8 x size."""
     crf: int | None = None
     """Quantiser of its group's pictures, 1 to 70."""
     scale: int | None = None
     """Size of its group's pictures, in eighths of the display size."""
     intervals: tuple["IntervalInfo", ...] = ()
-    """Its intervals, in order."""
+    """Intervals of the packet, in order."""
     elements: tuple[tuple[str, int], ...] = field(default=(), repr=False)
     """Name and value of each scaffold element in coding order, where they are listed."""
 
@@ -343,7 +343,7 @@ class StreamInfo:
 
     header: Header
     packets: tuple[PacketInfo, ...] = field(repr=False)
-    """In the order of the stream, END included."""
+    """Packets in the order of the stream, END included."""
     size: int
     """Bytes of the stream."""
     frames: int
@@ -351,7 +351,7 @@ class StreamInfo:
     duration: float
     """Seconds of video."""
     bits: Ledger
-    """By layer; they sum to 8 x size."""
+    """Bits by layer, which sum to 8 x size."""
     scaffold_hash: str
     """SHA-256 of the decoded scaffold, equal on every machine."""
     damage: BitstreamError | None = None

@@ -87,7 +87,7 @@ class AudioTrack:
 
 
 def _opened_live(container: OutputContainer) -> av.AudioStream | None:
-    """A stream for sound that nothing is known of yet: Opus decoders make two channels of one."""
+    """An Opus stream opened before any sound arrives; stereo, because decoders upmix mono."""
     if container.format.name in _TAKES_OPUS and has_opus_encoder():
         return _opus_stream(container, AudioChunk(0, 2, 960, 0, ()))
     _log.warning("%s cannot carry live sound, which is left out", container.format.name)

@@ -1,1 +1,1 @@
-"""Weights."""
+"""Weights and models: where they are kept, how they are fetched, checked and read."""

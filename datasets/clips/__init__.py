@@ -1,1 +1,1 @@
-"""Clips."""
+"""Test clips: packaged, published, synthetic and locked ones, and how they are read."""

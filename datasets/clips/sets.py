@@ -74,7 +74,7 @@ def find_clips(names: Sequence[str], root: Path | None = None) -> list[ClipSourc
     """The clips of sets ("packaged"), members ("uvg/Beauty"), folders and files, each once.
 
     A folder gives its videos and its subfolders of images, sorted by name. `root` is the folder of
-    the user's copies (None: `local_copies.datasets_dir()`). Files are opened by `load` only. Raises
+    the user's copies (None: `published_sets.datasets_dir()`). Only `load` opens files. Raises
     ConfigError for a name of no set, clip, folder or file, InputError for a folder without videos.
     """
     found: dict[tuple[str, str], ClipSource] = {}

@@ -328,7 +328,7 @@ class Watcher:
             yield self._leave(key)
 
     def _left(self, before: float) -> Iterator[Event]:
-        """Those leave who were last seen in a zone before that second."""
+        """Leave events for objects last seen in a zone before second `before`."""
         for key in [key for key, visit in self._visits.items() if visit.last < before]:
             yield self._leave(key)
 

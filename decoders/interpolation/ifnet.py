@@ -67,7 +67,7 @@ class _FlowBlock(nn.Module):
         self.leave = nn.ConvTranspose2d(channels, 5, 4, 2, 1)
 
     def forward(self, shown: Tensor, motion: Tensor | None, scale: int) -> tuple[Tensor, Tensor]:
-        """What to add to the motion and the mask, seen at 1 / `scale` of the picture's size."""
+        """Corrections of the motion and the mask, seen at 1 / `scale` of the picture's size."""
         shown = _resized(shown, 1 / scale)
         if motion is not None:
             shown = torch.cat([shown, _resized(motion, 1 / scale) / scale], 1)

@@ -47,11 +47,11 @@ class Leap(NamedTuple):
     right: Places
     """The same in the right picture."""
     vector: NDArray[np.float32]
-    """From the left picture to the right one: float32 (2,), x and y in cells."""
+    """Motion from the left picture to the right one: float32 (2,), x and y in cells."""
 
 
 class _Things(NamedTuple):
-    """What stands out in one picture and is lost; all arrays but the first have one row a thing."""
+    """Things that stand out in one picture and are lost; later arrays have one row a thing."""
 
     labels: NDArray[np.int32]
     """Which number has each cell of the grid."""
@@ -61,11 +61,11 @@ class _Things(NamedTuple):
     contrasts: NDArray[np.float64]
 
     def places(self, thing: int) -> Places:
-        """Its cells."""
+        """The cells of a thing."""
         return np.argwhere(self.labels == self.numbers[thing])[:, ::-1]
 
     def whole(self, thing: int) -> Places:
-        """Its cells and those next to them, which its edge is in."""
+        """The cells of a thing and those next to them, which its edge is in."""
         mask = np.asarray(self.labels == self.numbers[thing], np.uint8)
         return np.argwhere(cv2.dilate(mask, np.ones((3, 3), np.uint8)))[:, ::-1]
 

@@ -7,8 +7,8 @@ applies the encoder's corrections (`Bend`) to the estimate they were made for.
 `MotionBetween` says how a frame between two pictures moves, and how far each picture shows the
 frame. The motion that is found at the pixels of either picture is projected to the frame's time:
 where something is at that time, not where it comes from. Both projections propose a vector for each
-pixel; the one that both pictures confirm wins, and where none is confirmed nothing moves. One is
-confirmed by a single picture where something is covered or uncovered: that picture shows it.
+pixel. The vector that both pictures confirm wins; with none, the pixel stays. In covered or
+uncovered areas one picture suffices: the one that shows them.
 """
 
 from collections.abc import Sequence
@@ -32,9 +32,9 @@ Flow = NDArray[np.float32]
 FloatImage = NDArray[np.float32]
 
 MOTION_ESTIMATORS = WITHOUT_LEAPS, MOTION_ESTIMATOR = 1, 2
-"""The ids that a stream may have: of older ones, and of those that are made now."""
+"""Ids of motion estimators: that of older streams, and that of those made now."""
 PRESET = cv2.DISOPTICAL_FLOW_PRESET_MEDIUM
-"""Of DIS."""
+"""Preset of DIS."""
 
 _CONSISTENT = 2.0
 """Forward-backward error, in pixels, at which trust has fallen to 1/e."""
@@ -128,7 +128,7 @@ _FARTHEST = 2.0
 _BRIGHTEST = 24.0
 """Levels of 0-255: places that differ by more are not the same."""
 _LEVELS = 12.0
-"""Of luma that cost as much as a pixel."""
+"""Levels of luma that cost as much as a pixel."""
 _STILL = 4.0
 """The same for a place that may not move: it must look alike in both pictures."""
 _STAYS = 0.375
@@ -147,9 +147,9 @@ class FrameMotion(NamedTuple):
     """Motion at the pixels of a frame, on a grid of a quarter of the size."""
 
     vectors: Flow
-    """From the left picture to the right one: float32 (h, w, 2), in pixels of the grid."""
+    """Motion from the left picture to the right one: float32 (h, w, 2), in pixels of the grid."""
     left: FloatImage
-    """How far the motion at the left picture is from it: float32 (h, w), in pixels of the grid."""
+    """Distance of the motion at the left picture from `vectors`: float32 (h, w), as theirs."""
     right: FloatImage
     """The same at the right picture."""
 

@@ -47,7 +47,7 @@ _AROUND = 8
 _NOISE = 1.0
 """Mean square, in levels of 0-255, of detail that is too weak to be raised."""
 _LINES = 32
-"""Of a frame that are looked up at once."""
+"""Lines of a frame that are looked up at once."""
 _RAISED = 1.6
 """The most that detail is raised by."""
 
@@ -146,7 +146,7 @@ def agreement(motion: FrameMotion) -> FloatImage:
 
 
 def _left_share(motion: FrameMotion, time: float, bend: Bend | None) -> FloatImage:
-    """Of the left picture in a frame, on the motion's grid: float32 (h, w), 0 to 1."""
+    """Share of the left picture in a frame, on the motion's grid: float32 (h, w), 0 to 1."""
     left, right = (np.minimum(miss, _FARTHEST) for miss in (motion.left, motion.right))
     better = (right - left) / _AGREES + np.float32(np.log((1 - time) / time))
     share = np.asarray(1 / (1 + cv2.exp(-better)), np.float32)
@@ -163,7 +163,7 @@ def _blended(left: NDArray[_T], right: NDArray[_T], share: FloatImage) -> NDArra
 
 
 def _detail(picture: Picture) -> FloatImage:
-    """What is finer than a blur, of luma: float32 (H, W)."""
+    """Detail of luma that is finer than a blur: float32 (H, W)."""
     luma = gray(picture)
     blur = cv2.GaussianBlur(luma, (0, 0), _DETAIL)
     return np.asarray(cv2.subtract(luma, blur, dtype=cv2.CV_32F), np.float32)
@@ -192,7 +192,7 @@ class Renderer(Protocol):
 
 
 class MakeRenderer(Protocol):
-    """What draws the frames of an interval: `IntervalRenderer`, say."""
+    """A maker of renderers, one for each interval: `IntervalRenderer`, say."""
 
     def __call__(
         self,

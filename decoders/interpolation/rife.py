@@ -161,7 +161,7 @@ def _published(path: Path) -> "dict[str, Tensor]":
 
 
 def _renamed(state: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
-    """Of `module.block2.conv0.1.0.weight`, say; what is no block is for training or not used."""
+    """Our names for tensors like `module.block2.conv0.1.0.weight`; the rest is not used."""
     renamed = {}
     for name, value in state.items():
         _, block, *rest = name.split(".")
@@ -172,7 +172,7 @@ def _renamed(state: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
 
 
 def _padded(picture: Picture, device: "torch.device") -> "Tensor":
-    """As the network takes it, (1, 3, H, W) in [0, 1], its right and bottom border repeated."""
+    """The network's input, (1, 3, H, W) in [0, 1], the right and bottom border repeated."""
     import torch
     from torch.nn import functional
 
@@ -219,7 +219,7 @@ class LearnedRenderer(IntervalRenderer):
 
 
 def rife_renderer(device: str) -> MakeRenderer:
-    """What draws between two keyframes by RIFE, which is loaded when the first frame needs it.
+    """The renderer between two keyframes by RIFE, which is loaded when the first frame needs it.
 
     Raises as `rife_file`.
     """

@@ -35,13 +35,13 @@ from gsvc.decoders.interpolation.optical_flow import (
 )
 
 MEAN_STEPS = 1 << 10
-"""Of the mean, in the distance between the outer corners of the eyes."""
+"""Steps of the mean in the distance between the outer corners of the eyes."""
 EXPRESSION_STEPS = 1 << 15
-"""Of an expression with weight 1, in the same distance."""
+"""Steps of an expression with weight 1 in the same distance."""
 
 _TABLE = np.array(ROWS)
 LANDMARKS: list[int] = _TABLE[:, 0].tolist()
-"""Of the 468 points of MediaPipe's face mesh, those of the shape: outer and inner lips first."""
+"""Points of the shape among the 468 of MediaPipe's face mesh: outer and inner lips first."""
 LIPS = slice(0, 40)
 MEAN = _TABLE[:, 1:3] / MEAN_STEPS
 """(points, 2), x and y in distances of the eyes."""
@@ -55,7 +55,7 @@ _STEADY = [
         *(70, 107, 336, 300, 234, 454, 10, 162, 389, 164),
     )
 ]
-"""What the jaw does not move: eyes, nose, brows, temples."""
+"""Points that the jaw does not move: eyes, nose, brows, temples."""
 
 Points = NDArray[np.float64]
 """(..., points, 2): x and y."""
@@ -437,7 +437,7 @@ SOURCES: tuple[Callable[[Interval, Sample | None, Geometry], MotionSource], ...]
 )
 """Made from an interval, the sample on the coded picture before it, and the grids."""
 HELD_SOURCES = CameraMotion, FaceMotion
-"""Those that also move frames that hold a coded picture."""
+"""Sources that also move frames that hold a coded picture."""
 
 
 def total_bend(sources: Sequence[MotionSource], offset: int) -> Bend | None:

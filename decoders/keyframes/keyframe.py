@@ -141,7 +141,7 @@ class KeyframeDecoder:
         return partial(self._picture, frames[0])
 
     def _picture(self, frame: av.VideoFrame) -> Picture:
-        """It in RGB, at the size to show."""
+        """The frame as RGB at display size."""
         picture = rgb_from_yuv(frame, self._color)
         coded_size = frame.width, frame.height
         width, height = self._size

@@ -83,9 +83,9 @@ class Backend(Protocol):
         return
 
     def check(self, height: int, width: int, *, steps: int) -> None:
-        """Raises what can be told before loading, for frames of this size.
+        """Check, before loading, what can be known for frames of this size.
 
-        ConfigError for steps that it does not know, DeviceError where memory will not do.
+        Raises ConfigError for steps that it does not know, DeviceError for too little memory.
         """
         return
 

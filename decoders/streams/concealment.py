@@ -58,15 +58,15 @@ _REPLAYS = 4
 
 @dataclass(frozen=True)
 class _CarriedMotion:
-    """What can be carried on from a keyframe."""
+    """Motion that can be carried on from a keyframe."""
 
     extrapolator: Extrapolator
     time: int
-    """Of the keyframe."""
+    """Time of the keyframe."""
     ticks: int
-    """How long it is carried on."""
+    """Ticks for which it is carried on."""
     frames: int
-    """How many frames are made of it at once, at most: a stream's times may lie far apart."""
+    """Most frames made of it at once: a stream's times may lie far apart."""
 
 
 class Concealer:
@@ -93,7 +93,7 @@ class Concealer:
         self._replays = 0
 
     def frames(self, packet: Packet, _: range | None = None) -> Iterator[reconstruction.DrawnFrame]:
-        """What the packet completes, and before it what is missing: all, others may need it."""
+        """The missing frames before a packet, then its own: all, others may need them."""
         if packet.type == PacketType.END and packet.pts is not None:
             yield from self._filled(packet.pts)
         if not packet.is_picture:
@@ -127,7 +127,7 @@ class Concealer:
             pass
 
     def until(self, pts: int) -> Iterator[reconstruction.DrawnFrame]:
-        """What is due up to `pts`."""
+        """The frames that are due up to `pts`."""
         if self._shown is None:
             return
         last = self._shown.pts
@@ -231,7 +231,7 @@ class Concealer:
             yield self._show(reconstruction.DrawnFrame(frame, decoded, number))
 
     def _not_due(self, times: Sequence[int]) -> int:
-        """How many of these were shown already: made up at about this time, too."""
+        """Number of these times that were shown already, or made up at about that time."""
         if self._shown is None:
             return 0
         least = self._shown.pts + (self._ticks / 2 if self._shown.concealed else 0)
@@ -242,8 +242,8 @@ class Concealer:
         return drawn
 
     def _set_motion(self, decoded: reconstruction.DecodedInterval, time: int) -> None:
-        """What may be carried on from its keyframe, which was shown at `time`; nothing at a
-        scene's beginning and end."""
+        """Set the motion to carry on from its keyframe, shown at `time`; none at a scene's
+        beginning and end."""
         interval = decoded.interval
         self._motion = None
         if interval.place is Place.BETWEEN and decoded.before is not None:

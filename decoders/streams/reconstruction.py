@@ -31,7 +31,7 @@ Refine = Callable[[Keyframe], Picture]
 
 
 class ShownKeyframe:
-    """A keyframe. Its pictures, RGB uint8 (H, W, 3), are made when needed: a seek passes many."""
+    """A keyframe. Its pictures, RGB uint8 (H, W, 3), are made on demand: a seek skips many."""
 
     def __init__(
         self, textured: Callable[[], Picture], refined: Callable[[], Picture] | None = None
@@ -42,12 +42,12 @@ class ShownKeyframe:
 
     @cached_property
     def textured(self) -> Picture:
-        """With its texture raised: shows the motion."""
+        """The picture with its texture raised: shows the motion."""
         return self._textured()
 
     @cached_property
     def shown(self) -> Picture:
-        """What is moved to the frames around it."""
+        """The picture that is moved to the frames around it."""
         return self._refined() if self._refined else self.textured
 
 
@@ -63,7 +63,7 @@ class DecodedInterval:
     closing: Sample | None
     """The sample on the keyframe before."""
     make_renderer: rendering.MakeRenderer
-    """What draws the frames between."""
+    """Makes the renderer of the frames between."""
 
     @property
     def first(self) -> int:
@@ -254,7 +254,7 @@ class PacketArrival:
     """A packet's place among the packets before it."""
 
     number: int
-    """Its own; where it has none, the one that is next."""
+    """Number of the packet; if it has none, the next one."""
     missing: int
     """Packets that are missing before it; below 0 where it comes too late."""
     begins: bool
@@ -382,7 +382,7 @@ class Pace(Protocol):
         ...
 
     def took(self, work: str, seconds: float) -> None:
-        """What a part of such work took."""
+        """Note the seconds that a part of such work took."""
         ...
 
 
@@ -396,7 +396,7 @@ class StepPace(Pace, Protocol):
 
 
 def paced_refine(refine: RefineIn, steps: int, pace: Pace) -> Refine:
-    """In so many steps, or in fewer, where there is time for them; else the decoded picture."""
+    """Restore in `steps` steps, or as many as there is time for; else keep the decoded picture."""
 
     def refine_in_time(key: Keyframe) -> Picture:
         if not pace.may(REFINING):

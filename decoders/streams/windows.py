@@ -56,7 +56,7 @@ def _shifted(picture: Picture, difference: NDArray[np.float32]) -> Picture:
 
 
 def _coarse(difference: NDArray[np.float32]) -> NDArray[np.float32]:
-    """What of a difference, float32 (H, W, 3), is coarser than a cell."""
+    """The part of a difference, float32 (H, W, 3), that is coarser than a cell."""
     height, width = difference.shape[:2]
     cell = max(height, width) / _CELLS
     grid = max(1, round(width / cell)), max(1, round(height / cell))

@@ -1,1 +1,1 @@
-"""Coding."""
+"""Group coders, with look-ahead and without: from source pictures to packets."""

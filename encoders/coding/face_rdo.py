@@ -4,10 +4,9 @@ A face is offered where D + lambda R falls, or where the error of the mouth's op
 does not rise by more than its bits are worth. The finished pictures, with it and without, decide. A
 face stays in an interval where the pictures come nearer to the source inside its box and its
 landmarks no farther away, and all stay where they save more than their bits would save in
-keyframes. Mostly these remain as they are without faces, in later groups, too, and a rate is
-exceeded a little: keyframes that are coded again, a little coarser, come out better here and worse
-there by more than faces change. Where the bits are too many, they are, and each face has to be
-better all the same.
+keyframes. Keyframes mostly stay as they are without faces, and the rate is exceeded a little:
+coding them again, a little coarser, would change the pictures by more than faces do. If the bits
+exceed the budget, the keyframes are coded again, and every face must still improve its frames.
 
 Without look-ahead the faces of an interval are found and judged when its keyframe comes: its frames
 are at hand then, and so are the coded pictures around them.
@@ -65,7 +64,7 @@ class FaceProbe:
         self._drawn, self._distortion = drawn, distortion
 
     def distortions(self, ways: Sequence[Faces | None]) -> list[float]:
-        """Those of the frames drawn, each summed over pixels and frames."""
+        """Distortion of the frames drawn, each way summed over pixels and frames."""
         intervals = [with_faces(self._drawn.interval, faces) for faces in ways]
         sums, times = [0.0] * len(ways), self._drawn.times(_JUDGED)
         # Motion is found once for all that is drawn of a frame.
@@ -82,7 +81,7 @@ def with_faces(interval: Interval, faces: Faces | None) -> Interval:
 
 
 _FORMS = (2, 1.0, True), (2, 2.0, True), (2, 1.5, False), (1, 1.0, True)
-"""What is tried: the step of nodes, the change from which a number is sent, and with the pose."""
+"""Codings that are tried: step of nodes, least change that is sent, and whether with the pose."""
 _MOVES = 0.008
 """Mean deviation of points from even motion, in distances of the eyes, below which a face is left
 alone."""
@@ -105,7 +104,7 @@ class _FaceMotion:
 
 @dataclass(frozen=True)
 class _Offer:
-    """What a face is worth in an interval."""
+    """A face of an interval, and the distortion that it saves."""
 
     motion: _FaceMotion
     saved: list[float]
@@ -147,7 +146,7 @@ class FaceExtractor:
     def _offered(
         self, drawn: RenderedInterval, motions: Sequence[_FaceMotion | None]
     ) -> list[_Offer | None]:
-        """What each face of an interval could save, by itself: faces hardly overlap."""
+        """Offers of the faces of an interval, each by itself: faces hardly overlap."""
         if not any(motions) or drawn.interval.dissolves:
             return []
         place, length = drawn.interval.place, drawn.interval.length
@@ -279,7 +278,7 @@ def _halves(motion: _FaceMotion, face: Face, site: Site) -> bool:
 _FACE_RDO_JUDGED = 4
 """Frames of an interval that are looked at, at most."""
 _MARGIN = 0.15
-"""Of a face's points on each side, for what moves with them."""
+"""Share of a face's extent that its box gets on each side, for what moves with its points."""
 
 Box = tuple[slice, slice]
 Slot = tuple[int, int]
@@ -288,7 +287,7 @@ Slot = tuple[int, int]
 
 @dataclass
 class FaceErrors:
-    """What is wrong with an interval's finished pictures."""
+    """Errors of an interval's finished pictures."""
 
     total: float = 0.0
     """Distortion over pixels and frames."""
@@ -298,7 +297,7 @@ class FaceErrors:
     """`landmark_error` of each face, over frames."""
 
     def add(self, slot: Slot, inside: float, error: float) -> None:
-        """What a frame adds to a face's."""
+        """Add a frame's errors to a face's."""
         self.inside[slot] = self.inside.get(slot, 0.0) + inside
         self.landmarks[slot] = self.landmarks.get(slot, 0.0) + error
 
@@ -311,7 +310,7 @@ class FaceComparison:
     faced: FaceErrors = field(default_factory=FaceErrors)
 
     def gain(self, slot: Slot) -> float:
-        """What a face saves inside its box; 0 where its landmarks are farther away with it."""
+        """Distortion that a face saves inside its box; 0 if its landmarks end up farther away."""
         if self.faced.landmarks[slot] > self.bare.landmarks[slot]:
             return 0.0
         return self.bare.inside[slot] - self.faced.inside[slot]
@@ -345,7 +344,7 @@ class FaceComparer:
 
 
 def slots_of(intervals: Sequence[Interval]) -> list[Slot]:
-    """Those of all faces."""
+    """The slots of all faces."""
     return [
         (n, slot)
         for n, interval in enumerate(intervals)
@@ -372,7 +371,7 @@ def _faces(interval: Interval) -> Faces:
 
 
 def _points(face: Face, interval: Interval, time: int, geometry: Geometry) -> Points:
-    """Of a face at a frame, (points, 2), in pixels."""
+    """Points of a face at a frame, (points, 2), in pixels."""
     state = face_states(face, interval.place, interval.length, [time])[0]
     return points_of(state) * face_unit(geometry)
 
@@ -388,14 +387,14 @@ def _box(points: Points) -> Box:
 
 @dataclass(frozen=True)
 class WaysToPack:
-    """How a group may be packed, at its rate."""
+    """Ways to pack a group at its rate."""
 
     packed: Callable[[Keyframes, Sequence[Interval]], PackedGroup]
-    """With coded pictures that are coded again to fit. Raises ConfigError as of `Packer.packed`."""
+    """Codes the pictures again to fit. Raises ConfigError as of `Packer.packed`."""
     repacked: Callable[[PackedGroup, Sequence[Interval]], PackedGroup | None]
-    """With other intervals between the same coded pictures; None where they take too many bits."""
+    """Puts other intervals between the same coded pictures; None if they take too many bits."""
     views: Callable[[PackedGroup], list[RenderedInterval]]
-    """Its intervals as they will be drawn."""
+    """Renders the intervals of a packed group."""
 
 
 class FaceRdo:
@@ -435,7 +434,7 @@ class FaceRdo:
         seen: Mapping[int, FaceComparison],
         ways: WaysToPack,
     ) -> PackedGroup | None:
-        """With coarser coded pictures that pay for the faces; None where any face loses by it."""
+        """The group with coarser pictures that pay for the faces; None if any face loses by it."""
         try:
             group = ways.packed(plain.keys, faced)
         except ConfigError:  # A limit that the group keeps without faces.
@@ -453,7 +452,7 @@ class FaceRdo:
         faced: Sequence[Interval],
         numbers: set[int] | None = None,
     ) -> dict[int, FaceComparison]:
-        """By number, intervals under their faces; None: all that have any."""
+        """Comparisons by interval; `numbers`: intervals to compare, None: all with faces."""
         chosen = sorted({n for n, _ in slots_of(faced)} if numbers is None else numbers)
         looks = self._pool.map(lambda n: self._comparer.seen(n, views[n], faced[n]), chosen)
         return dict(zip(chosen, looks, strict=True))

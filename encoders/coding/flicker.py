@@ -35,7 +35,7 @@ _Thumbnail = NDArray[np.float32]
 
 
 class Flicker:
-    """That of a shot's pictures."""
+    """Flicker of a shot's pictures."""
 
     def __init__(self, pictures: Sequence[Picture], *, open_ended: bool) -> None:
         """`pictures`: RGB uint8 (H, W, 3); `open_ended`: the last is the next group's first, which
@@ -79,7 +79,7 @@ class Flicker:
         return replace(probe, drawings=drawings)
 
     def _brightness(self, planned: PlannedInterval) -> Brightness | None:
-        """Of the frames of an interval; None where it does not flicker."""
+        """Brightness of the frames of an interval; None if it does not flicker."""
         first = planned.start + (planned.place is not Place.BEFORE)
         frames = range(first, first + planned.length)
         steps = self._changes[first : frames.stop].copy()

@@ -1,4 +1,4 @@
-"""What every coder of groups does, and where a scene cut begins a group."""
+"""The interface of group coders, and where a scene cut begins a group."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -58,15 +58,13 @@ class GroupCoder(Protocol):
         level: tuning.Level | None = None,
         effort: tuning.Effort | None = None,
     ) -> None:
-        """Another rate from the next group on; arguments as in `CodingConfig`.
+        """Set the rate from the next group on; arguments as in `CodingConfig`.
 
-        `level`: whose multiplier and spacing are taken from there on, where nothing is chosen by
-        probe; `effort`: which the coder takes from there on, where the same holds. None: the old
-        one's.
+        `level`, `effort`: used from then on; ignored with look-ahead. None keeps the current one.
         """
 
     def regroup(self, gop: float) -> None:
-        """Another limit on groups from here on: seconds, infinite for none."""
+        """Set the limit on groups from here on: seconds, infinite for none."""
 
     def hold(self, *, is_held: bool, intra_bits: float | None = None, fills: bool = False) -> None:
         """Where nothing is chosen by probe: let frames wait, see `LowDelay.hold`."""

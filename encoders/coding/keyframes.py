@@ -49,10 +49,10 @@ from gsvc.encoders.plans import GroupPlan
 from gsvc.encoders.svt_av1 import MAX_CRF, encode_pictures
 
 _GUIDE_BITS = 4
-"""What another guide than the one before takes, about."""
+"""Approximate bits of a guide that differs from the one before."""
 _GAINS = range(MAX_GAIN + 1)
 _BITS = [[0.7 if gain == guess else 2.0 + abs(gain - guess) for gain in _GAINS] for guess in _GAINS]
-"""What coding a gain takes, about, by what it is guessed to be."""
+"""Approximate bits of a gain, by the guess and the gain."""
 
 
 def choose_texture(
@@ -113,7 +113,7 @@ def _distortions(source: Reference, luma: Picture, cell: int) -> list[NDArray[np
 
 
 class Keyframes:
-    """Those that a group pays for; coded and decoded when first asked for."""
+    """The coded pictures that a group pays for; coded and decoded when first asked for."""
 
     def __init__(
         self,
@@ -155,12 +155,12 @@ class Keyframes:
 
     @cached_property
     def bits(self) -> float:
-        """What they take in packets, without framing."""
+        """Bits of the keyframes in packets, without framing."""
         return picture_bits(self.units)
 
     @cached_property
     def decoded(self) -> Sequence[Picture]:
-        """As the decoder has them before texture is raised."""
+        """The keyframes, decoded, before texture is raised."""
         header = self.config.header
         given = self.units, header.geometry, self.plan.scale, header.format.color
         return FrameBuffer(keyframe.decode_keyframes(*given), packs=self.config.lean)
@@ -188,9 +188,9 @@ class Keyframes:
         restorer: RestorerNetwork,
         pool: Executor,
     ) -> None:
-        """Choose how each is to be restored, likewise; after their textures.
+        """Choose how each is to be restored, for a group of `frames` frames; after the textures.
 
-        Of many only some are tried, as the effort allows: those after one are restored like it.
+        Tries at most `effort.guides` pictures; the others copy the guide of the last one tried.
         """
         each, guides = max(1.0, frames / len(self.decoded)), list[int | None]()
         weight = self.config.level.guide_structure_weight
@@ -221,7 +221,7 @@ class Keyframes:
 def _restored_distortion(
     reference: Reference, structure_weight: float, offered: Restorations, weights: Sequence[float]
 ) -> float:
-    """What a mixture lacks. Structure weighs more here, since it draws texture of its own."""
+    """Distortion of a mixture. Structure weighs more here: the restorer invents texture."""
     texture, misplaced = reference.totals(offered.mixed(weights))
     return texture + structure_weight * misplaced
 
@@ -232,7 +232,7 @@ _CLOSE = 0.01
 _FAR = 0.03
 _ROUNDS = 6
 _STEP = 0.25
-"""Of the quantiser: SVT-AV1 knows quarters."""
+"""Step of the quantiser: SVT-AV1 knows quarters."""
 
 
 def fit_quantizer(keys: Keyframes, goal: float, *, exact: bool) -> Keyframes:

@@ -51,7 +51,7 @@ class _Shot:
 
     pictures: Sequence[Picture]
     ticks: Sequence[int]
-    """Of every frame that its packets complete: it may go on from another group."""
+    """Durations of all frames that its packets complete: it may go on from another group."""
     slot: int | None
     """None where it opens a group."""
 
@@ -63,9 +63,9 @@ class _PlannedShot:
     shot: _Shot
     probe: Probe
     keys: tuple[int, ...]
-    """Those of its plan but for the next group's."""
+    """The plan's key indices, without the one that belongs to the next group."""
     prepared: Sequence[Picture]
-    """Its coded pictures as they are to be coded."""
+    """Source pictures of its coded pictures, prepared for coding."""
     references: Sequence[Reference]
     """Made of them."""
 
@@ -206,7 +206,7 @@ class Lookahead(GroupCoder):
         keys = self._keyframes(planned, goal)
         self._tell(_CODED)
         group, plain = self._packed(planned, keys, budget, open_ended=open_ended)
-        # Nobody asked later groups what they lose by coarser coded pictures: faces are on top.
+        # Do not charge faces to later groups: at an exact rate their bits come on top of it.
         counted = plain if self._rate.exact else group
         self._packer.sent(group, counted.rest, budget)
         self._rate.spent(counted.bits, own)
@@ -360,7 +360,7 @@ class Lookahead(GroupCoder):
         return intervals
 
     def _continued(self, planned: _PlannedShot, keys: Keyframes, last: Interval) -> Before:
-        """What the next group goes on from, when `last` was the last interval of this one."""
+        """The context in which the next group goes on; `last`: the last interval of this one."""
         start, end = planned.probe.plan.keys[-2:]
         return Before(
             planned.shot.pictures[start],

@@ -38,26 +38,27 @@ from gsvc.encoders.svt_av1 import MAX_CRF, PictureStream
 
 _LEAST_CRF = 20.0
 _MOST_FRAMES = 1 << 15
-"""Of a group: a datagram tells how many packets are before its own in 16 bits."""
+"""Most frames of a group: a datagram counts the packets before its own in 16 bits."""
 _MISSED = 0.15
 """Logarithm of the rate from which a group without a limit ends for another quantiser."""
 _IDLE = 0.7
-"""In proportion to a rate: if groups of the level's quantiser would take less, the first one ends
-after a second. By hand."""
-_FILLING, _WORTH = 8, 7.0
-"""A link with room takes pictures this many times as often as the level has them; steps of the
-quantiser, or half as many again of the bits, that are worth an intra picture. By hand."""
+"""Share of the rate: if groups of the level's quantiser would take less, the first one ends after a
+second. By hand."""
+_FILLING = 8
+"""A link with room takes coded pictures up to this many times as often as the level. By hand."""
+_WORTH = 7.0
+"""Change of crf, or half as many again of the bits, that is worth an intra picture. By hand."""
 _SHARED = 2.0
-"""A part of the level's spacing that pictures are to be apart then. By hand."""
+"""A link with room: pictures are to be the level's spacing divided by this apart. By hand."""
 _LATE = 16
 """Coded pictures over which the bits of one are averaged."""
 _LARGE = 1.2
-"""In proportion to what an intra picture may take, from where on it is coded again."""
+"""Multiple of what an intra picture may take from which it is coded again."""
 
 
 @dataclass
 class _OpenGroup:
-    """What lives as long as a group."""
+    """State that lives as long as a group."""
 
     stream: PictureStream
     """Codes its coded pictures."""
@@ -70,7 +71,7 @@ class _OpenGroup:
     sends_faces: bool
     """Whether it has the layer of faces."""
     faces: Faces | None = None
-    """Those of its last interval."""
+    """Faces of its last interval."""
     frames: int = 0
     """Frames coded so far."""
 
@@ -172,8 +173,8 @@ class LowDelay(GroupCoder):
         self._longest = max(self._spacing, round(frames))
 
     def _is_full(self) -> bool:
-        """Whether the group has as many frames as it may; or misses a rate, which another quantiser
-        mends, and so another group: each lasts as long as all before it, that there are few."""
+        """Whether the group has its most frames; or misses its rate, which only a new group with
+        another quantiser can fix. A group lasts as long as all before it, to keep them few."""
         if self._group is None:
             return False
         frames, coded = self._group.frames + len(self._waiting), self._rate.frames
@@ -319,7 +320,7 @@ class LowDelay(GroupCoder):
         return self._small(min(float(MAX_CRF), max(_LEAST_CRF, round(4 * wanted) / 4)))
 
     def _excess(self) -> float | None:
-        """What is spent in proportion to what is to be; None where that is unknown."""
+        """Bits spent in proportion to those that are due; None if that is unknown."""
         if not self._fills:
             return self._rate.excess()
         form = self._config.header.format
@@ -345,16 +346,16 @@ class LowDelay(GroupCoder):
 
 
 HEARTBEAT_SECONDS = 10.0
-"""Between packets while nothing happens."""
+"""Seconds between packets while nothing happens."""
 _POST_ROLL_SECONDS = 2.0
-"""Without anything happening, after which an event has ended."""
+"""Seconds without anything happening, after which an event has ended."""
 _MEMORY_SECONDS = 10.0
-"""In which what stays becomes the background."""
+"""Seconds in which whatever stays becomes the background."""
 _WIDTH = 160
 _DIFFERS = 20.0
 """Levels of 0-255 by which a place is not background."""
 _LEAST_SHARE = 0.0015
-"""Of the picture, that differs where something happens."""
+"""Share of the picture that differs if something happens."""
 
 _Gray = NDArray[np.float32]
 

@@ -1,8 +1,7 @@
 """A group's packets, with keyframes that fit what the group, a second and a packet may take.
 
-Shots may come back. One does where its first picture looks like the last one of an earlier shot,
-and takes much less when it is predicted from that than by itself: both are tried, small, with a
-fast preset.
+A shot counts as returning if its first picture resembles the last picture of an earlier shot and
+takes much less when predicted from that one than alone. Both are tried, small, with a fast preset.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,9 +37,9 @@ class PackedGroup:
     keys: Keyframes
     """The coded pictures that are in its packets."""
     intervals: Sequence[Interval]
-    """Its intervals."""
+    """The group's intervals, with their scaffold."""
     packets: list[CodedPacket]
-    """Its packets."""
+    """The packets to send, in order."""
     rest: float
     """Bits that the packets take beside coded pictures, about."""
 
@@ -62,13 +61,13 @@ class Packer:
         self._clock = -nominal_time(1, config.header.frame_ticks)
 
     def picture_bits(self, budget: float) -> float:
-        """What the scaffold is likely to leave of a budget in bits."""
+        """The part of a budget, in bits, that the scaffold is likely to leave for pictures."""
         return budget * (1 - self._scaffold_share)
 
     def packed(
         self, keys: Keyframes, intervals: Sequence[Interval], budget: float, *, exact: bool
     ) -> PackedGroup:
-        """The group, packed; of several ways to code it one is `sent`.
+        """The group, packed. Does not commit: try several packings, then call `sent` with one.
 
         `budget`: the bits to take or, unless `exact`, to stay under.
         Raises ConfigError where the limit on a second or on a packet cannot be kept.
@@ -105,7 +104,7 @@ class Packer:
         self._clock += sum(packet.ticks for packet in group.packets)
 
     def scaffold_bits(self, keys: Keyframes, intervals: Sequence[Interval]) -> float:
-        """What the packets take beside coded pictures."""
+        """Bits of the packets beside coded pictures."""
         coded = self._written(keys, intervals, _FULLNESS[0])
         return sum(packet.bits for packet in coded) - keys.bits
 
@@ -129,7 +128,7 @@ class Packer:
         raise ConfigError(self._cap_advice(keys, intervals))
 
     def _cap_advice(self, keys: Keyframes, intervals: Sequence[Interval]) -> str:
-        """What to tell a user whose cap the smallest coded pictures cannot keep."""
+        """The message for a cap that even the smallest coded pictures exceed."""
         assert self._cap is not None
         packets = (self._timed(self._written(keys, intervals, fullness)) for fullness in _FULLNESS)
         least, level = min(map(self._cap.busiest, packets)), self._config.header.level

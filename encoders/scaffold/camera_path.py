@@ -74,9 +74,8 @@ class CameraPath:
         return camera
 
     def _bend(self, planned: PlannedInterval, frame: int) -> Matrix:
-        """How far the corners of `frame` lie, in the coded picture it is drawn from, from where
-        they are; between two, from where motion linear in time would place them: (3, 2) in
-        pixels."""
+        """Displacement of the corners of `frame` in the coded picture that it is drawn from;
+        between two of them, minus motion linear in time: (3, 2) in pixels."""
         left, right = planned.start, planned.end
         if planned.place is not Place.BETWEEN:
             return self._shift(frame, left if planned.place is Place.AFTER else right)
@@ -86,7 +85,7 @@ class CameraPath:
         return self._shift(frame, right) - (1 - share) * self._shift(left, right)
 
     def _shift(self, frame: int, key: int) -> Matrix:
-        """Where the corners of `frame` lie in `key`, less where they are: (3, 2) in pixels."""
+        """Displacement of the corners of `frame` in `key`: (3, 2) in pixels."""
         moved = np.linalg.inv(self._poses[key]) @ self._poses[frame] @ self._corners
         return np.asarray((moved - self._corners)[:2].T)
 

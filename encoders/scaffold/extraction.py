@@ -75,7 +75,7 @@ class SourceInterval:
 
 @dataclass(frozen=True)
 class Before:
-    """What comes before an interval in its scene."""
+    """The coded picture before an interval in its scene, and what follows it."""
 
     source: Picture
     """The source of the last coded picture."""
@@ -233,7 +233,7 @@ def distortion_between(
 
 
 def each_before(intervals: Sequence[SourceInterval], before: Before | None) -> list[Before | None]:
-    """What comes before each interval, as far as it is known before any is looked at."""
+    """The `Before` of each interval, as far as it is known before any is looked at."""
     return [before, *(Before(one.sources[-1], one.shown) for one in intervals[:-1])]
 
 
@@ -257,7 +257,7 @@ class RenderedInterval:
         """The time of its last frame that is drawn; the first one's is 1."""
 
     def times(self, most: int) -> list[int]:
-        """Those of `most` of its frames, spread evenly."""
+        """Times of at most `most` of its frames, spread evenly."""
         count = min(most, self.last)
         return sorted({round((k + 0.5) * self.last / count + 0.5) for k in range(count)})
 
@@ -287,7 +287,7 @@ class RenderedInterval:
 def rendered_intervals(
     sources: Sequence[SourceInterval], before: Before | None, intervals: Sequence[Interval]
 ) -> list[RenderedInterval]:
-    """Those of a group; `before`: what precedes it."""
+    """Rendered intervals of a group; `before`: what precedes it."""
     closings = [None if before is None else before.closing]
     closings += [interval.closing_sample for interval in intervals]
     parts = zip(sources, each_before(sources, before), intervals, closings, strict=False)

@@ -51,7 +51,7 @@ class _Close(NamedTuple):
 
 
 _ALONE, _BESIDE_PICTURES = _Close(0.8, 0.12), _Close(0.9, 0.06)
-"""Of objects alone, and beside pictures, where their bits are small change."""
+"""Tolerances for objects alone, and beside pictures, where their bits are small change."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +65,12 @@ class SeenObject:
 
 @dataclass(frozen=True, eq=False)
 class SeenFrame:
-    """What was seen in a frame of the source."""
+    """The objects seen in a frame of the source."""
 
     ticks: int
     """Time from the frame before."""
     objects: Mapping[int, SeenObject]
-    """By the number of the track."""
+    """Objects by the number of the track."""
     activity: float
     camera: findings.CameraStep | None
     is_cut: bool
@@ -214,7 +214,7 @@ class KeyPointFinder:
         self._geometry = geometry
         self._estimate = PoseEstimator(1)
         self._people: dict[int, Person] = {}
-        """By track, at the last call."""
+        """People by track, at the last call."""
 
     def __call__(self, picture: Picture, objects: Mapping[int, SeenObject]) -> People:
         """The largest people of a picture, RGB uint8 (H, W, 3), where objects are seen."""
@@ -306,23 +306,23 @@ class SourceFollowing:
 
 
 _ANCHOR_SECONDS, _BESIDE_PICTURES_SECONDS = 0.4, 0.2
-"""Between anchors, of objects alone and beside pictures, where their bits are small change."""
+"""Seconds between anchors, alone and beside pictures, where their bits are small change."""
 _MOST_FRAMES = 240
-"""Of a packet: tight limits of receivers permit a few more."""
+"""Most frames of a packet: tight limits of receivers permit a few more."""
 _BEGIN_SECONDS = 20.0
-"""Between packets that can be read alone."""
+"""Seconds between packets that can be read alone."""
 
 
 @dataclass(frozen=True)
 class ObjectConfig:
-    """What is sent of objects."""
+    """Settings of the objects that are sent."""
 
     finder: detectors.Finder | None
-    """What names objects; None: all are what moves."""
+    """The detector that names objects; None: every object is something that moves."""
     moving: bool
     """Whether what it does not name counts too."""
     parts: Parts
-    """What anchors have."""
+    """Fields that anchors carry."""
     is_alone: bool
     """Whether no pictures are sent."""
     packet_seconds: float

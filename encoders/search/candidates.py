@@ -82,8 +82,8 @@ class Placement:
         """`thumbnails`: luma of every frame, small; `weights`: of the parts of each, None: all 1;
         `begins`: a scene begins with the group;
         `open_ended`: the last frame is the next group's; `longest`: most frames from one coded
-        picture to the next; `grid`: pictures lie at each multiple of it that no interval spans, and
-        one that spans some begins and ends at one, but for the last."""
+        picture to the next; an interval with a multiple of `grid` inside it must start and
+        end at multiples (the last may end early)."""
         self._frames = [_smaller(one) for one in thumbnails]
         # Intervals are tried in the order of their ends: only frames near by are needed.
         self._structure = lru_cache(_KEPT)(
@@ -103,7 +103,7 @@ class Placement:
         return self._placed[self._possible(count)][0]
 
     def error(self, count: int) -> float:
-        """That error: mean of 1 - SSIM over the frames."""
+        """The least error of `count` pictures: mean of 1 - SSIM over the frames."""
         return self._placed[self._possible(count)][1] / len(self._frames)
 
     def _possible(self, count: int) -> int:
@@ -113,7 +113,7 @@ class Placement:
 
     @cached_property
     def _placed(self) -> dict[int, tuple[tuple[int, ...], float]]:
-        """By number of pictures: where they lie, and the error."""
+        """Indices and summed error by number of pictures."""
         edges = self._edges
         before, after = self._held()
         totals = before[:, None] + _PRICES

@@ -35,7 +35,7 @@ _SCALES = (8, 6, 4)
 _AT_ONCE = 2
 _CRF_STEP = 2
 _LEAST_SAVED = 1e-4
-"""Of the error of drawing, mean of 1 - SSIM, by more pictures; a still scene needs one."""
+"""Least fall of the drawing error, mean of 1 - SSIM, that pays for more pictures."""
 _NEAR, _BEYOND = 0.05, 2.0
 """Logarithm of the bits by which a probe may miss those that are to be taken, and what each unit
 beyond that adds to the logarithm of its distortion: what it would come to there is a guess."""
@@ -93,8 +93,8 @@ class GroupSearch:
         """The probe with the least D where its quantiser is moved until it takes `goal` bits.
 
         After `probes` new ones and some of moved quantisers; `start` as of `best`. No lambda leads
-        there: the best plans of all lambdas lie far apart in bits, and what is best between two of
-        them is the best of none.
+        there: the best plans of all lambdas lie far apart in bits, and a plan that is best between
+        two of these rates is optimal for no lambda.
         """
         for left in range(probes, 0, -_AT_ONCE):
             costs = self._costs_at(goal, *self._foretold(self._grid))
@@ -162,8 +162,8 @@ class GroupSearch:
         return np.asarray(found, np.float64)[:, : len(plans)]
 
     def _proposed(self, costs: _Array, start: GroupPlan | None, count: int) -> list[GroupPlan]:
-        """The `count` plans of least cost, before them in the first probes `start`, none near to
-        another one or to one that was tried. `costs`: of `_grid`."""
+        """The `count` cheapest plans by `costs`, one for each plan of `_grid`. In the first round
+        `start` comes first. Plans too close to each other or to a tried one are skipped."""
         found = [self._transferred(start)] if start and not self.probes.made else []
         places = self._features([*self._grid, *found, *self.probes.made]).place
         taken = [*places[len(self._grid) :]]
@@ -215,12 +215,12 @@ class GroupSearch:
 
 
 def price(distortion: float, bits: float) -> float:
-    """What a bit more in coded pictures saves of a distortion over pixels and frames."""
+    """Distortion, over pixels and frames, that one more bit in coded pictures saves."""
     return DISTORTION_OF_BITS * float(distortion) / bits
 
 
 def _weights(pictures: Sequence[Picture], distortion: Distortion) -> list[FloatMap | None]:
-    """Of the parts of every picture, about."""
+    """Approximate weights of the parts of every picture."""
     found = [distortion.weights(picture) for picture in pictures[::_WEIGHED]]
     return [found[index // _WEIGHED] for index in range(len(pictures))]
 
@@ -239,7 +239,7 @@ class GroupPlanner:
 
     def __init__(self, config: CodingConfig) -> None:
         self.lmbda = config.level.lmbda
-        """That of the last group planned."""
+        """Lambda of the last group planned."""
         self._level, self._effort = config.level, config.effort
         self._goal: float | None = None
         """Texture that the quality asked for stands for."""

@@ -164,7 +164,7 @@ _WHOLE, _PART, _SHARE = 128, 48, 0.25
 """Frames of a group up to which probes look at all of it; frames of a part of a longer one; share
 of the group that parts make up, at least two of them."""
 _KEPT_BYTES = 1 << 27
-"""Of pictures as they are coded, which several plans have in common."""
+"""Bytes of prepared pictures that are kept, as several plans have them in common."""
 
 
 def emphasised(source: Picture, reference: Reference, decoded: Picture, crf: float) -> Picture:
@@ -303,9 +303,9 @@ class Probes:
     def _bits(
         self, plan: GroupPlan, keys: Sequence[int], units: Sequence[bytes], path_bits: float
     ) -> float:
-        """What the group takes: its intra picture, and the others as those that were coded.
+        """Bits of the group: its intra picture, and the others as those that were coded.
 
-        `path_bits`: of the camera's paths of the intervals that were drawn.
+        `path_bits`: bits of the camera paths of the intervals that were drawn.
         """
         own = self.own_keys(plan)
         units = units[: len(set(keys) & set(own))]

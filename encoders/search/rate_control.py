@@ -12,15 +12,15 @@ _LONG_GROUP = 30.0
 _MEMORY = 8.0
 """Seconds in which what was spent fades from memory, where a link's rate is followed. By hand."""
 _MADE_UP = 0.1, 0.5
-"""Of the bits of that time, how much is made up for at once where less or more was spent: a link
-does not save what it did not carry. By hand."""
+"""Shares of that time's bits made up for at once where less or more was spent: a link does not save
+what it did not carry. By hand."""
 FIXED_BITS = 8 * (HEADER_BYTES + 7)
 """Header and END packet."""
 
 
 @dataclass
 class _Spent:
-    """What packets of one kind took."""
+    """Sums over packets of one kind."""
 
     packets: int = 0
     frames: int = 0
@@ -66,8 +66,8 @@ class RateControl:
         return intra.bits / intra.packets / self._group + inter.bits / inter.frames
 
     def foreseen(self) -> float | None:
-        """What groups as long as they may be take in proportion to what they are to; None where
-        that is unknown or not aimed at."""
+        """Bits of groups of full length in proportion to those that are due; None if that is
+        unknown or not aimed at."""
         usual = self._of_whole_groups() if self.exact else None
         return usual and usual / self._rate
 
@@ -95,7 +95,7 @@ class RateControl:
         self._recent *= factor
 
     def excess(self) -> float | None:
-        """What is spent lately in proportion to what is to be; None where that is unknown or not
+        """Bits spent lately in proportion to those that are due; None if that is unknown or not
         aimed at."""
         if not self.frames and self._usual is not None:
             # A new rate: what the old one took is known.

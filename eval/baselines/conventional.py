@@ -93,7 +93,7 @@ THREADS = 2
 _PROBE = 320, 192
 """A size that every encoder takes."""
 PROTOCOL = 1
-"""Part of every version: raise it when a change to a codec, here or in `scaling`, alters output."""
+"""Part of every version: raise it when a change to a codec in this module alters output."""
 
 
 class ConventionalCodec(base.Codec, ABC):

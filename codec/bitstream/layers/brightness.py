@@ -15,7 +15,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.scaffold import Layer, Scope, Site, digest_integer
 
 STEPS = 32
-"""Of a doubling: one is 2.2 %."""
+"""Steps in a doubling: one is 2.2 %."""
 MAX_BRIGHTNESS = 2 * STEPS
 _ONE = 1 << 16
 
@@ -23,7 +23,7 @@ _PRESENT = Element("brightness.present", "brightness", FLAG)
 _CHANGE = Element("brightness.change", "brightness", SIGNED, 2 * MAX_BRIGHTNESS, contexts=2)
 
 Brightness = tuple[int, ...]
-"""Of each frame of an interval, in steps: 0 as its keyframes have it, 32 twice as bright."""
+"""Brightness of each frame of an interval, in steps: 0 as in its keyframes, 32 twice as bright."""
 
 
 def brightened(picture: Picture, steps: int) -> Picture:

@@ -19,7 +19,7 @@ MAX_FACES = 4
 POSE_NUMBERS = 4
 EXPRESSIONS = 6
 NUMBERS = POSE_NUMBERS + EXPRESSIONS
-"""Of a face's state: x, y, right and down in face units, then the weights of expressions. At
+"""Numbers of a face's state: x, y, right and down in face units, then weights of expressions. At
 (x, y) is the face's origin; (right, down) is the vector of its x axis, as long as its eyes are
 apart."""
 MAX_NUMBER = 1 << 16
@@ -53,7 +53,7 @@ class Face:
 
 
 Faces = tuple[Face | None, ...]
-"""By slot, 0 to 3, in which a face stays from interval to interval; None: none."""
+"""Faces by slot, 0 to 3, in which a face stays from interval to interval; None: none."""
 
 
 def face_unit(geometry: scaffold.Geometry) -> float:

@@ -32,7 +32,7 @@ def noise_levels(steps: int) -> list[float]:
 
 
 def walk(denoise: Denoiser, state: Tensor, sigmas: Sequence[float], end: float) -> Tensor:
-    """Like `samplers.euler`, up to level `end`: training visits the states that sampling visits."""
+    """Like `pipeline.euler`, up to level `end`: training visits the states that sampling visits."""
     for sigma, following in zip(sigmas, [*sigmas[1:], end], strict=True):
         estimate = denoise(state, state.new_full((state.shape[0],), sigma))
         state = state + (following - sigma) / sigma * (state - estimate)
