@@ -240,7 +240,7 @@ def test_key_pictures_are_what_the_encoder_saw(
     moving_pictures: Pictures, bare_settings: EncoderSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    plain = KeyframeDecoder.take
+    plain = KeyframeDecoder.decode_lazily
 
     def watched(
         self: KeyframeDecoder, unit: bytes, coded_size: tuple[int, int]
@@ -249,7 +249,7 @@ def test_key_pictures_are_what_the_encoder_saw(
         seen.append(made())
         return made
 
-    monkeypatch.setattr(KeyframeDecoder, "take", watched)
+    monkeypatch.setattr(KeyframeDecoder, "decode_lazily", watched)
     pictures = moving_pictures(25, (65, 49))
     short = replace(bare_settings, gop=4.0)
     data = encode(pictures, short, video=video_format(pictures, Fraction(5)))

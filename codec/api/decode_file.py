@@ -14,7 +14,7 @@ from typing import BinaryIO, TypeVar
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
 from gsvc.codec.api.reports import DecodeReport, Progress, Report
-from gsvc.codec.bitstream import audio_and_text, errors, stream_info
+from gsvc.codec.bitstream import audio_and_text, container, errors, stream_info
 from gsvc.codec.bitstream.container import Packet, PacketType, Salvage, StreamReader, decoded_frames
 from gsvc.codec.bitstream.frames import AudioChunk, Frame, duration
 from gsvc.codec.bitstream.header import Header
@@ -27,8 +27,8 @@ from gsvc.decoders.streams.reconstruction import Pace
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _ALWAYS = range(-(1 << 62), 1 << 62)
-_PACKET_BYTES, _OPUS_BYTES = 300, 64
-"""Memory that a packet takes beside its bytes, and a packet of Opus in it."""
+_OPUS_MEMORY = 64
+"""Bytes of memory that a packet of Opus takes beside its own."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _texts_before(
         kept.append(packet)
         if packet.is_picture:
             break
-        held.add(_PACKET_BYTES + len(packet.payload))
+        held.add(container.PACKET_MEMORY + len(packet.payload))
     return audio_and_text.read_texts(kept, held), chain(kept, packets)
 
 
@@ -191,7 +191,7 @@ def _kept(
     kept = []
     try:
         for packet in packets:
-            held.add(_PACKET_BYTES + len(packet.payload))
+            held.add(container.PACKET_MEMORY + len(packet.payload))
             kept.append(packet)
     except errors.LimitError:
         raise
@@ -213,7 +213,9 @@ def _survey(packets: Iterable[Packet], held: errors.HeldBytes) -> tuple[list[Aud
     for packet in packets:
         if packet.type == PacketType.AUDIO:
             chunk = audio_and_text.unpack_audio(packet.payload)
-            held.add(_PACKET_BYTES + len(packet.payload) + _OPUS_BYTES * len(chunk.packets))
+            held.add(
+                container.PACKET_MEMORY + len(packet.payload) + _OPUS_MEMORY * len(chunk.packets)
+            )
             sound.append(chunk)
         frames += packet.frames
     return sound, frames
@@ -350,9 +352,9 @@ def decode(
         if isinstance(file, places.PieceStream) and file.told:
             _log.warning("%s: %s", places.display_name(source), file.told)
             settings = replace(settings, conceal=True)
-        beside, conceals = _is_container(target), settings.conceal
+        is_container, conceals = _is_container(target), settings.conceal
         portion = find_time_range(
-            file, start, frames, limits, is_container=beside, conceals=conceals
+            file, start, frames, limits, is_container=is_container, conceals=conceals
         )
         header = portion.header
         _warn_of_other_model(header.model_id, settings)
@@ -360,7 +362,7 @@ def decode(
             target,
             header.format,
             audio=portion.sound,
-            texts=portion.texts if beside else audio_and_text.NO_TEXTS,
+            texts=portion.texts if is_container else audio_and_text.NO_TEXTS,
             mark=mark_of(settings),
             overwrite=overwrite,
         )
@@ -368,7 +370,7 @@ def decode(
             decoding = FileDecoding(decoder, writer, progress)
             decoding.write(portion)
         decoding.tell_damage(portion.damage, source, target)
-        if not beside and (lost := " and ".join(_beside(header, portion.texts))):
+        if not is_container and (lost := " and ".join(_beside(header, portion.texts))):
             _log.warning("%s carries no %s: left out, use .mp4 or .mkv", written(target), lost)
     return decoding.report(places.shown(target), header, settings.steps, monotonic() - began)
 

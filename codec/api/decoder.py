@@ -46,10 +46,10 @@ _USUAL_CAPACITY = 2_000_000_000
 _UNITS = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
-def restoring(
+def _loaded_restoring(
     header: Header, settings: DecoderSettings, refiner: Refiner | None, pace: Pace | None
 ) -> tuple[Refine, Windows | None]:
-    """What restores keyframes, and what restores windows of frames if the refiner does that.
+    """Load the refiner: what restores keyframes, and windows of frames if it does that.
 
     Raises as `Decoder`.
     """
@@ -199,9 +199,9 @@ class Decoder:
             check_device(settings.device)
         refine, self._windows = _restoring(header, settings, refiner, pace)
         make_renderer = _drawing(settings, pace)
-        chain = Reconstruction(header, GroupReader(header, limits), refine, make_renderer)
+        reconstruction = Reconstruction(header, GroupReader(header, limits), refine, make_renderer)
         policy = Concealer if settings.conceal else StrictTimeline
-        self._timeline: StrictTimeline | Concealer | None = policy(header, chain, limits)
+        self._timeline: StrictTimeline | Concealer | None = policy(header, reconstruction, limits)
         self._header, self._limits, self._conceals = header, limits, settings.conceal
         self._schematic: Schematic | None = None
         self._turn = OneThread("decoder")
@@ -298,9 +298,9 @@ class Decoder:
 def _restoring(
     header: Header, settings: DecoderSettings, refiner: Refiner | None, pace: Pace | None
 ) -> tuple[Refine, Windows | None]:
-    """What restores keyframes, and what restores windows of frames if the refiner does that."""
+    """The function that restores keyframes, and the restorer of windows of frames, if any."""
     if settings.steps:
-        return restoring(header, settings, refiner, pace)
+        return _loaded_restoring(header, settings, refiner, pace)
     for name in ("cache", "latent_cache", "vram", "quantize", "resume", "paste_keys"):
         if getattr(settings, name):
             raise ConfigError(

@@ -172,8 +172,8 @@ FRAME = 6
 REDUNDANT_FRAME_HEADER = 7
 PADDING = 15
 
-_SEQUENCE_BYTES = 64
-"""Bytes of a sequence header that always include the frame size."""
+_SEQUENCE_SIZE_WITHIN = 64
+"""First bytes of a sequence header, which always include the frame size."""
 _USUAL_TOOLS = 0b11_1010_1011_1110_0000_0000_0001
 """The end of a usual sequence header, from frame_id_numbers_present_flag to the trailing one bit,
 without the two zeros that it begins with."""
@@ -303,7 +303,7 @@ def sequence_size(sequence: bytes) -> tuple[int, int]:
 
     Raises BitstreamError for one that is damaged or that packets cannot hold.
     """
-    return _sequence_size(_Bits(sequence[:_SEQUENCE_BYTES]))
+    return _sequence_size(_Bits(sequence[:_SEQUENCE_SIZE_WITHIN]))
 
 
 class _Bits:

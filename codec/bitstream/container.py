@@ -291,7 +291,8 @@ class StreamReader:
 
 _CHUNK = 1 << 20
 _HEAD_BYTES = 10
-_PACKET_BYTES = 300  # of memory, beside its payload, which the data that are held stand for
+PACKET_MEMORY = 300
+"""Bytes of memory that a packet takes beside its payload."""
 _MOST_SEARCHED = 1 << 30
 """Bytes of candidates that are checked for the next packet: bytes can be made to seem many."""
 
@@ -337,7 +338,7 @@ class Salvage:
             except errors.BitstreamError as error:
                 self._blame(error)
                 packet, at = self._past_damage(at)
-            self._held.add(_PACKET_BYTES)
+            self._held.add(PACKET_MEMORY)
             yield packet
             if packet is not None and packet.type == PacketType.END and packet.payload:
                 break

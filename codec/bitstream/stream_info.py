@@ -279,8 +279,8 @@ def whole_bits(spent: Mapping[str, float], available: int) -> Ledger:
     return whole
 
 
-# Memory that a packet, one of its intervals and an element take in the report.
-_PACKET_BYTES, _INTERVAL_BYTES, _ELEMENT_BYTES = 1500, 200, 100
+# Bytes of memory that a packet, one of its intervals and an element take in the report.
+_PACKET_MEMORY, _INTERVAL_MEMORY, _ELEMENT_MEMORY = 1500, 200, 100
 
 
 @dataclass(frozen=True)
@@ -411,8 +411,8 @@ def read_info(
     try:
         for packet in reader:
             found = inspector.inspect(packet, counter.position - position)
-            parts = _INTERVAL_BYTES * len(found.intervals) + _ELEMENT_BYTES * len(found.elements)
-            held.add(_PACKET_BYTES + parts)
+            parts = _INTERVAL_MEMORY * len(found.intervals) + _ELEMENT_MEMORY * len(found.elements)
+            held.add(_PACKET_MEMORY + parts)
             packets.append(found)
             position = counter.position
     except BitstreamError as error:

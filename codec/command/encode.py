@@ -15,7 +15,7 @@ from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.header import TOOLS
 from gsvc.codec.command import arguments
-from gsvc.codec.command.planned import encoded, planned_encoding
+from gsvc.codec.command.planned import log_predictions, planned_encoding
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.places import STANDARD_INPUT
 from gsvc.codec.weights.extras import need
@@ -34,11 +34,11 @@ def encode_one(
     """Encode a file as the options say."""
     # Late: --help and usage errors do not wait for FFmpeg.
     from gsvc.codec.api.encode_file import encode
-    from gsvc.codec.command.encode_runs import taken
+    from gsvc.codec.command.encode_runs import fetch_dry_run
 
     if options.packets is not None:
         return _encode_pieces(options, source, target, progress)
-    return taken(options, source, target) or encode(
+    return fetch_dry_run(options, source, target) or encode(
         source,
         target,
         **_common(options),
@@ -346,7 +346,7 @@ def run(options: Namespace) -> int:
         wait = _startup(options, target) if report.frames > 1 else ""
         arguments.tell_result(options, as_line(report) + wait)
     if planned is not None:
-        encoded(options, *planned, report)
+        log_predictions(options, *planned, report)
     return score_stream(options, options.source, target, metrics) if metrics else 0
 
 

@@ -144,8 +144,8 @@ def _keep(job: EncodeJob, report: EncodeReport, data: bytes) -> None:
         path.write_bytes(json.dumps(asdict(report)).encode() + b"\n" + data)
 
 
-def taken(options: Namespace, source: str, target: str) -> EncodeReport | None:
-    """The report of a stream that a dry run with these options kept, now at the target; or None."""
+def fetch_dry_run(options: Namespace, source: str, target: str) -> EncodeReport | None:
+    """Write the stream that a dry run with these options kept, if any, and return its report."""
     is_sized = options.target_size is not None or options.total_bitrate is not None
     if is_sized or not (cache_dir() / "dry-run").is_dir() or not os.path.isfile(source):
         return None

@@ -171,10 +171,10 @@ def planned_encoding(options: Namespace) -> "tuple[BudgetPlan, Foretold]":
     return plan, Foretold(f"encode {options.source}", numbers)
 
 
-def encoded(
+def log_predictions(
     options: Namespace, plan: "BudgetPlan", foretold: Foretold, report: EncodeReport
 ) -> None:
-    """After the job: the truth into the log, and how to decode, for who watches."""
+    """After encoding: log what was predicted and what came out; tell a watcher how to decode."""
     import shlex
 
     from gsvc.codec.planning.machine_profile import known_profile

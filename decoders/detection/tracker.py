@@ -414,8 +414,8 @@ class DecodedPieces:
     """The pieces of a stream with their keyframes, decoded."""
 
     def __init__(self, header: Header, limits: Limits) -> None:
-        chain = Reconstruction(header, GroupReader(header, limits), attrgetter("picture"))
-        self._strict = StrictTimeline(header, chain, limits)
+        reconstruction = Reconstruction(header, GroupReader(header, limits), attrgetter("picture"))
+        self._strict = StrictTimeline(header, reconstruction, limits)
 
     def of(self, packet: Packet) -> Iterator[StreamPiece]:
         """The pieces of the next packet.

@@ -123,10 +123,10 @@ class KeyframeDecoder:
 
         Raises BitstreamError when it is not one picture of `coded_size`.
         """
-        return self.take(unit, coded_size)()
+        return self.decode_lazily(unit, coded_size)()
 
-    def take(self, unit: bytes, coded_size: tuple[int, int]) -> Callable[[], Picture]:
-        """Decode one temporal unit; what it returns gives the picture, as `decode` does.
+    def decode_lazily(self, unit: bytes, coded_size: tuple[int, int]) -> Callable[[], Picture]:
+        """Decode one temporal unit; call the result for the picture that `decode` would return.
 
         Raises BitstreamError as `decode`.
         """

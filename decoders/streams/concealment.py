@@ -23,7 +23,14 @@ from gsvc.codec.bitstream.group import ParsedPacket
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.scaffold import Place, nominal_time
 from gsvc.decoders.interpolation.optical_flow import Flow, dense_flow, gray, pixel_grid, trust, warp
-from gsvc.decoders.streams import reconstruction
+from gsvc.decoders.streams.reconstruction import (
+    DecodedInterval,
+    DrawnFrame,
+    PacketArrival,
+    PacketTimeline,
+    Reconstruction,
+    ShownKeyframe,
+)
 
 
 class Extrapolator:
@@ -72,19 +79,17 @@ class _CarriedMotion:
 class Concealer:
     """Decodes what arrives and stands in for what does not. Raises for no packet."""
 
-    def __init__(
-        self, header: Header, chain: reconstruction.Reconstruction, limits: Limits
-    ) -> None:
+    def __init__(self, header: Header, reconstruction: Reconstruction, limits: Limits) -> None:
         self._ticks = header.frame_ticks
-        self._timeline = reconstruction.PacketTimeline(header, limits)
+        self._timeline = PacketTimeline(header, limits)
         self._most = self._timeline.most_frames
-        self._chain = chain
+        self._reconstruction = reconstruction
         self.reset()
 
     def reset(self) -> None:
         """Forget everything: the stream may be joined at any INTRA packet."""
         self._timeline.reset()
-        self._chain.reset()
+        self._reconstruction.reset()
         self._shown: Frame | None = None
         self._motion: _CarriedMotion | None = None
         self._group: int | None = None
@@ -92,7 +97,7 @@ class Concealer:
         self._packets: dict[int, Packet] = {}
         self._replays = 0
 
-    def frames(self, packet: Packet, _: range | None = None) -> Iterator[reconstruction.DrawnFrame]:
+    def frames(self, packet: Packet, _: range | None = None) -> Iterator[DrawnFrame]:
         """The missing frames before a packet, then its own: all, others may need them."""
         if packet.type == PacketType.END and packet.pts is not None:
             yield from self._filled(packet.pts)
@@ -126,7 +131,7 @@ class Concealer:
         for _ in self.frames(packet):
             pass
 
-    def until(self, pts: int) -> Iterator[reconstruction.DrawnFrame]:
+    def until(self, pts: int) -> Iterator[DrawnFrame]:
         """The frames that are due up to `pts`."""
         if self._shown is None:
             return
@@ -134,10 +139,10 @@ class Concealer:
         count = min(floor((pts - last) / self._ticks), self._most)
         yield from self._made_up([last + nominal_time(n, self._ticks) for n in range(1, count + 1)])
 
-    def _note(self, packet: Packet, arrival: reconstruction.PacketArrival) -> None:
+    def _note(self, packet: Packet, arrival: PacketArrival) -> None:
         """Note which group the packet belongs to; without those that are lost, it cannot go on."""
         if arrival.missing:
-            self._chain.lose_track()
+            self._reconstruction.lose_track()
         group = arrival.number if packet.is_intra else packet.group
         if group != self._group or (group is None and arrival.missing):
             self._group, self._has_intra = group, False
@@ -148,23 +153,23 @@ class Concealer:
     def _parsed(self, packet: Packet) -> ParsedPacket | None:
         """The packet parsed, if it can be."""
         with suppress(BitstreamError):
-            return self._chain.read(packet)
+            return self._reconstruction.read(packet)
         return None
 
     def _decoded(
         self, packet: Packet, parsed: ParsedPacket | None, ticks: Sequence[int]
-    ) -> Iterator[reconstruction.DecodedInterval]:
+    ) -> Iterator[DecodedInterval]:
         """The packet's intervals as far as they can be decoded; then a BitstreamError."""
         if parsed is not None:
-            yield from self._chain.intervals(parsed)
+            yield from self._reconstruction.intervals(parsed)
         elif self._has_intra:
-            yield from self._chain.pictures(packet, ticks, self._last_drawn())
+            yield from self._reconstruction.pictures(packet, ticks, self._last_drawn())
 
-    def _last_drawn(self) -> reconstruction.ShownKeyframe | None:
+    def _last_drawn(self) -> ShownKeyframe | None:
         if self._shown is None:
             return None
         pixels = self._shown.pixels
-        return reconstruction.ShownKeyframe(lambda: pixels)
+        return ShownKeyframe(lambda: pixels)
 
     def _take_late(self, packet: Packet, number: int) -> None:
         """When no packet of the group is missing any more, decode the group again, to go on."""
@@ -175,10 +180,11 @@ class Concealer:
         if self._replays == _REPLAYS or len(numbers) != len(self._packets):
             return
         self._replays += 1
-        self._chain.lose_track()
+        self._reconstruction.lose_track()
         with suppress(BitstreamError):
             for n in numbers:
-                for decoded in self._chain.intervals(self._chain.read(self._packets[n])):
+                parsed = self._reconstruction.read(self._packets[n])
+                for decoded in self._reconstruction.intervals(parsed):
                     last = decoded
             self._has_intra = True
             self._set_motion(last, self._timeline.clock)
@@ -190,7 +196,7 @@ class Concealer:
         times = [n * max(total, count) // count for n in range(count + 1)]
         return tuple(after - before for before, after in pairwise(times))
 
-    def _filled(self, start: int) -> Iterator[reconstruction.DrawnFrame]:
+    def _filled(self, start: int) -> Iterator[DrawnFrame]:
         """The frames that are missing up to and including one at `start`."""
         if self._shown is None:
             return
@@ -199,7 +205,7 @@ class Concealer:
         times = [last + n * (start - last) // count for n in range(1, min(count, self._most) + 1)]
         yield from self._made_up(times)
 
-    def _made_up(self, times: Sequence[int]) -> Iterator[reconstruction.DrawnFrame]:
+    def _made_up(self, times: Sequence[int]) -> Iterator[DrawnFrame]:
         """Frames for which nothing was sent: motion carried on, then a still."""
         if self._shown is None:
             return
@@ -209,15 +215,13 @@ class Concealer:
             moving = [t for t in times if t <= motion.time + motion.ticks][: motion.frames]
             for pts in moving:
                 pixels = motion.extrapolator.picture((pts - motion.time) / motion.ticks)
-                yield self._show(reconstruction.DrawnFrame(Frame(pixels, pts, concealed=True)))
+                yield self._show(DrawnFrame(Frame(pixels, pts, concealed=True)))
         for pts in times[len(moving) :]:
-            yield self._show(
-                reconstruction.DrawnFrame(Frame(self._shown.pixels, pts, concealed=True))
-            )
+            yield self._show(DrawnFrame(Frame(self._shown.pixels, pts, concealed=True)))
 
     def _drawn(
-        self, decoded: reconstruction.DecodedInterval, times: Sequence[int], *, is_sound: bool
-    ) -> Iterator[reconstruction.DrawnFrame]:
+        self, decoded: DecodedInterval, times: Sequence[int], *, is_sound: bool
+    ) -> Iterator[DrawnFrame]:
         """The frames of an interval; what was shown last stands for a missing keyframe."""
         length = len(times)
         first_sound = decoded.first if is_sound else length + 1
@@ -228,7 +232,7 @@ class Concealer:
             decoded = replace(decoded, before=self._last_drawn(), interval=interval)
         for number in range(max(decoded.first, self._not_due(times) + 1), length + 1):
             frame = Frame(decoded.picture(number), times[number - 1], number < first_sound)
-            yield self._show(reconstruction.DrawnFrame(frame, decoded, number))
+            yield self._show(DrawnFrame(frame, decoded, number))
 
     def _not_due(self, times: Sequence[int]) -> int:
         """Number of these times that were shown already, or made up at about that time."""
@@ -237,11 +241,11 @@ class Concealer:
         least = self._shown.pts + (self._ticks / 2 if self._shown.concealed else 0)
         return sum(time <= least for time in times)
 
-    def _show(self, drawn: reconstruction.DrawnFrame) -> reconstruction.DrawnFrame:
+    def _show(self, drawn: DrawnFrame) -> DrawnFrame:
         self._shown = drawn.frame
         return drawn
 
-    def _set_motion(self, decoded: reconstruction.DecodedInterval, time: int) -> None:
+    def _set_motion(self, decoded: DecodedInterval, time: int) -> None:
         """Set the motion to carry on from its keyframe, shown at `time`; none at a scene's
         beginning and end."""
         interval = decoded.interval

@@ -228,7 +228,7 @@ class Reconstruction:
         assert self._pictures is not None and self._coding is not None
         coding = self._coding
         layer = temporal_layer(self._pictures.count)
-        picture = self._pictures.take(unit, Geometry(*self._size).coded_size(coding.scale))
+        picture = self._pictures.decode_lazily(unit, Geometry(*self._size).coded_size(coding.scale))
         texture, guide = interval[TEXTURE], interval[GUIDE]
 
         @cache
@@ -312,15 +312,15 @@ class PacketTimeline:
 class StrictTimeline:
     """Frames of a stream of which nothing is missing. Raises BitstreamError for any other."""
 
-    def __init__(self, header: Header, chain: Reconstruction, limits: Limits) -> None:
+    def __init__(self, header: Header, reconstruction: Reconstruction, limits: Limits) -> None:
         self._timeline = PacketTimeline(header, limits)
-        self._chain = chain
+        self._reconstruction = reconstruction
         self._may_join = False
 
     def reset(self) -> None:
         """Forget everything: the stream may be joined at any INTRA packet."""
         self._timeline.reset()
-        self._chain.reset()
+        self._reconstruction.reset()
         self._may_join = True
 
     def frames(self, packet: Packet, wanted: range | None = None) -> Iterator[DrawnFrame]:
@@ -351,10 +351,10 @@ class StrictTimeline:
                 "packets were lost, go on at an intra one"
             )
         self._may_join |= arrival.begins and arrival.number > 0
-        anew = not self._chain.goes_on
-        parsed = self._chain.read(packet)
+        anew = not self._reconstruction.goes_on
+        parsed = self._reconstruction.read(packet)
         times = self._timeline.times(packet, parsed.ticks, anew=anew)
-        for decoded in self._chain.intervals(parsed):
+        for decoded in self._reconstruction.intervals(parsed):
             if decoded.first > 1 and not self._may_join:
                 self._lose_track()
                 raise BitstreamError(BEGINS_IN_THE_MIDDLE)
@@ -363,7 +363,7 @@ class StrictTimeline:
             times = times[length:]
 
     def _lose_track(self) -> None:
-        self._chain.lose_track()
+        self._reconstruction.lose_track()
         self._timeline.lose_track()
         self._may_join = True
 

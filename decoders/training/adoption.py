@@ -275,8 +275,8 @@ def moved(rife: Rife) -> Way:
     def way(data: bytes) -> list[Picture]:
         reader = StreamReader(io.BytesIO(data))
         groups, make = GroupReader(reader.header), partial(LearnedRenderer, rife=lambda: rife)
-        chain = Reconstruction(reader.header, groups, attrgetter("picture"), make)
-        timeline = StrictTimeline(reader.header, chain, DEFAULT_LIMITS)
+        reconstruction = Reconstruction(reader.header, groups, attrgetter("picture"), make)
+        timeline = StrictTimeline(reader.header, reconstruction, DEFAULT_LIMITS)
         return [drawn.frame.pixels for packet in reader for drawn in timeline.frames(packet)]
 
     return way

@@ -144,12 +144,13 @@ def _decoded(frames: Sequence[Picture], header: Header, coded: Sequence[CodedPac
         keys.append(key)
         return key.picture
 
-    chain = Reconstruction(header, GroupReader(header), noted)
+    reconstruction = Reconstruction(header, GroupReader(header), noted)
     pictures: list[CodedPicture] = []
     gaps = []
     end = -1
     for one in coded:
-        for decoded in chain.intervals(chain.read(Packet(one.type, one.frames, one.payload))):
+        parsed = reconstruction.read(Packet(one.type, one.frames, one.payload))
+        for decoded in reconstruction.intervals(parsed):
             end += decoded.interval.length
             if decoded.interval.place is Place.AFTER:
                 continue
