@@ -23,9 +23,10 @@ from gsvc.codec.media.color import rgb_picture
 from gsvc.codec.media.video_source import Matrices, oriented
 from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATOR
 from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
-from gsvc.encoders.coding.group_coder import CutDetector, GroupCoder, NoPictures
+from gsvc.encoders.coding.events_only import EventsOnly
+from gsvc.encoders.coding.group_coder import CutDetector, GroupCoder, NoPictures, Target
 from gsvc.encoders.coding.lookahead import Lookahead
-from gsvc.encoders.coding.low_delay import EventsOnly, LowDelay
+from gsvc.encoders.coding.low_delay import LowDelay
 from gsvc.encoders.config import CodedPacket, CodingConfig
 from gsvc.encoders.svt_av1 import check_size
 from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES
@@ -227,7 +228,7 @@ class Encoder:
     def target_bitrate(self, bitrate: float | None) -> None:
         settings = replace(self._settings, bitrate=bitrate, bpp=None)  # checks it
         config = config_of(settings, self.header)
-        self._coder.retarget(config.bpp, exact=config.exact)
+        self._coder.retarget(Target(config.bpp, config.exact))
         self._settings = settings
 
     @property
@@ -261,7 +262,7 @@ class Encoder:
         settings = replace(self._settings, bitrate=bitrate, bpp=None, level=level)  # checks them
         settings = replace(settings, preset=preset or self.preset)
         new = config_of(settings, replace(self.header, level=level))
-        self._coder.retarget(new.bpp, exact=new.exact, level=new.level, effort=new.effort)
+        self._coder.retarget(Target(new.bpp, new.exact, new.level, new.effort))
         self._settings = settings
 
     def hold(self, *, is_held: bool, intra_bits: float | None = None, fills: bool = False) -> None:

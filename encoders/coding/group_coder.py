@@ -1,7 +1,7 @@
 """The interface of group coders, and where a scene cut begins a group."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import cv2
 import numpy as np
@@ -11,6 +11,16 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.encoders import tuning
 from gsvc.encoders.config import CodedPacket
+
+
+class Target(NamedTuple):
+    """What a group coder is to meet from now on; fields as in `CodingConfig`."""
+
+    bpp: float
+    exact: bool
+    level: tuning.Level | None = None
+    """Ignored with look-ahead; None keeps the current one. So with `effort`."""
+    effort: tuning.Effort | None = None
 
 
 class GroupCoder(Protocol):
@@ -50,18 +60,8 @@ class GroupCoder(Protocol):
     def drop(self) -> None:
         """Forget what waits: the next frame begins a scene."""
 
-    def retarget(
-        self,
-        bpp: float,
-        *,
-        exact: bool,
-        level: tuning.Level | None = None,
-        effort: tuning.Effort | None = None,
-    ) -> None:
-        """Set the rate from the next group on; arguments as in `CodingConfig`.
-
-        `level`, `effort`: used from then on; ignored with look-ahead. None keeps the current one.
-        """
+    def retarget(self, target: Target) -> None:
+        """Set the rate from the next group on."""
 
     def regroup(self, gop: float) -> None:
         """Set the limit on groups from here on: seconds, infinite for none."""
@@ -91,14 +91,7 @@ class NoPictures(GroupCoder):
     def drop(self) -> None:
         """Nothing waits."""
 
-    def retarget(
-        self,
-        bpp: float,
-        *,
-        exact: bool,
-        level: tuning.Level | None = None,
-        effort: tuning.Effort | None = None,
-    ) -> None:
+    def retarget(self, target: Target) -> None:
         """There is no rate."""
 
     def regroup(self, gop: float) -> None:

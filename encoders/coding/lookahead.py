@@ -18,7 +18,7 @@ from gsvc.codec.bitstream.scaffold import Interval, Place, Values
 from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
 from gsvc.encoders.coding.face_rdo import FaceExtractor, FaceRdo, WaysToPack
 from gsvc.encoders.coding.flicker import Flicker, lasting_changes
-from gsvc.encoders.coding.group_coder import GroupCoder
+from gsvc.encoders.coding.group_coder import GroupCoder, Target
 from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
 from gsvc.encoders.coding.packer import PackedGroup, Packer, in_slots, shared_sequences
 from gsvc.encoders.config import CodedPacket, CodingConfig
@@ -37,7 +37,7 @@ from gsvc.encoders.scaffold.extraction import (
 )
 from gsvc.encoders.search.group_search import GroupPlanner, GroupSearch
 from gsvc.encoders.search.rate_control import RateControl
-from gsvc.encoders.tuning import DISTORTION_OF_BITS, Effort, Level
+from gsvc.encoders.tuning import DISTORTION_OF_BITS
 
 _AT_ONCE = 2
 _READ, _TRIED, _CODED = 0.1, 0.7, 0.95
@@ -149,15 +149,8 @@ class Lookahead(GroupCoder):
         self._ticks: list[int] = []
         self._cuts: list[int] = []
 
-    def retarget(
-        self,
-        bpp: float,
-        *,
-        exact: bool,
-        level: Level | None = None,
-        effort: Effort | None = None,
-    ) -> None:
-        self._rate.retarget(bpp, exact=exact)
+    def retarget(self, target: Target) -> None:
+        self._rate.retarget(target.bpp, exact=target.exact)
 
     def regroup(self, gop: float) -> None:
         self._longest = replace(self._config, gop=gop).longest_group
