@@ -3,6 +3,10 @@
 The user's own copies are read: the file of a sequence is found by its name. Publishers of test sets
 state no checksums. Who measures writes a manifest of their copy, a table `path,bytes,sha256`; who
 repeats that checks theirs against it.
+
+Sources: Mercat, Viitanen, Vanne, "UVG dataset", ACM MMSys 2020; Wang et al., "MCL-JCV: a JND-based
+H.264/AVC video quality dataset", ICIP 2016; Bossen, "Common test conditions and software reference
+configurations", JCTVC-L1100, 2013.
 """
 
 import csv
@@ -59,11 +63,8 @@ class PublishedSet:
     """One test set."""
 
     name: str
-    title: str
     page: str
     """Address that tells how to get it."""
-    source: str
-    """Publication that describes it."""
     sequences: tuple[PublishedSequence, ...]
 
     def sequence(self, name: str) -> PublishedSequence:
@@ -83,9 +84,7 @@ def _uvg(name: str, rate: int, frames: int | None, *other_names: str) -> Publish
 
 UVG = PublishedSet(
     name="uvg",
-    title="UVG, 16 sequences, 8 and 10 bits",
     page="https://ultravideo.fi/dataset.html",
-    source="Mercat, Viitanen, Vanne: UVG dataset, ACM MMSys 2020",
     sequences=(
         _uvg("Beauty", 120, 600),
         _uvg("Bosphorus", 120, 600),
@@ -122,9 +121,7 @@ def _mcl_jcv(number: int, rate: int) -> PublishedSequence:
 
 MCL_JCV = PublishedSet(
     name="mcl-jcv",
-    title="MCL-JCV, 30 sequences, 8 bits",
     page="https://mcl.usc.edu/mcl-jcv-dataset/",
-    source="Wang et al.: MCL-JCV: a JND-based H.264/AVC video quality dataset, ICIP 2016",
     sequences=tuple(
         _mcl_jcv(number, rate)
         for number, rate in sorted(
@@ -135,9 +132,6 @@ MCL_JCV = PublishedSet(
 
 _HEVC_PAGE = (
     "https://hevc.hhi.fraunhofer.de/ (the sequences: ftp.tnt.uni-hannover.de/testsequences)"
-)
-_HEVC_SOURCE = (
-    "Bossen: Common test conditions and software reference configurations, JCTVC-L1100, 2013"
 )
 
 
@@ -150,9 +144,7 @@ def _hevc(
 
 HEVC_B = PublishedSet(
     name="hevc-b",
-    title="HEVC common test conditions, class B, 5 sequences, 8 bits",
     page=_HEVC_PAGE,
-    source=_HEVC_SOURCE,
     sequences=(
         _hevc("Kimono1", _HD, 24, 240, "Kimono"),
         _hevc("ParkScene", _HD, 24, 240),
@@ -166,9 +158,7 @@ _WVGA = (832, 480)
 
 HEVC_C = PublishedSet(
     name="hevc-c",
-    title="HEVC common test conditions, class C, 4 sequences, 8 bits",
     page=_HEVC_PAGE,
-    source=_HEVC_SOURCE,
     sequences=(
         _hevc("BasketballDrill", _WVGA, 50, 500),
         _hevc("BQMall", _WVGA, 60, 600),
