@@ -30,6 +30,7 @@ from gsvc.codec.command import encode, main
 from gsvc.codec.command.arguments import say, shown_size, without_warnings
 from gsvc.codec.media.output import make_folder
 from gsvc.codec.media.places import STANDARD_INPUT, create_stream, refuse_same, shown
+from gsvc.codec.media.video_source import VIDEO_SUFFIXES
 from gsvc.codec.planning import video_trial
 from gsvc.codec.weights.model_files import cache_dir
 
@@ -244,13 +245,6 @@ def _next_aim(tried: list[_Pass], wanted: float) -> float:
 
 def _miss(one: _Pass, wanted: float) -> float:
     return abs(one.measured / wanted - 1)
-
-
-VIDEO_SUFFIXES = {
-    ".3gp", ".avi", ".flv", ".gif", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg",
-    ".mts", ".ogv", ".ts", ".webm", ".wmv", ".y4m",
-}  # fmt: skip
-"""What counts as a video in a folder."""
 
 
 def encode_many(options: Namespace) -> int:

@@ -30,6 +30,12 @@ from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media import color, places, source_clock
 
+VIDEO_SUFFIXES = {
+    ".3gp", ".avi", ".flv", ".gif", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg",
+    ".mts", ".ogv", ".ts", ".webm", ".wmv", ".y4m",
+}  # fmt: skip
+"""What counts as a video in a folder."""
+
 # These demuxers draw any text file as an animation.
 _TEXT_ART = {"tty", "bin", "xbin", "adf", "idf"}
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.media.video_source import VIDEO_SUFFIXES
 from gsvc.codec.weights.model_files import PackagedFile
 from gsvc.datasets.clips import clip_reader
 from gsvc.datasets.clips.clip_reader import short_side
@@ -37,11 +38,8 @@ _BY_NAME: dict[str, Mapping[str, PackagedFile | DrawnClip]] = {
 USER_SET = "user"
 """Set of the clips that are a user's files."""
 
-_VIDEO_SUFFIXES = clip_reader.RAW_SUFFIXES | {
-    *(".y4m", ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts", ".m2ts"),
-    *(".mts", ".wmv", ".flv", ".ogv", ".3gp", ".ivf", ".obu", ".h264", ".264", ".h265", ".265"),
-    ".hevc",
-}
+_STREAM_SUFFIXES = {".ivf", ".obu", ".h264", ".264", ".h265", ".265", ".hevc"}
+_SUFFIXES = clip_reader.RAW_SUFFIXES | VIDEO_SUFFIXES | _STREAM_SUFFIXES
 _LONGEST_NAME = 80
 
 
@@ -143,7 +141,7 @@ def _is_clip(path: Path) -> bool:
     try:
         if path.is_dir():
             return bool(clip_reader.image_suffix(path))
-        return path.suffix.lower() in _VIDEO_SUFFIXES
+        return path.suffix.lower() in _SUFFIXES
     except InputError:
         return True  # a folder that cannot be read: loading it tells why
 

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.media.video_source import VIDEO_SUFFIXES
 from gsvc.encoders.coding.group_coder import CutDetector
 
-CLIP_SUFFIXES = frozenset((".avi", ".m4v", ".mkv", ".mov", ".mp4", ".webm", ".y4m"))
 PHOTO_SUFFIXES = frozenset((".jpeg", ".jpg", ".png", ".webp"))
 
 _REPEATED = 0.35
@@ -49,7 +49,7 @@ def find_footage(folder: Path, held_out: Sequence[str] = ()) -> tuple[list[Path]
 
     Raises InputError where nothing is left to train on, ConfigError for a name that is not there.
     """
-    suffixes = CLIP_SUFFIXES | PHOTO_SUFFIXES
+    suffixes = VIDEO_SUFFIXES | PHOTO_SUFFIXES
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes)
     held = [path for path in files if path.name in held_out]
     if missing := set(held_out) - {path.name for path in held}:
@@ -64,7 +64,7 @@ class Footage:
 
     def __init__(self, files: Sequence[Path], clips: float = 0.5) -> None:
         """`clips`: the share of scenes that are of clips, where there are both."""
-        self.clips = [path for path in files if path.suffix.lower() in CLIP_SUFFIXES]
+        self.clips = [path for path in files if path.suffix.lower() in VIDEO_SUFFIXES]
         self.photos = [path for path in files if path.suffix.lower() in PHOTO_SUFFIXES]
         self._clips = ClipFootage(self.clips) if self.clips else None
         self._photos = PhotoFootage(self.photos) if self.photos else None

@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.media.video_source import VIDEO_SUFFIXES
 from gsvc.datasets.clips.clip_reader import protocol_size
 from gsvc.decoders.detection.people import SingleShotDetector
 from gsvc.decoders.interpolation.optical_flow import dis_flow, gray
-from gsvc.decoders.training.footage import CLIP_SUFFIXES
 from gsvc.encoders.coding.group_coder import CutDetector
 from gsvc.encoders.face_landmarks import FACE_MODEL, FACE_STRIDES
 
@@ -127,7 +127,7 @@ def _found(given: str) -> Iterator[str]:
         system, path = fsspec.core.url_to_fs(given)
         if system.isdir(path):
             for each in system.find(path):
-                if _is(each, CLIP_SUFFIXES):
+                if _is(each, VIDEO_SUFFIXES):
                     yield _address(system, each)
                 elif _is(each, {_TAR}):
                     yield from _members(_address(system, each))
@@ -158,7 +158,7 @@ def _members(tar: str) -> Iterator[str]:
     except Exception:  # noqa: BLE001 - tarfile raises many; the survey says which
         yield tar
         return
-    yield from (f"tar://{name}::{tar}" for name in names if _is(name, CLIP_SUFFIXES))
+    yield from (f"tar://{name}::{tar}" for name in names if _is(name, VIDEO_SUFFIXES))
 
 
 def _is(path: str, suffixes: set[str] | frozenset[str]) -> bool:

@@ -15,21 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
+from gsvc.encoders import tuning
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Distortion, FloatMap
 from gsvc.encoders.plans import GroupPlan, Probe
 from gsvc.encoders.search.candidates import Placement, PlanFeatures, predicted_costs
 from gsvc.encoders.search.probes import Probes
 from gsvc.encoders.svt_av1 import MAX_CRF
-from gsvc.encoders.tuning import (
-    DISTORTION_OF_BITS,
-    EASIER,
-    LEAST_PROBE_CRF,
-    MORE_AT_RATE,
-    PLANS_APART,
-    TEXTURE_OF_ST_LPIPS,
-    TEXTURE_SLOPE,
-)
 
 _SCALES = (8, 6, 4)
 _AT_ONCE = 2
@@ -136,7 +128,7 @@ class GroupSearch:
 
     def _moved(self, probe: Probe, goal: float) -> GroupPlan:
         """A probe's plan with the quantiser that should bring it to `goal` bits."""
-        crfs = np.arange(LEAST_PROBE_CRF, MAX_CRF + 1)
+        crfs = np.arange(tuning.LEAST_PROBE_CRF, MAX_CRF + 1)
         plans = [probe.plan, *(replace(probe.plan, crf=float(crf)) for crf in crfs)]
         own, *each = np.log(self._foretold(plans)[0])
         crf = np.interp(own - math.log(probe.bits / goal), each[::-1], crfs[::-1])
@@ -146,7 +138,7 @@ class GroupSearch:
         """Distortion per pixel of plans with these bits per pixel, brought to `goal` bits."""
         miss = np.log(bits * self._pixels / goal)
         beyond = np.maximum(0.0, np.abs(miss) - _NEAR)
-        costs = distortion * np.exp(DISTORTION_OF_BITS * miss + _BEYOND * beyond)
+        costs = distortion * np.exp(tuning.DISTORTION_OF_BITS * miss + _BEYOND * beyond)
         return np.asarray(costs, np.float64)
 
     def _foretold(self, plans: Sequence[GroupPlan]) -> _Array:
@@ -170,7 +162,7 @@ class GroupSearch:
         for row in np.argsort(costs, kind="stable"):
             if len(found) >= count:
                 break
-            near = (np.abs(places[row] - other) < PLANS_APART for other in taken)
+            near = (np.abs(places[row] - other) < tuning.PLANS_APART for other in taken)
             if not any(map(np.all, near)):
                 found.append(self._grid[row])
                 taken.append(places[row])
@@ -179,7 +171,7 @@ class GroupSearch:
     @cached_property
     def _grid(self) -> list[GroupPlan]:
         """Plans that may be tried."""
-        crfs = np.arange(LEAST_PROBE_CRF, MAX_CRF + 1, _CRF_STEP)
+        crfs = np.arange(tuning.LEAST_PROBE_CRF, MAX_CRF + 1, _CRF_STEP)
         keys = [self._placement.placed(count) for count in self._counts]
         return [GroupPlan(*one) for one in product(keys, map(float, crfs), self._scales)]
 
@@ -216,7 +208,7 @@ class GroupSearch:
 
 def price(distortion: float, bits: float) -> float:
     """Distortion, over pixels and frames, that one more bit in coded pictures saves."""
-    return DISTORTION_OF_BITS * float(distortion) / bits
+    return tuning.DISTORTION_OF_BITS * float(distortion) / bits
 
 
 def _weights(pictures: Sequence[Picture], distortion: Distortion) -> list[FloatMap | None]:
@@ -244,7 +236,7 @@ class GroupPlanner:
         self._goal: float | None = None
         """Texture that the quality asked for stands for."""
         if config.quality is not None:
-            slope, offset = TEXTURE_OF_ST_LPIPS
+            slope, offset = tuning.TEXTURE_OF_ST_LPIPS
             self._goal = (config.quality + offset) / slope
         self._is_limited = bool(config.max_bitrate or config.packet_bytes)
         self._plan: GroupPlan | None = None
@@ -258,7 +250,7 @@ class GroupPlanner:
         """
         if self._goal is None or self._is_limited or not self._frames:
             return None
-        slope, offset = TEXTURE_OF_ST_LPIPS
+        slope, offset = tuning.TEXTURE_OF_ST_LPIPS
         return max(0.0, slope * self._textures / self._frames - offset)
 
     def best(self, search: GroupSearch, goal: float, *, exact: bool) -> Probe:
@@ -269,7 +261,7 @@ class GroupPlanner:
         if search.begins:
             self._plan = None  # Another scene moves otherwise.
         if exact and self._goal is None:
-            probes = self._effort.probes_of(self._plan is None) + MORE_AT_RATE
+            probes = self._effort.probes_of(self._plan is None) + tuning.MORE_AT_RATE
             probe = search.best_at(goal, self._plan, probes)
             self.lmbda = price(probe.distortion, probe.bits)
         else:
@@ -285,7 +277,7 @@ class GroupPlanner:
         if self._goal is not None:
             probes, again, rounds = self._effort.probes, self._effort.probes, _QUALITY_ROUNDS
         else:
-            self.lmbda = max(self._level.lmbda, EASIER * self.lmbda)
+            self.lmbda = max(self._level.lmbda, tuning.EASIER * self.lmbda)
             probes = self._effort.probes_of(self._plan is None)
             again, rounds = 0, _RATE_ROUNDS
         probe = search.best(self.lmbda, self._plan, probes)
@@ -324,11 +316,11 @@ class GroupPlanner:
 
     def _moved(self, search: GroupSearch, probe: Probe, goal: float) -> Iterator[Probe]:
         """Probes of a plan with other quantisers, nearer and nearer to a texture."""
-        low, high = LEAST_PROBE_CRF, float(MAX_CRF)
+        low, high = tuning.LEAST_PROBE_CRF, float(MAX_CRF)
         for _ in range(_QUALITY_MOVES):
             plan, miss = probe.plan, math.log(probe.texture / goal)
             low, high = (low, plan.crf) if miss > 0 else (plan.crf, high)
-            crf = plan.crf - miss / TEXTURE_SLOPE
+            crf = plan.crf - miss / tuning.TEXTURE_SLOPE
             crf = round(4 * (crf if low < crf < high else (low + high) / 2)) / 4
             if abs(miss) < _NEAR_QUALITY or crf in (low, high):
                 return

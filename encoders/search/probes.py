@@ -23,6 +23,7 @@ from gsvc.decoders.interpolation.optical_flow import Bend, MotionBetween, gray
 from gsvc.decoders.interpolation.rendering import BidirectionalWarp, dissolved, held_picture
 from gsvc.decoders.interpolation.scaffold_motion import camera_field
 from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
+from gsvc.encoders import tuning
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Distortion, FloatMap, Reference, quarter
 from gsvc.encoders.plans import (
@@ -35,17 +36,6 @@ from gsvc.encoders.plans import (
 )
 from gsvc.encoders.scaffold.camera_path import CameraPath
 from gsvc.encoders.svt_av1 import Planes, encode_planes, planes_of
-from gsvc.encoders.tuning import (
-    EMPHASIS_BAND,
-    EMPHASIS_CRFS,
-    EMPHASIS_MOST,
-    EMPHASIS_SHARE,
-    FADED,
-    MIXED,
-    PROBE_PRESET,
-    PROBE_PRESET_AT_RATE,
-    SHORTEST_FADE,
-)
 
 Parts = list[tuple[float, float]]
 """Distortion of frames, as of `Reference.totals`."""
@@ -145,14 +135,14 @@ class DrawingChoice:
     def _fades(self, planned: PlannedInterval) -> bool:
         """Whether the frame in the middle is much nearer to the mean of those at the ends than to
         either of them."""
-        if planned.place is not Place.BETWEEN or planned.length < SHORTEST_FADE:
+        if planned.place is not Place.BETWEEN or planned.length < tuning.SHORTEST_FADE:
             return False
         middle = (planned.start + planned.end) // 2
         left, now, right = (self._thumbnails[k] for k in (planned.start, middle, planned.end))
         share = np.float32((middle - planned.start) / planned.length)
         error = np.abs(now - (left + share * (right - left))).mean()
         apart = min(np.abs(now - left).mean(), np.abs(now - right).mean())
-        return bool(apart > FADED and error < MIXED * apart)
+        return bool(apart > tuning.FADED and error < tuning.MIXED * apart)
 
 
 def _sum(parts: Parts) -> float:
@@ -174,11 +164,11 @@ def emphasised(source: Picture, reference: Reference, decoded: Picture, crf: flo
     (H, W), coded at `crf`. Returns a picture like `source`.
     """
     height, width = decoded.shape
-    share = float(np.interp(crf, EMPHASIS_CRFS, (EMPHASIS_SHARE, 0.0)))
-    raised = np.clip(share * np.expm1(reference.weaker(decoded)), 0, EMPHASIS_MOST)
+    share = float(np.interp(crf, tuning.EMPHASIS_CRFS, (tuning.EMPHASIS_SHARE, 0.0)))
+    raised = np.clip(share * np.expm1(reference.weaker(decoded)), 0, tuning.EMPHASIS_MOST)
     gain = cv2.resize(raised, (width, height), interpolation=cv2.INTER_LINEAR)
     luma = gray(source).astype(np.float32)
-    finer, coarser = (cv2.GaussianBlur(luma, (0, 0), spread) for spread in EMPHASIS_BAND)
+    finer, coarser = (cv2.GaussianBlur(luma, (0, 0), spread) for spread in tuning.EMPHASIS_BAND)
     added = gain * (finer - coarser)
     return np.asarray(np.clip(np.rint(source + added[..., None]), 0, 255), np.uint8)
 
@@ -200,7 +190,7 @@ class Probes:
         self._pictures, self._pool, self._open_ended = pictures, pool, open_ended
         self._geometry, self._color = config.header.geometry, config.header.format.color
         self._framing_bits, self._visual = config.framing_bits, config.tune.visual
-        self._preset = PROBE_PRESET_AT_RATE if config.exact else PROBE_PRESET
+        self._preset = tuning.PROBE_PRESET_AT_RATE if config.exact else tuning.PROBE_PRESET
         size, color = self._geometry.coded_size, self._color
 
         def planes(key: int, scale: int) -> Planes:
@@ -247,7 +237,7 @@ class Probes:
         """The probe's own coded pictures as they are to be coded: what they lacked raised (see
         `gsvc.encoders.coding.keyframes`)."""
         keys = self.own_keys(probe.plan)
-        if probe.plan.crf >= EMPHASIS_CRFS[1]:
+        if probe.plan.crf >= tuning.EMPHASIS_CRFS[1]:
             return map(self._pictures.__getitem__, keys)  # Nothing would be raised.
         # Decoded once more: pictures of all probes would take much memory, their units take none.
         decoded = self._decoded(probe.plan, probe.units[: len(keys)])
