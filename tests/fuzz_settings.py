@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from fuzz_bytes import any_bytes, bend
-from gsvc import ConfigError, FrameAnalysis, InputError
+from gsvc import ConfigError, FrameAnalysis
 from gsvc.codec.command.analyse import parse_homographies
 from gsvc.decoders.detection.findings import TrackedObject
 from gsvc.decoders.detection.rules import (
@@ -79,12 +79,8 @@ def make_homographies(rng: random.Random) -> bytes:
 
 
 def check_homographies(data: bytes) -> None:
-    """What is read tells where things stand; what is not says line and column."""
-    try:
-        maps = parse_homographies(data.decode("utf-8", "replace"), "file")
-    except InputError as error:
-        assert _PLACE.match(str(error)), error
-        raise
+    """What is read tells where things stand."""
+    maps = parse_homographies(data.decode("utf-8", "replace"), "file")
     for one in maps:
         matrices = np.array(one, np.float64).reshape(-1, 3, 3)
         standing(_THING, matrices[0], 576)
