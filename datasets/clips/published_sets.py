@@ -28,6 +28,7 @@ from gsvc.datasets.clips import clip_reader
 
 _HD = (1920, 1080)
 _UHD = (3840, 2160)
+_WVGA = (832, 480)
 
 
 @dataclass(frozen=True)
@@ -76,102 +77,63 @@ class PublishedSet:
         raise ConfigError(f"{self.name} has no sequence {name!r}; there are {known}")
 
 
-def _uvg(name: str, rate: int, frames: int | None, *other_names: str) -> PublishedSequence:
-    # Most papers use the first seven, in 8-bit files of 1920x1080.
-    file_name = f"{name}_1920x1080_{rate}fps_420_8bit_YUV.yuv"
-    return PublishedSequence(name, (_HD, _UHD), Fraction(rate), frames, file_name, other_names)
-
-
-UVG = PublishedSet(
-    name="uvg",
-    page="https://ultravideo.fi/dataset.html",
-    sequences=(
-        _uvg("Beauty", 120, 600),
-        _uvg("Bosphorus", 120, 600),
-        _uvg("HoneyBee", 120, 600),
-        _uvg("Jockey", 120, 600),
-        _uvg("ReadySteadyGo", 120, 600, "ReadySetGo"),
-        _uvg("ShakeNDry", 120, 300),
-        _uvg("YachtRide", 120, 600),
-        _uvg("Lips", 120, None),
-        _uvg("CityAlley", 50, None),
-        _uvg("FlowerFocus", 50, None),
-        _uvg("FlowerKids", 50, None),
-        _uvg("FlowerPan", 50, None),
-        _uvg("RaceNight", 50, None),
-        _uvg("RiverBank", 50, None),
-        _uvg("SunBath", 50, None),
-        _uvg("Twilight", 50, None),
-    ),
-)
-
+_UVG_50 = "CityAlley FlowerFocus FlowerKids FlowerPan RaceNight RiverBank SunBath Twilight"
 _MCL_JCV_RATES = {
     24: (17, 21, 22, 23, 24, 25, 29),
     25: (5, 6, 7, 8, 9, 18, 20),
     30: (1, 2, 3, 4, 10, 11, 12, 13, 14, 15, 16, 19, 26, 27, 28, 30),
 }
 _MCL_JCV_SECONDS = 5
-
-
-def _mcl_jcv(number: int, rate: int) -> PublishedSequence:
-    name = f"videoSRC{number:02}"
-    file_name = f"{name}_1920x1080_{rate}.yuv"
-    return PublishedSequence(name, (_HD,), Fraction(rate), rate * _MCL_JCV_SECONDS, file_name)
-
-
-MCL_JCV = PublishedSet(
-    name="mcl-jcv",
-    page="https://mcl.usc.edu/mcl-jcv-dataset/",
-    sequences=tuple(
-        _mcl_jcv(number, rate)
-        for number, rate in sorted(
-            (number, rate) for rate, numbers in _MCL_JCV_RATES.items() for number in numbers
-        )
-    ),
-)
-
 _HEVC_PAGE = (
     "https://hevc.hhi.fraunhofer.de/ (the sequences: ftp.tnt.uni-hannover.de/testsequences)"
 )
 
 
-def _hevc(
-    name: str, size: tuple[int, int], rate: int, frames: int, *other_names: str
+def _uvg(name: str, rate: int, frames: int | None, *other_names: str) -> PublishedSequence:
+    # Most papers use the first seven, in 8-bit files of 1920x1080.
+    file_name = f"{name}_1920x1080_{rate}fps_420_8bit_YUV.yuv"
+    return PublishedSequence(name, (_HD, _UHD), Fraction(rate), frames, file_name, other_names)
+
+
+def _sequence(
+    name: str, rate: int, frames: int, *other_names: str, size: tuple[int, int] = _HD
 ) -> PublishedSequence:
     file_name = f"{name}_{size[0]}x{size[1]}_{rate}.yuv"
     return PublishedSequence(name, (size,), Fraction(rate), frames, file_name, other_names)
 
 
-HEVC_B = PublishedSet(
-    name="hevc-b",
-    page=_HEVC_PAGE,
-    sequences=(
-        _hevc("Kimono1", _HD, 24, 240, "Kimono"),
-        _hevc("ParkScene", _HD, 24, 240),
-        _hevc("Cactus", _HD, 50, 500),
-        _hevc("BasketballDrive", _HD, 50, 500),
-        _hevc("BQTerrace", _HD, 60, 600),
-    ),
+_UVG = (
+    *(_uvg(name, 120, 600) for name in ("Beauty", "Bosphorus", "HoneyBee", "Jockey")),
+    _uvg("ReadySteadyGo", 120, 600, "ReadySetGo"),
+    _uvg("ShakeNDry", 120, 300),
+    _uvg("YachtRide", 120, 600),
+    _uvg("Lips", 120, None),
+    *(_uvg(name, 50, None) for name in _UVG_50.split()),
 )
-
-_WVGA = (832, 480)
-
-HEVC_C = PublishedSet(
-    name="hevc-c",
-    page=_HEVC_PAGE,
-    sequences=(
-        _hevc("BasketballDrill", _WVGA, 50, 500),
-        _hevc("BQMall", _WVGA, 60, 600),
-        _hevc("PartyScene", _WVGA, 50, 500),
-        _hevc("RaceHorses", _WVGA, 30, 300, "RaceHorsesC"),
-    ),
+_MCL_JCV = tuple(
+    _sequence(f"videoSRC{number:02}", rate, rate * _MCL_JCV_SECONDS)
+    for number, rate in sorted((n, rate) for rate, ns in _MCL_JCV_RATES.items() for n in ns)
 )
-
-MANIFESTS: dict[str, PublishedSet] = {
-    manifest.name: manifest for manifest in (UVG, MCL_JCV, HEVC_B, HEVC_C)
+_HEVC_B = (
+    _sequence("Kimono1", 24, 240, "Kimono"),
+    _sequence("ParkScene", 24, 240),
+    _sequence("Cactus", 50, 500),
+    _sequence("BasketballDrive", 50, 500),
+    _sequence("BQTerrace", 60, 600),
+)
+_HEVC_C = (
+    _sequence("BasketballDrill", 50, 500, size=_WVGA),
+    _sequence("BQMall", 60, 600, size=_WVGA),
+    _sequence("PartyScene", 50, 500, size=_WVGA),
+    _sequence("RaceHorses", 30, 300, "RaceHorsesC", size=_WVGA),
+)
+MANIFESTS = {
+    "uvg": PublishedSet("uvg", "https://ultravideo.fi/dataset.html", _UVG),
+    "mcl-jcv": PublishedSet("mcl-jcv", "https://mcl.usc.edu/mcl-jcv-dataset/", _MCL_JCV),
+    "hevc-b": PublishedSet("hevc-b", _HEVC_PAGE, _HEVC_B),
+    "hevc-c": PublishedSet("hevc-c", _HEVC_PAGE, _HEVC_C),
 }
 """The sets by name."""
-
 
 _SUFFIXES = (*sorted(clip_reader.RAW_SUFFIXES), ".y4m")
 
