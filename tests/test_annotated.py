@@ -175,7 +175,7 @@ def test_mot_truth(tmp_path: Path) -> None:
     [
         ("1,7,11,21,30,40,1\n", r"gt.txt:1: 7 columns: truth has 9"),
         ("1,7,11,21,30,40,1,1,1\nx,7,1,1,1,1,1,1,1\n", r"gt.txt:2: could not convert"),
-        ("3,7,11,21,30,40,1,1,1\n", r"gt.txt:1: frame 3: seqinfo.ini says 1 to 2"),
+        ("3,7,11,21,30,40,1,1,1\n", r"gt.txt:1: frame 3: there are pictures 1 to 2"),
         ("1,7,11,21,30,40,1,55,1\n", r"gt.txt:1: class 55"),
         ("1,7,11,21,nan,40,1,1,1\n", r"gt.txt:1: class 1, size nan"),
     ],

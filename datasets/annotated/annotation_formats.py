@@ -5,7 +5,7 @@ Every reader raises InputError that names the file, and the line or entry where 
 
 import configparser
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -96,7 +96,8 @@ CLASSES = dict(
 
 AMBIGUOUS = 2, 7, 8, 12
 """What a detector of people may or may not find; the MOTChallenge leaves it out of its scores."""
-_MOT_COLUMNS = 9
+_PLACE = "frame", "id", "left", "top", "width", "height", "considered", "class"
+_MOT_COLUMNS = *_PLACE, "visibility"
 _NUMBERS = {name: number for number, name in CLASSES.items()}
 
 
@@ -137,7 +138,7 @@ def _info(path: Path) -> configparser.SectionProxy:
 def _mot_truth(path: Path, count: int) -> Boxes:
     rows = [_mot_row(place, line, count) for place, line in _lines(path)]
     rows = [row for row in rows if row[6] or row[7] in AMBIGUOUS]
-    table = np.array(rows, np.float64).reshape(-1, _MOT_COLUMNS)
+    table = np.array(rows, np.float64).reshape(-1, len(_MOT_COLUMNS))
     ambiguous = np.isin(table[:, 7], AMBIGUOUS)
     return make_boxes(
         frame=table[:, 0] - 1,
@@ -150,19 +151,28 @@ def _mot_truth(path: Path, count: int) -> Boxes:
 
 
 def _mot_row(place: str, line: str, count: int) -> list[float]:
-    try:
-        row = [float(part) for part in line.split(",")]
-    except ValueError as error:
-        raise InputError(f"{place}: {error}: write numbers with commas between them") from error
-    if len(row) != _MOT_COLUMNS:
-        raise InputError(
-            f"{place}: {len(row)} columns: truth has {_MOT_COLUMNS} (frame, id, left, top, width, "
-            "height, considered, class, visibility); is this a file of detections?"
-        )
-    if not 1 <= row[0] <= count or row[0] % 1:
-        raise InputError(f"{place}: frame {row[0]:g}: seqinfo.ini says 1 to {count}")
+    row = _numbers(place, line, count, _MOT_COLUMNS, float)
     if row[7] not in CLASSES or not np.isfinite(row).all() or min(row[4:6]) < 0:
         raise InputError(f"{place}: class {row[7]:g}, size {row[4]:g} x {row[5]:g}: no such box")
+    return row
+
+
+def _numbers(
+    place: str, line: str, count: int, columns: Sequence[str], kind: type[float]
+) -> list[float]:
+    """A row with commas between, which begins with a frame from 1 to `count`."""
+    try:
+        row = [kind(part) for part in line.rstrip(", ").split(",")]
+    except ValueError as error:
+        told = "whole numbers" if kind is int else "numbers"
+        raise InputError(f"{place}: {error}: write {told} with commas between them") from error
+    if len(row) != len(columns):
+        told = f"truth has {len(columns)} ({', '.join(columns)})"
+        raise InputError(f"{place}: {len(row)} columns: {told}; is this a file of detections?")
+    if not 1 <= row[0] <= count or row[0] % 1:
+        raise InputError(
+            f"{place}: frame {line.partition(',')[0]}: there are pictures 1 to {count}"
+        )
     return row
 
 
@@ -199,15 +209,6 @@ _OCCLUDED = 0.5
 """Visibility of what is partly hidden; the files do not tell how much is."""
 
 
-class _VaticRow(NamedTuple):
-    track: int
-    box: tuple[float, ...]
-    frame: int
-    is_lost: bool
-    is_occluded: bool
-    label: str
-
-
 def vatic_files(path: Path) -> list[Path]:
     """The files of boxes that a path names: itself, or those of a folder; each has its video."""
     inside = [path] if path.is_file() else sorted(path.glob("*.txt"))
@@ -238,34 +239,35 @@ def _video(path: Path) -> Path | None:
 
 def _vatic_truth(path: Path) -> Boxes:
     rows = [_vatic_row(place, line) for place, line in _lines(path)]
-    rows = [row for row in rows if not row.is_lost]
-    return make_boxes(
-        frame=[row.frame for row in rows],
-        id=[row.track for row in rows],
-        box=[row.box for row in rows],
-        label=[_LABELS.get(row.label, row.label) for row in rows],
-        visibility=[_OCCLUDED if row.is_occluded else 1.0 for row in rows],
+    table = np.array([row for row, _ in rows], np.int64).reshape(-1, _VATIC_COLUMNS - 1)
+    boxes = make_boxes(
+        frame=table[:, 5],
+        id=table[:, 0],
+        box=table[:, 1:5],
+        label=[_LABELS.get(label.lower(), label.lower()) for _, label in rows],
+        visibility=np.where(table[:, 7] == 1, _OCCLUDED, 1.0),
     )
+    return boxes.chosen(table[:, 6] != 1)
 
 
-def _vatic_row(place: str, line: str) -> _VaticRow:
+def _vatic_row(place: str, line: str) -> tuple[list[int], str]:
+    """The numbers and the label."""
     try:
-        parts = shlex.split(line)
-        if len(parts) != _VATIC_COLUMNS:
-            raise ValueError(f"{len(parts)} columns")
-        track, *box, frame, lost, occluded, _ = map(int, parts[:-1])
+        *parts, label = shlex.split(line)
+        if len(parts) + 1 != _VATIC_COLUMNS:
+            raise ValueError(f"{len(parts) + 1} columns")
+        row = list(map(int, parts))
+        track, *box, frame = row[:6]
         if not 0 <= frame < _MOST_FRAMES or box[2] < box[0] or box[3] < box[1] or track < 0:
             raise ValueError(f"track {track}, frame {frame}, box {box}")
     except ValueError as error:
         raise InputError(
             f"{place}: {error}: write track xmin ymin xmax ymax frame lost occluded generated label"
         ) from error
-    return _VaticRow(
-        track, tuple(map(float, box)), frame, lost == 1, occluded == 1, parts[-1].lower()
-    )
+    return row, label
 
 
-_VISDRONE_COLUMNS = 10
+_VISDRONE_COLUMNS = *_PLACE, "truncation", "occlusion"
 _CLASSES = (
     *("ignored", "person", "person", "bicycle", "car", "car", "truck", "tricycle"),
     *("tricycle", "bus", "motorcycle", "other"),
@@ -300,7 +302,7 @@ def _annotations(folder: Path) -> Path:
 
 def _visdrone_truth(path: Path, count: int) -> Boxes:
     rows = [_visdrone_row(place, line, count) for place, line in _lines(path)]
-    table = np.array(rows, np.int64).reshape(-1, _VISDRONE_COLUMNS)
+    table = np.array(rows, np.int64).reshape(-1, len(_VISDRONE_COLUMNS))
     return make_boxes(
         frame=table[:, 0] - 1,
         id=table[:, 1],
@@ -311,18 +313,8 @@ def _visdrone_truth(path: Path, count: int) -> Boxes:
     )
 
 
-def _visdrone_row(place: str, line: str, count: int) -> list[int]:
-    try:
-        row = [int(part) for part in line.rstrip(", ").split(",")]
-    except ValueError as error:
-        raise InputError(f"{place}: {error}: write whole numbers with commas between") from error
-    if len(row) != _VISDRONE_COLUMNS:
-        raise InputError(
-            f"{place}: {len(row)} columns: truth has {_VISDRONE_COLUMNS} (frame, id, left, top, "
-            "width, height, considered, class, truncation, occlusion)"
-        )
-    if not 1 <= row[0] <= count:
-        raise InputError(f"{place}: frame {row[0]}: there are pictures 1 to {count}")
+def _visdrone_row(place: str, line: str, count: int) -> list[float]:
+    row = _numbers(place, line, count, _VISDRONE_COLUMNS, int)
     if not (0 <= row[7] < len(_CLASSES) and 0 <= row[9] < len(_VISIBILITY) and min(row[4:6]) >= 0):
         raise InputError(f"{place}: class {row[7]}, occlusion {row[9]}: no such box")
     return row
