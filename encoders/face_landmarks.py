@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers.faces import MAX_FACES
+from gsvc.decoders.detection import people
 from gsvc.decoders.detection.people import DetectedBox, LiteRtModel, SingleShotDetector, sigmoid
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.interpolation.scaffold_motion import LANDMARKS, Points
@@ -97,14 +98,7 @@ class FaceMesh:
 
     def points(self, picture: Picture, square: Square) -> NDArray[np.float64] | None:
         """The points of the face in that square, float64 (468, 2), pixels; None without a face."""
-        crop = cv2.warpAffine(
-            picture,
-            square,
-            (self._side, self._side),
-            flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
-            borderMode=cv2.BORDER_REPLICATE,
-        )
-        values, presence = self._network(crop[np.newaxis].astype(np.float32) / np.float32(255))
+        values, presence = self._network(people.crop(picture, square, self._side))
         if sigmoid(presence).item() < _PRESENCE_THRESHOLD:
             return None
         inside = values.reshape(_POINTS, 3)[:, :2].astype(np.float64)
@@ -127,12 +121,9 @@ def _square(face: DetectedBox, side: int) -> Square:
     """The square around a face, with its eyes, the first two points, on a level."""
     left, top, right, bottom = face.box
     dx, dy = face.points[1] - face.points[0]
-    scale = max(right - left, bottom - top, 1.0) * _SQUARE_SCALE / side
-    angle = float(np.arctan2(dy, dx))
-    cosine, sine = scale * np.cos(angle), scale * np.sin(angle)
-    turn = np.array([[cosine, -sine], [sine, cosine]])
+    extent = max(right - left, bottom - top, 1.0) * _SQUARE_SCALE
     centre = np.array([left + right, top + bottom]) / 2
-    return np.column_stack([turn, centre - turn @ np.full(2, side / 2)])
+    return people.upright_square(centre, extent, float(np.arctan2(dy, dx)), side)
 
 
 _LOOK, _SEEK = 12, 4

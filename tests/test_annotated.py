@@ -27,7 +27,8 @@ from gsvc.datasets.annotated.synthetic import (
     read_synthetic,
     write_synthetic,
 )
-from gsvc.datasets.annotated.truth import arrays, joined, make_boxes, overlaps
+from gsvc.datasets.annotated.truth import arrays, joined, make_boxes
+from gsvc.decoders.detection.findings import overlap
 from gsvc.eval.bench.analysis.analysis_run import find_sources
 from video_clips import Clip, scene
 
@@ -260,7 +261,7 @@ def test_boxes_fit_together() -> None:
         make_boxes([0, 1], [[0, 0, 1, 1]])
     boxes = make_boxes([0, 0], [[0, 0, 2, 2], [1, 0, 3, 2]], label="person")
     assert boxes.label.tolist() == ["person", "person"]
-    np.testing.assert_allclose(overlaps(boxes.box, boxes.box), [[1, 1 / 3], [1 / 3, 1]])
+    np.testing.assert_allclose(overlap(boxes.box, boxes.box), [[1, 1 / 3], [1 / 3, 1]])
     assert len(joined([])) == 0
 
 

@@ -130,16 +130,6 @@ def joined(parts: Sequence[Boxes]) -> Boxes:
     return Boxes(**{name: np.concatenate([one[name] for one in columns]) for name in columns[0]})
 
 
-def overlaps(one: Floats, other: Floats) -> Floats:
-    """Intersection over union of boxes (n, 4) with boxes (m, 4), float64 (n, m)."""
-    low = np.maximum(one[:, None, :2], other[None, :, :2])
-    high = np.minimum(one[:, None, 2:], other[None, :, 2:])
-    shared = np.prod(np.maximum(high - low, 0), axis=-1)
-    areas = [np.prod(boxes[:, 2:] - boxes[:, :2], axis=-1) for boxes in (one, other)]
-    union = areas[0][:, None] + areas[1][None] - shared
-    return np.asarray(np.divide(shared, union, out=np.zeros_like(shared), where=union > 0))
-
-
 def read_text(path: Path) -> str:
     """A file of UTF-8. Raises InputError."""
     try:

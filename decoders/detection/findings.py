@@ -1,11 +1,10 @@
 """What analysis finds: in a picture, in a frame, over time, in the end; and what boxes share."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.objects import MOVING
@@ -157,20 +156,20 @@ class Totals:
     """Scene cuts."""
 
 
-def shared(a: Box, b: Box) -> float:
-    """Area of both, in square pixels."""
-    low, high = np.maximum(a[:2], b[:2]), np.minimum(a[2:], b[2:])
-    return float(np.prod(np.maximum(high - low, 0)))
+def shared(a: Box, b: Box) -> NDArray[np.float64]:
+    """Area of both, in square pixels; of boxes (..., 4), which are broadcast."""
+    low, high = np.maximum(a[..., :2], b[..., :2]), np.minimum(a[..., 2:], b[..., 2:])
+    return np.asarray(np.prod(np.maximum(high - low, 0), axis=-1))
 
 
 def area(box: Box) -> float:
     """In square pixels; 0 for a box without inside."""
-    return shared(box, box)
+    return shared(box, box).item()
 
 
 def within(inner: Box, outer: Box) -> float:
     """Share of a box within another, 0 to 1."""
-    return shared(inner, outer) / max(area(inner), 1e-9)
+    return shared(inner, outer).item() / max(area(inner), 1e-9)
 
 
 def clipped(box: Box, size: tuple[int, int]) -> Box:
@@ -178,14 +177,11 @@ def clipped(box: Box, size: tuple[int, int]) -> Box:
     return np.clip(box, 0, np.tile(size, 2))
 
 
-def overlap(ours: Sequence[Box], others: Sequence[Box]) -> NDArray[np.float64]:
-    """Intersection over union of every pair: float64 (ours, others)."""
-    result = np.zeros((len(ours), len(others)))
-    for row, a in enumerate(ours):
-        for column, b in enumerate(others):
-            both = shared(a, b)
-            result[row, column] = both / max(area(a) + area(b) - both, 1e-9)
-    return result
+def overlap(ours: ArrayLike, others: ArrayLike) -> NDArray[np.float64]:
+    """Intersection over union of every pair of boxes (n, 4) and (m, 4): (n, m)."""
+    a, b = (np.asarray(boxes).reshape(-1, 4) for boxes in (ours, others))
+    both = shared(a[:, None], b)
+    return np.asarray(both / np.maximum(shared(a, a)[:, None] + shared(b, b) - both, 1e-9))
 
 
 AUTO, COCO_DETECTOR, PEOPLE_DETECTOR = "auto", "coco", "people"

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.model_files import PULL_COMMAND, model_path
+from gsvc.decoders.detection.findings import overlap
 
 Array = NDArray[np.float32]
 
@@ -177,20 +178,12 @@ def _merged(boxes: Array, scores: Array) -> list[Array]:
     order = np.argsort(-scores, kind="stable")
     found = []
     while len(order):
-        same = _overlap(boxes[order[0], :4], boxes[order, :4]) > _SUPPRESSION_OVERLAP
+        same = overlap(boxes[order[:1], :4], boxes[order, :4])[0] > _SUPPRESSION_OVERLAP
         same[0] = True
         cluster = order[same]
         found.append(np.average(boxes[cluster], axis=0, weights=scores[cluster]).astype(np.float32))
         order = order[~same]
     return found
-
-
-def _overlap(box: Array, others: Array) -> Array:
-    """Intersection over union of one box with (n, 4) others."""
-    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
-    shared = np.prod(np.maximum(high - low, 0), axis=1)
-    area, areas = np.prod(box[2:] - box[:2]), np.prod(others[:, 2:] - others[:, :2], axis=1)
-    return np.asarray(shared / np.maximum(area + areas - shared, 1e-6))
 
 
 _STRIDES = (8, 16, 32, 32, 32)
@@ -249,16 +242,10 @@ class PoseEstimator:
         return poses
 
     def _pose(self, picture: Picture, circle: NDArray[np.float64]) -> DetectedPose | None:
-        to_picture = _to_picture(circle, self._side)
-        # Black borders would move the points of people who are partly outside the picture.
-        crop = cv2.warpAffine(
-            picture,
-            to_picture,
-            (self._side, self._side),
-            flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
-            borderMode=cv2.BORDER_REPLICATE,
-        )
-        outputs = self._network(crop[np.newaxis].astype(np.float32) / np.float32(255))
+        dx, dy = circle[1] - circle[0]
+        extent = max(2 * float(np.hypot(dx, dy)) * _SQUARE_SCALE, 1.0)
+        to_picture = upright_square(circle[0], extent, float(np.arctan2(dx, -dy)), self._side)
+        outputs = self._network(crop(picture, to_picture, self._side))
         if outputs[1][0, 0] < _PRESENCE_THRESHOLD:
             return None
         values, heat = outputs[0].reshape(-1, 5), outputs[3][0]
@@ -273,17 +260,25 @@ class PoseEstimator:
         )
 
 
-def _to_picture(circle: NDArray[np.float64], side: int) -> NDArray[np.float64]:
-    """Affine map, (2, 3), from pixels of the network's input to pixels of the picture.
+def crop(picture: Picture, square: NDArray[np.float64], side: int) -> Array:
+    """A square of RGB uint8 (H, W, 3), an `upright_square`: float32 (1, side, side, 3), 0 to 1."""
+    # Black borders would move the points of people who are partly outside the picture.
+    flags, border = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, cv2.BORDER_REPLICATE
+    seen = cv2.warpAffine(picture, square, (side, side), flags=flags, borderMode=border)
+    return np.asarray(seen[np.newaxis], np.float32) / np.float32(255)
 
-    The input shows the square around a person's `circle` (centre and top), who stands upright.
+
+def upright_square(
+    centre: NDArray[np.float64], extent: float, angle: float, side: int
+) -> NDArray[np.float64]:
+    """Affine map, (2, 3), from pixels of a network's input of `side` to pixels of the picture.
+
+    The input shows the square of `extent` pixels, turned by `angle`, around `centre`.
     """
-    dx, dy = circle[1] - circle[0]
-    scale = max(2 * float(np.hypot(dx, dy)) * _SQUARE_SCALE, 1.0) / side
-    angle = float(np.arctan2(dx, -dy))
+    scale = extent / side
     cosine, sine = scale * np.cos(angle), scale * np.sin(angle)
     turn = np.array([[cosine, -sine], [sine, cosine]])
-    return np.column_stack([turn, circle[0] - turn @ np.full(2, side / 2)])
+    return np.column_stack([turn, centre - turn @ np.full(2, side / 2)])
 
 
 def _refined(points: Array, heat: Array, side: int) -> Array:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.datasets.annotated.truth import NO_ID, Boxes, Ints, Places, overlaps
+from gsvc.datasets.annotated.truth import NO_ID, Boxes, Ints, Places
+from gsvc.decoders.detection import findings
 from gsvc.eval.late_loading import optional
 
 NEEDED = "needs more packages: pip install 'gsvc[analysis]'"
@@ -58,7 +59,7 @@ def without_ignored(truth: Boxes, found: Boxes) -> tuple[Boxes, Boxes]:
 
 def _most(boxes: NDArray[np.float64], others: Boxes, frame: int) -> NDArray[np.float64]:
     """Greatest overlap of each box with others of a frame."""
-    there = overlaps(boxes, others.box[others.frame == frame])
+    there = findings.overlap(boxes, others.box[others.frame == frame])
     return np.asarray(there.max(axis=1, initial=0.0))
 
 
@@ -245,7 +246,7 @@ def box_moda(truth: Boxes, found: Boxes) -> float | None:
     ours, theirs = without_ignored(truth, found)
 
     def distance(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Distances:
-        apart = 1 - overlaps(ours.box[rows], theirs.box[columns])
+        apart = 1 - findings.overlap(ours.box[rows], theirs.box[columns])
         same = ours.label[rows][:, None] == theirs.label[columns][None]
         return np.where(same, apart, np.inf)
 
@@ -295,7 +296,7 @@ def track_scores(truth: Boxes, found: Boxes) -> TrackScores | None:
     record = motmetrics.MOTAccumulator()
     for frame in range(1 + max(boxes.frame.max(initial=0) for boxes in (truth, found))):
         here, there = (boxes.chosen(boxes.frame == frame) for boxes in (truth, found))
-        distance = 1 - overlaps(here.box, there.box)
+        distance = 1 - findings.overlap(here.box, there.box)
         same = here.label[:, None] == there.label[None]
         distance[(distance > 1 - LEAST_OVERLAP) | ~same] = np.nan
         record.update(here.id, there.id, distance, frameid=frame)

@@ -12,8 +12,8 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.objects import COCO
 from gsvc.codec.weights.extras import find_class
-from gsvc.datasets.annotated.truth import NO_ID, Boxes, joined, make_boxes, overlaps
-from gsvc.decoders.detection.findings import Box, Detection
+from gsvc.datasets.annotated.truth import NO_ID, Boxes, joined, make_boxes
+from gsvc.decoders.detection.findings import Box, Detection, overlap
 from gsvc.decoders.detection.tracker import Draft
 from gsvc.encoders.coding.group_coder import CutDetector
 from gsvc.encoders.scaffold.object_coder import SourceFollowing
@@ -236,7 +236,7 @@ def tracked(found: Boxes) -> Boxes:
         rows = np.flatnonzero(found.frame == frame)
         last = {i: row for i, row in last.items() if frame - found.frame[row] <= _LOST_FRAMES}
         before = np.array(list(last.values()), np.int64)
-        apart = 1 - overlaps(found.box[before], found.box[rows])
+        apart = 1 - overlap(found.box[before], found.box[rows])
         apart[found.label[before][:, None] != found.label[rows][None]] = np.inf
         for track, column in zip(*pairs(apart, 1 - _LEAST_OVERLAP), strict=True):
             ids[rows[column]] = list(last)[track]
