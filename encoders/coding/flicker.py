@@ -79,7 +79,7 @@ class Flicker:
         return replace(probe, drawings=drawings)
 
     def _brightness(self, planned: PlannedInterval) -> Brightness | None:
-        """Brightness of the frames of an interval; None if it does not flicker."""
+        """Brightness of the frames of an interval; None if all are as their keyframes."""
         first = planned.start + (planned.place is not Place.BEFORE)
         frames = range(first, first + planned.length)
         steps = self._changes[first : frames.stop].copy()

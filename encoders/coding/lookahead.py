@@ -178,7 +178,7 @@ class Lookahead(GroupCoder):
 
     def _open_ended(self) -> list[CodedPacket]:
         """Code all that waits; its last frame is the next group's intra picture."""
-        # That frame keeps its brightness: what is as bright before it is a group of its own.
+        # That frame keeps its brightness, so frames before a lasting change are coded apart.
         self._cuts = lasting_changes(self._group)[-1:]
         packets = self._complete()
         rest = self._code([_Shot(self._group, self._ticks, None)], open_ended=True)
