@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from importlib.metadata import version
 from math import ceil
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import av
 import cv2
@@ -96,6 +96,16 @@ PROTOCOL = 1
 """Part of every version: raise it when a change to a codec in this module alters output."""
 
 
+class Coding(NamedTuple):
+    """What an encoder is opened with: the size as coded, then what `options` takes."""
+
+    size: Size
+    frame_rate: Fraction
+    preset: base.Value
+    quality: int
+    interval: int
+
+
 class ConventionalCodec(base.Codec, ABC):
     """An encoder library of PyAV; a subclass fills in what is declared here.
 
@@ -150,10 +160,11 @@ class ConventionalCodec(base.Codec, ABC):
         """Raise ConfigError for a preset that the library does not know: at once, not in cells."""
         if self.library not in av.codecs_available:
             return
-        interval = key_interval(Fraction(25))
-        self.options(preset, self.max_crf, interval)
+        rate = Fraction(25)
+        probe = Coding(_PROBE, rate, preset, self.max_crf, key_interval(rate))
+        self.options(*probe[2:])
         try:
-            self._opened(_PROBE, Fraction(25), preset, self.max_crf, interval)
+            self._opened(probe)
         except ConfigError as error:
             raise ConfigError(
                 f"{self.name} has no preset {preset}: take one of the library's, such as "
@@ -185,8 +196,8 @@ class ConventionalCodec(base.Codec, ABC):
         start = time.perf_counter()
         pictures = (shrink(frame, coded) for frame in clip.frames)
         interval = key_interval(clip.frame_rate, settings.get("gop", RANDOM_ACCESS_SECONDS))
-        packets = self._packets(pictures, coded, clip.frame_rate, preset, quality, interval)
-        data = self._join(packets)
+        coding = Coding(coded, clip.frame_rate, preset, quality, interval)
+        data = self._join(self._packets(pictures, coding))
         return base.Encoded(data, time.perf_counter() - start, self._ledger(data))
 
     def decode(
@@ -221,17 +232,9 @@ class ConventionalCodec(base.Codec, ABC):
             )
         return settings["preset"], quality, read_scale(settings["scale"])
 
-    def _packets(
-        self,
-        pictures: Iterable[Picture],
-        size: tuple[int, int],
-        frame_rate: Fraction,
-        preset: base.Value,
-        quality: int,
-        interval: int,
-    ) -> list[bytes]:
+    def _packets(self, pictures: Iterable[Picture], coding: Coding) -> list[bytes]:
         """The stream in decoding order, parameter sets first where they come apart."""
-        context = self._opened(size, frame_rate, preset, quality, interval)
+        context = self._opened(coding)
         packets = []
         for index, picture in enumerate(pictures):
             frame = yuv_from_rgb(picture, BT709, self.pixel_format)
@@ -241,33 +244,29 @@ class ConventionalCodec(base.Codec, ABC):
         headers = context.extradata if self.headers_once else None
         return [headers or b"", *(bytes(packet) for packet in packets)]
 
-    def _opened(
-        self,
-        size: tuple[int, int],
-        frame_rate: Fraction,
-        preset: base.Value,
-        quality: int,
-        interval: int,
-    ) -> av.VideoCodecContext:
+    def _opened(self, coding: Coding) -> av.VideoCodecContext:
         """The encoder. Raises ConfigError when the library refuses the settings."""
         context = av.CodecContext.create(self.library, "w")
         assert isinstance(context, av.VideoCodecContext)
-        context.width, context.height = size
+        context.width, context.height = coding.size
         context.pix_fmt = self.pixel_format
-        context.time_base, context.framerate = 1 / frame_rate, frame_rate
-        context.gop_size = interval
-        context.options = self.options(preset, quality, interval)
+        context.time_base, context.framerate = 1 / coding.frame_rate, coding.frame_rate
+        context.gop_size = coding.interval
+        context.options = self.options(*coding[2:])
         if self.headers_once:
             context.flags |= Flags.global_header
         try:
             with quiet_and_ordinary():
                 context.open()
         except av.FFmpegError as error:
-            raise ConfigError(
-                f"{self.name} refuses preset {preset}, {self.quality} {quality} "
-                f"at {size[0]}x{size[1]} ({error.strerror}): take another preset or size"
-            ) from error
+            raise self._refused(coding, error.strerror) from error
         return context
+
+    def _refused(self, coding: Coding, why: str | None) -> ConfigError:
+        return ConfigError(
+            f"{self.name} refuses preset {coding.preset}, {self.quality} {coding.quality} "
+            f"at {coding.size[0]}x{coding.size[1]} ({why}): take another preset or size"
+        )
 
     def _join(self, packets: Sequence[bytes]) -> bytes:
         return b"".join(packets)

@@ -3,7 +3,6 @@
 import subprocess
 import tempfile
 from collections.abc import Iterable
-from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -39,24 +38,16 @@ class FfmpegCodec(conventional.ConventionalCodec):
             known = ", ".join(map(str, self.presets))
             raise ConfigError(f"{self.name} has no preset {preset}: take {known}")
 
-    def _packets(
-        self,
-        pictures: Iterable[Picture],
-        size: tuple[int, int],
-        frame_rate: Fraction,
-        preset: Value,
-        quality: int,
-        interval: int,
-    ) -> list[bytes]:
+    def _packets(self, pictures: Iterable[Picture], coding: conventional.Coding) -> list[bytes]:
         planes = (
             yuv_from_rgb(picture, conventional.BT709, self.pixel_format).to_ndarray()
             for picture in pictures
         )
         raw = b"".join(np.ascontiguousarray(plane).tobytes() for plane in planes)
-        options = self.options(preset, quality, interval)
+        options = self.options(*coding[2:])
         command = [ffmpeg_path(), "-hide_banner", "-loglevel", "error", "-f", "rawvideo"]
-        command += ["-pix_fmt", self.pixel_format, "-video_size", f"{size[0]}x{size[1]}"]
-        command += ["-framerate", str(frame_rate), "-i", "-", "-c:v", self.library]
+        command += ["-pix_fmt", self.pixel_format, "-video_size", "{}x{}".format(*coding.size)]
+        command += ["-framerate", str(coding.frame_rate), "-i", "-", "-c:v", self.library]
         command += [part for key, value in options.items() for part in (f"-{key}", value)]
         command += ["-threads", str(conventional.THREADS), "-f", self.format, "-"]
         with tempfile.TemporaryDirectory() as folder:
@@ -67,10 +58,7 @@ class FfmpegCodec(conventional.ConventionalCodec):
                 done = subprocess.run(once, input=raw, capture_output=True, check=False)
         if done.returncode or not done.stdout:
             lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
-            raise ConfigError(
-                f"{self.name} refuses preset {preset}, {self.quality} {quality} "
-                f"at {size[0]}x{size[1]} ({lines[0].strip()}): take another preset or size"
-            )
+            raise self._refused(coding, lines[0].strip())
         return [done.stdout]
 
 

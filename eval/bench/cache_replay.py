@@ -4,7 +4,6 @@ Each capacity begins with an empty cache and decodes all streams in their order;
 decode without a cache is measured on the frames.
 """
 
-import io
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,14 +12,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.bitstream.container import StreamReader, decoded_frames
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.latent_cache import LatentCache
 from gsvc.decoders.keyframes.refiner import WindowRefiner
+from gsvc.eval.baselines import gsvc
 from gsvc.eval.layout import markdown, write_bytes
 from gsvc.eval.report.exhibits import image, label, legend, panels
 
@@ -78,10 +76,7 @@ def replay(
     def decoded(cache: LatentCache | None) -> Iterator[Picture]:
         refiner.latents = cache
         for one in data:
-            reader = StreamReader(io.BytesIO(one))
-            with Decoder(reader.header, settings, refiner=refiner) as decoder:
-                packets = ((packet, True) for packet in reader)
-                yield from (frame.pixels for frame in decoded_frames(decoder, packets))
+            yield from gsvc.decoded(one, settings, refiner)
 
     without = list(decoded(None))
     alone = list(decoded(_Alone())) if isinstance(refiner, WindowRefiner) else without
