@@ -149,8 +149,8 @@ def test_hidden_av1_frames_are_counted() -> None:
         (sized(1, b"\x18\0\0\0"), "still image"),
         (sized(1, b"\0" * 4), "cut short"),
         (sized(1, b"\0"), "cut short"),
-        (bytes([6 << 3 | 6]), "cut short"),
-        (bytes([6 << 3 | 2, 9, 0]), "runs past"),
+        (bytes([6 << 3 | 6]), "AV1 unit is shorter"),
+        (bytes([6 << 3 | 2, 9, 0]), "AV1 unit is shorter"),
     ],
 )
 def test_av1_units_that_no_key_picture_needs(unit: bytes, why: str) -> None:

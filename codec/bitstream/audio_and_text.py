@@ -268,7 +268,7 @@ def _cut(packets: Iterable[Packet], held: errors.HeldBytes) -> Iterator[tuple[in
         if packet.type != PacketType.TEXT:
             continue
         payload = Cutter(packet.payload)
-        while not payload.is_empty:
+        while payload.left:
             kind, size = read_varint(payload.take), read_varint(payload.take)
             held.add(_ENTRY_BYTES + size)
             yield kind, Cutter(payload.take(size))

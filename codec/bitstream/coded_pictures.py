@@ -10,7 +10,7 @@ difference from the usual one is coded.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gsvc.codec.bitstream.container import varint
+from gsvc.codec.bitstream.container import Cutter, read_varint, varint
 from gsvc.codec.bitstream.entropy_coding import FLAG, UNSIGNED, Coder, Element
 from gsvc.codec.bitstream.errors import (
     DEFAULT_LIMITS,
@@ -78,7 +78,7 @@ class UnitCoder:
 
         Raises BitstreamError for invalid bytes.
         """
-        rest, units = _Rest(plain), []
+        rest, units = Cutter(plain), []
         for n in range(count):
             unit = None if wanted is None else wanted[n]
             is_first, is_last = opens_group and n == 0, n == count - 1
@@ -88,7 +88,7 @@ class UnitCoder:
         return tuple(units)
 
     def _unit(
-        self, unit: TemporalUnit | None, rest: "_Rest", *, is_first: bool, is_last: bool
+        self, unit: TemporalUnit | None, rest: Cutter, *, is_first: bool, is_last: bool
     ) -> TemporalUnit:
         code = self._coder.code
         sequence = b""
@@ -119,7 +119,7 @@ class UnitCoder:
             coded = coded << 1 | self._coder.code(_UNUSUAL, unusual) ^ expected
         return coded.to_bytes(size, "big")
 
-    def _frame(self, frame: bytes | None, rest: "_Rest", layer: int, *, is_last: bool) -> bytes:
+    def _frame(self, frame: bytes | None, rest: Cutter, layer: int, *, is_last: bool) -> bytes:
         """`layer`: frames of the unit after it; `is_last`: nothing of the packet follows it."""
         if is_last and rest.left:
             size = HEAD_BYTES + rest.left
@@ -144,23 +144,6 @@ class UnitCoder:
             last = self._coder.code(_HEAD, bit, context)
             head = head << 1 | last
         return head.to_bytes(size, "big")
-
-
-class _Rest:
-    """The plain bytes that are left."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._position = data, 0
-
-    @property
-    def left(self) -> int:
-        return len(self._data) - self._position
-
-    def take(self, count: int) -> bytes:
-        if count > self.left:
-            raise BitstreamError("a packet is shorter than its pictures: the stream is damaged")
-        self._position += count
-        return self._data[self._position - count : self._position]
 
 
 SEQUENCE_HEADER = 1
@@ -369,35 +352,17 @@ def split_units(data: bytes, *, may_end_open: bool = False) -> Iterator[Obu]:
 
     `may_end_open`: the last one may lack a size field and then reaches to the end.
     """
-    position = 0
-    while position < len(data):
-        start = position
-        head = data[position]
-        has_extension, has_size = head >> 2 & 1, head >> 1 & 1
-        position += 1 + has_extension
-        if position > len(data):
-            raise BitstreamError("an AV1 unit is cut short: the picture is damaged")
-        layer = data[start + 1] >> 3 & 3 if has_extension else 0
-        if has_size:
-            size, position = _leb128(data, position)
+    rest = Cutter(data, "an AV1 unit")
+    while rest.left:
+        start = rest.position
+        head = rest.take(1)[0]
+        layer = rest.take(1)[0] >> 3 & 3 if head >> 2 & 1 else 0
+        if head >> 1 & 1:
+            size = read_varint(rest.take)
         elif may_end_open:
-            size = len(data) - position
+            size = rest.left
         else:
             raise BitstreamError("an AV1 unit without a size field cannot be split: re-encode it")
-        payload, position = position, position + size
-        if position > len(data):
-            raise BitstreamError("an AV1 unit runs past its temporal unit: the picture is damaged")
-        yield Obu(head >> 3 & 15, layer, data[start:position], payload - start)
-
-
-def _leb128(data: bytes, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 35, 7):
-        if position >= len(data):
-            break
-        byte = data[position]
-        position += 1
-        value |= (byte & 127) << shift
-        if not byte & 128:
-            return value, position
-    raise BitstreamError("an AV1 unit has a bad size field: the picture is damaged")
+        payload = rest.position
+        rest.take(size)
+        yield Obu(head >> 3 & 15, layer, data[start : rest.position], payload - start)

@@ -53,27 +53,28 @@ def read_varint(take: Callable[[int], bytes]) -> int:
 
 
 class Cutter:
-    """Reads `data` piece by piece from the front."""
+    """Reads `data` piece by piece from the front; `what` is shorter than it says beyond the end."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._position = 0
+    def __init__(self, data: bytes, what: str = "a packet") -> None:
+        self._data, self._what = data, what
+        self.position = 0
 
     def take(self, count: int) -> bytes:
         """The next `count` bytes. Raises BitstreamError beyond the end."""
-        if count > len(self._data) - self._position:
-            raise errors.BitstreamError("a packet is shorter than it says: the stream is damaged")
-        self._position += count
-        return self._data[self._position - count : self._position]
+        if count > self.left:
+            told = f"{self._what} is shorter than it says: the stream is damaged"
+            raise errors.BitstreamError(told)
+        self.position += count
+        return self._data[self.position - count : self.position]
 
     @property
-    def is_empty(self) -> bool:
-        """Whether nothing is left."""
-        return self._position == len(self._data)
+    def left(self) -> int:
+        """How many bytes."""
+        return len(self._data) - self.position
 
     def rest(self) -> bytes:
         """The remaining bytes."""
-        return self.take(len(self._data) - self._position)
+        return self.take(self.left)
 
 
 OPTIONAL = 8

@@ -116,7 +116,7 @@ def records_in(sample: bytes) -> Iterator[Record]:
         payload = obu.data[obu.start :]
         if obu.kind == coded_pictures.METADATA and payload.startswith(NOTE):
             cutter = container.Cutter(payload[len(NOTE) :].removesuffix(_TRAILING))
-            while not cutter.is_empty:
+            while cutter.left:
                 yield _read(cutter)
 
 

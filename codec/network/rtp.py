@@ -166,7 +166,7 @@ class PayloadUnit:
 def read_units(payload: bytes) -> Iterator[PayloadUnit]:
     """The units of a payload; unknown kinds are skipped. Raises BitstreamError for damaged ones."""
     cutter = container.Cutter(payload)
-    while not cutter.is_empty:
+    while cutter.left:
         descriptor, number = struct.unpack("!BH", cutter.take(3))
         body = container.Cutter(cutter.take(container.read_varint(cutter.take)))
         if descriptor >> 6 not in tuple(UnitKind):
