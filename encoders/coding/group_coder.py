@@ -59,12 +59,15 @@ class GroupCoder(Protocol):
 
     def drop(self) -> None:
         """Forget what waits: the next frame begins a scene."""
+        return
 
     def retarget(self, target: Target) -> None:
         """Set the rate from the next group on."""
+        return
 
     def regroup(self, gop: float) -> None:
         """Set the limit on groups from here on: seconds, infinite for none."""
+        return
 
     def hold(self, *, is_held: bool, intra_bits: float | None = None, fills: bool = False) -> None:
         """Where nothing is chosen by probe: let frames wait, see `LowDelay.hold`."""
@@ -72,6 +75,7 @@ class GroupCoder(Protocol):
 
     def close(self) -> None:
         """Forget what waits and let the threads go. May be called again."""
+        return
 
 
 class NoPictures(GroupCoder):
@@ -87,18 +91,6 @@ class NoPictures(GroupCoder):
 
     def flush(self) -> list[CodedPacket]:
         return []
-
-    def drop(self) -> None:
-        """Nothing waits."""
-
-    def retarget(self, target: Target) -> None:
-        """There is no rate."""
-
-    def regroup(self, gop: float) -> None:
-        """There are no groups."""
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 _THUMBNAIL = (32, 18)
