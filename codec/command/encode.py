@@ -41,7 +41,8 @@ def encode_one(
     return fetch_dry_run(options, source, target) or encode(
         source,
         target,
-        **_common(options),
+        **shared(options),
+        overwrite=options.overwrite,
         audio=options.audio,
         texts=not options.no_texts,
         target_size=options.target_size,
@@ -58,7 +59,8 @@ def _encode_pieces(
     return encode_pieces(
         source,
         target,
-        **_common(options),
+        **shared(options),
+        overwrite=options.overwrite,
         packets=options.packets,
         packet_bytes=options.packet_bytes,
         parity=options.parity or 0,
@@ -67,9 +69,9 @@ def _encode_pieces(
     )
 
 
-def _common(options: Namespace) -> dict[str, Any]:
-    """Arguments that `encode` and `encode_pieces` share."""
-    names = "start", "frames", "fps", "deinterlace", "size", "overwrite"
+def shared(options: Namespace) -> dict[str, Any]:
+    """Arguments that `encode`, `encode_pieces` and `EncodeJob` share. Raises ConfigError."""
+    names = "start", "frames", "fps", "deinterlace", "size"
     same = {name: getattr(options, name) for name in names}
     sound = options.audio_bitrate and round(options.audio_bitrate)
     return {**same, "settings": settings_from(options), "audio_bitrate": sound}

@@ -65,15 +65,9 @@ def job_from(options: Namespace, source: str) -> EncodeJob:
     """What the options say to encode. Raises ConfigError."""
     return EncodeJob(
         source,
-        encode.settings_from(options),
-        options.start,
-        options.frames,
-        options.fps,
-        options.audio != "none",
-        options.audio_bitrate and round(options.audio_bitrate),
-        not options.no_texts,
-        deinterlace=options.deinterlace,
-        size=options.size,
+        **encode.shared(options),
+        sound=options.audio != "none",
+        texts=not options.no_texts,
         sound_may_go=options.audio is None,
     )
 
