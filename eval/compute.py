@@ -5,7 +5,6 @@ Operations are counted; memory, energy and time are measured while the code runs
 
 import os
 import sys
-import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
@@ -13,12 +12,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.planning.process import POWERCAP, EnergyMeter
+from gsvc.codec.planning.process import POWERCAP, EnergyMeter, peak_memory
 from gsvc.encoders.malloc import malloc_trim
-
-_STATM = Path("/proc/self/statm")
-_INTERVAL = 0.005
-"""Seconds from one look at the memory to the next."""
 
 _NO_ARITHMETIC = frozenset((
     "_to_copy", "_unsafe_view", "arange", "cat", "clone", "constant_pad_nd", "contiguous",
@@ -96,51 +91,26 @@ def _note_unknown(unknown: set[str], known: set[Any]) -> AbstractContextManager[
 
 
 class PeakMemory:
-    """Context manager that measures the peak of this process's resident memory.
+    """Context manager that measures the peak of this process's resident memory, by Linux's count.
 
-    It looks every few milliseconds and may miss a shorter peak.
+    The count of the whole process, `peak_memory`, begins anew.
     """
 
-    def __init__(self) -> None:
-        self.peak: int | None = None
-        """Bytes over the memory at entry; None where /proc does not tell."""
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._before = 0
+    peak: int | None = None
+    """Bytes over the memory at entry; None where the system does not tell (not Linux)."""
+    _before: int | None = None
 
     def __enter__(self) -> Self:
         malloc_trim()
-        before = resident_bytes()
-        if before is not None:
-            self._before, self.peak = before, 0
-            self._thread.start()
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")  # Linux forgets the peak so far
+            self._before = peak_memory()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._look()
-        self._done.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._done.wait(_INTERVAL):
-            self._look()
-
-    def _look(self) -> None:
-        now = resident_bytes()
-        if now is not None and self.peak is not None:
-            self.peak = max(self.peak, now - self._before)
-
-
-def resident_bytes() -> int | None:
-    """Resident memory of this process; None where /proc does not tell (not Linux)."""
-    try:
-        pages = int(_STATM.read_text(encoding="utf-8").split()[1])
-    except (OSError, ValueError, IndexError):
-        return None
-    import resource
-
-    return pages * resource.getpagesize()
+        most = peak_memory()
+        if most is not None and self._before is not None:
+            self.peak = most - self._before
 
 
 class StepCost:

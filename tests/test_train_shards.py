@@ -16,7 +16,7 @@ import torch._inductor.config
 
 from gsvc.codec.command.main import main
 from gsvc.decoders.training.feeds import Order
-from gsvc.decoders.training.layouts import Devices, Needs, Splitting, chosen, layout_of, layouts
+from gsvc.decoders.training.layouts import Devices, Needs, Splitting, chosen, layouts
 from gsvc.decoders.training.pipeline import Crop, Folder, write_json, write_tar
 from gsvc.decoders.training.samples import LOSSLESS, Sample, sample_files
 from gsvc.decoders.training.tensors import AVERAGE, read_average
@@ -118,7 +118,7 @@ def test_a_mesh_is_chosen_where_nothing_else_fits() -> None:
     plain = {each.name: each for each in found if not each.recomputed}
     assert plain.keys() == {"fsdp, tensor 2", "tensor"}
     mesh = plain["fsdp, tensor 2"]
-    assert layout_of(mesh.name) == ("fsdp", 2, False) and mesh.options == "--layout fsdp --tensor 2"
+    assert mesh.options == "--layout fsdp --tensor 2"
     # Half of what has blocks in halves; two gathered blocks, what is frozen, activations.
     assert mesh.memory == (500 - 5 * 45) // 2 + 2 * 5 + 10 + (100 - 40)
     assert plain["tensor"].memory == 500 - int(5 * 67.5) + 10 + 2 * (100 - 60)

@@ -10,7 +10,6 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -20,7 +19,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.planning.process import peak_memory
 from gsvc.decoders.keyframes.compact.network import SIZES
 from gsvc.decoders.training import parallel
 from gsvc.decoders.training.crops import KINDS
@@ -30,7 +28,8 @@ from gsvc.decoders.training.learner import Learner
 from gsvc.decoders.training.loop import flops_of, make_learner
 from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.recipe import Recipe, Stage
-from gsvc.encoders.malloc import malloc_trim, return_freed_memory
+from gsvc.encoders.malloc import return_freed_memory
+from gsvc.eval.compute import PeakMemory
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -351,9 +350,12 @@ class Devices:
 class Layout:
     """A way to spread a run, and what it takes for each device."""
 
-    name: str
-    options: str
-    """Of `gsvc train shards`."""
+    kind: str
+    """Of `gsvc train shards --layout`; one: a device alone."""
+    tensor: int
+    """Devices that together have a block in parts."""
+    recomputes: bool
+    """Whether blocks compute activations again."""
     memory: int
     """Bytes."""
     exchanged: int
@@ -362,6 +364,23 @@ class Layout:
     """Operations a step beyond the plain ones."""
     seconds: float
     """Of a step, exchange and computation one after the other."""
+
+    @property
+    def name(self) -> str:
+        """As of `gsvc train plan --check`."""
+        group = f", tensor {self.tensor}" * self._is_mesh
+        return self.kind + group + ", recomputing" * self.recomputes
+
+    @property
+    def options(self) -> str:
+        """Of `gsvc train shards`."""
+        layout = [f"--layout {self.kind}"] * (self.kind != "one")
+        group = [f"--tensor {self.tensor}"] * self._is_mesh
+        return " ".join([*layout, *group, *["--recompute"] * self.recomputes])
+
+    @property
+    def _is_mesh(self) -> bool:
+        return self.kind == "fsdp" and self.tensor > 1
 
     def missing(self, devices: Devices) -> int:
         """Bytes that a device lacks; 0 where it fits."""
@@ -378,7 +397,7 @@ def layouts(needs: Needs, batch: int, devices: Devices) -> list[Layout]:
     out over the N / t groups what each device has. O never moves. What recomputing saves, M_miss,
     costs no bytes but a forward pass: its k is operations.
     """
-    made = []
+    made: list[Layout] = []
     for again in (False, True):
         if batch % devices.count == 0:
             made += _by_samples(needs, batch // devices.count, devices, again)
@@ -387,24 +406,19 @@ def layouts(needs: Needs, batch: int, devices: Devices) -> list[Layout]:
     return made
 
 
-def _by_samples(needs: Needs, batch: int, devices: Devices, again: bool) -> list[Layout]:
+def _by_samples(needs: Needs, batch: int, devices: Devices, again: bool) -> Iterator[Layout]:
     """Replicas and FSDP2; `batch`: samples of a device."""
     count, share = devices.count, (devices.count - 1) / devices.count
     held = needs.fixed + needs.activations(batch, again)
     more = batch * (needs.recomputed_flops - needs.flops) if again else 0
     work = (batch * needs.flops + more) / devices.speed
-    ways = [("one" if count == 1 else "replicas", needs.state, 2 * share * needs.gradients)]
+    ways = {"one" if count == 1 else "replicas": (needs.state, 2 * share * needs.gradients)}
     if count > 1:
         moved = share * (2 * needs.parameters + needs.gradients)
-        ways.append(("fsdp", needs.state // count + 2 * needs.gathered, moved))
-    made = []
-    for name, state, moved in ways:
+        ways["fsdp"] = needs.state // count + 2 * needs.gathered, moved
+    for kind, (state, moved) in ways.items():
         seconds = work + moved / devices.bandwidth
-        options = f"--layout {name}" if name != "one" else ""
-        options = f"{options} {'--recompute' if again else ''}".strip()
-        label = f"{name}, recomputing" if again else name
-        made.append(Layout(label, options, state + held, int(moved), more, seconds))
-    return made
+        yield Layout(kind, 1, again, state + held, int(moved), more, seconds)
 
 
 def _by_tensors(needs: Needs, batch: int, devices: Devices, again: bool) -> Iterator[Layout]:
@@ -430,18 +444,8 @@ def _on_mesh(needs: Needs, own: int, devices: Devices, group: int, again: bool) 
     gathered = 2 * needs.parameters + needs.gradients - 3 * split
     moved = 2 * inner * own * parts.summed + outer * gathered
     seconds = work / devices.speed + moved / devices.bandwidth
-    name = f"fsdp, tensor {group}" if groups > 1 else "tensor"
-    options = f"--layout fsdp --tensor {group}" if groups > 1 else "--layout tensor"
-    if again:
-        name, options = f"{name}, recomputing", f"{options} --recompute"
-    return Layout(name, options, memory, int(moved), more, seconds)
-
-
-def layout_of(name: str) -> tuple[str, int, bool]:
-    """What the name of a `Layout` says: the layout, `--tensor`, whether blocks compute again."""
-    plain = name.removesuffix(", recomputing")
-    layout, _, group = plain.partition(", tensor ")
-    return layout, int(group or 1), plain != name
+    kind = "fsdp" if groups > 1 else "tensor"
+    return Layout(kind, group, again, memory, int(moved), more, seconds)
 
 
 def chosen(found: list[Layout], devices: Devices) -> Layout | None:
@@ -475,25 +479,22 @@ def compare(trial: Trial, batch: int, name: str) -> dict[str, float]:
     found = {each.name: each for each in layouts(needs_of(trial, wanted), batch * count, anything)}
     if wanted not in found:
         raise ConfigError(f"--check {name}: with {count} processes take {', '.join(found)}")
-    foretold = found[wanted].memory
-    layout, tensor, again = layout_of(wanted)
-    group = parallel.group_of(layout, tensor)
+    asked = found[wanted]
+    group = parallel.group_of(asked.kind, asked.tensor)
     return_freed_memory()  # else what a step freed counts, too
 
     def steps(count: int, samples: int) -> None:
-        learner = trial.learner(recomputes=again, layout=layout, tensor=tensor)
+        learner = trial.learner(recomputes=asked.recomputes, layout=asked.kind, tensor=asked.tensor)
         for _ in range(count):
             trial.step(learner, samples)
 
     steps(1, group)  # what libraries load for the first step is no tensor
     gc.collect()
-    malloc_trim()
-    Path("/proc/self/clear_refs").write_text("5")  # Linux forgets the peak so far
-    begun = peak_memory() or 0
-    steps(_CHECKED_STEPS, batch * group)
-    measured = (peak_memory() or 0) - begun
+    with PeakMemory() as memory:
+        steps(_CHECKED_STEPS, batch * group)
+    measured = memory.peak or 0
     return {
-        "foretold_mb": round(foretold / _MB, 1),
+        "foretold_mb": round(asked.memory / _MB, 1),
         "measured_mb": round(measured / _MB, 1),
-        "ratio": round(foretold / measured, 3),
+        "ratio": round(asked.memory / measured, 3),
     }
