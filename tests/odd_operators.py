@@ -4,13 +4,15 @@ import os
 import signal
 import subprocess
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from gsvc.decoders.training.pipeline import ClipItem, Item, Network, Resources
+from gsvc.decoders.training.pipeline import ClipItem, Item, Network, OnCard, Resources
 
 HANGS, EXITS = 1, 2
 """Numbers of items."""
+_SMALL = Resources(memory=1_000_000)
 
 
 class Fragile:
@@ -38,7 +40,7 @@ class Mortal:
     worker: bool
     """Whether the worker dies as well."""
     name = "mortal"
-    resources = Resources(memory=1_000_000)
+    resources = _SMALL
 
     def __call__(self, item: Item) -> None:
         """Notes nothing."""
@@ -50,18 +52,15 @@ class Mortal:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-@dataclass
-class Noting(Network):
+def noting(name: str, resources: Resources = _SMALL) -> Network:
     """Takes a while, and notes when, and the GPUs that its process sees."""
+    return Network(name, partial(_note, name), resources)
 
-    name: str = ""
-    resources: Resources = field(default_factory=lambda: Resources(memory=1_000_000))
 
-    def __call__(self, item: ClipItem) -> None:
-        """As measures `NAME begun`, `NAME ended`, `NAME gpus`."""
-        item.measures[f"{self.name} begun"] = time.time()
-        time.sleep(0.3)
-        item.measures[f"{self.name} ended"] = time.time()
-        seen = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-        on_card = self.place.device == "cuda" and seen == "0"
-        item.measures[f"{self.name} gpus"] = float(on_card)
+def _note(name: str, item: ClipItem, place: OnCard) -> None:
+    """As measures `NAME begun`, `NAME ended`, `NAME gpus`."""
+    item.measures[f"{name} begun"] = time.time()
+    time.sleep(0.3)
+    item.measures[f"{name} ended"] = time.time()
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    item.measures[f"{name} gpus"] = float(place.device == "cuda" and seen == "0")

@@ -20,7 +20,7 @@ from gsvc.decoders.training.engine import Cards, InTurn, OnRay, Watched, card_sh
 from gsvc.decoders.training.guard import mps_environment
 from gsvc.decoders.training.pipeline import ClipItem, Item, Operator, Resources
 from needs import need_package
-from odd_operators import EXITS, HANGS, Fragile, Mortal, Noting
+from odd_operators import EXITS, HANGS, Fragile, Mortal, noting
 
 need_package("fsspec")
 need_package("stlpips_pytorch")
@@ -32,7 +32,7 @@ ITEMS = 8
 @given(sizes=st.lists(st.integers(1, 40 * GB), max_size=6), count=st.integers(1, 4))
 def test_no_gpu_is_promised_more_memory_than_it_has(sizes: list[int], count: int) -> None:
     operators: list[Operator] = [
-        Noting(name=str(n), resources=Resources(device_memory=size)) for n, size in enumerate(sizes)
+        noting(str(n), Resources(device_memory=size)) for n, size in enumerate(sizes)
     ]
     shares = card_shares(operators, {}, Cards(count, 16 * GB))
     assert sum(shares.values()) <= count and all(share <= 1 for share in shares.values())
@@ -44,8 +44,8 @@ def test_no_gpu_is_promised_more_memory_than_it_has(sizes: list[int], count: int
 
 
 def test_models_share_a_gpu_by_what_they_were_measured_to_take() -> None:
-    one = Noting(name="n", resources=Resources(device_memory=6 * GB))
-    other = Noting(name="m", resources=Resources(device_memory=34 * GB // 10))
+    one = noting("n", Resources(device_memory=6 * GB))
+    other = noting("m", Resources(device_memory=34 * GB // 10))
     card = Cards(1, 10 * GB)
     assert card_shares([one, other], {}, card) == {"m": 0.4}  # with its context n takes 6.6
     measured = {"n": {"device": 2.0 * GB, "wall": 8.0, "items": 4.0}}
@@ -134,7 +134,7 @@ def test_who_watches_sees_what_operators_did(tmp_path: Path) -> None:
     live, done = tmp_path / "live", tmp_path / "done"
     live.mkdir()
     done.mkdir()
-    operators: list[Operator] = [Noting(name="read"), Noting(name="file")]
+    operators: list[Operator] = [noting("read"), noting("file")]
     InTurn(live=live).run([ClipItem(n) for n in range(ITEMS)], operators, Keep(done), 2)
     watched, file = Watched(live), io.StringIO()
     line = WorkLine(file, watched, 3, 2.0)
@@ -154,8 +154,8 @@ def test_operators_share_a_logical_gpu_while_cpus_work(tmp_path: Path) -> None:
     able = Resources(memory=1_000_000, device_memory=3 * GB)
     operators: list[Operator] = [
         Fragile(),
-        Noting(name="early"),
-        *(Noting(name=name, resources=able) for name in ("left", "right", "third")),
+        noting("early"),
+        *(noting(name, resources=able) for name in ("left", "right", "third")),
     ]
     keep = Keep(tmp_path)
     path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -3,8 +3,8 @@
 They see crops only. A network is loaded once a process.
 """
 
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -26,61 +26,43 @@ _AT_ONCE = 16
 """Pictures that a network is given: bounds its memory."""
 
 
-@dataclass
-class _Declared:
-    settings: Settings
+@torch.no_grad()
+def _draw(settings: Settings, item: pipeline.ClipItem, place: pipeline.OnCard) -> None:
+    """Add the stack `drawn`: what the small prior draws of each decoded picture, at both sizes.
+
+    Raises MissingDependencyError without the prior's weights.
+    """
+    device, network = _ready(place), _prior(place)
+    for crop in item.crops:
+        stack = crop.sample.stacks[_DRAWN[settings.kind]]
+        drawn = [drawings(network, each.to(device)) for each in _parts(stack)]
+        pictures = torch.cat(drawn).float().add(1).mul(127.5).round().clamp(0, 255).byte().cpu()
+        both = pictures.reshape(-1, 3, *pictures.shape[2:]).permute(0, 2, 3, 1)
+        drawn_stack = {"drawn": np.ascontiguousarray(both.numpy())}
+        crop.sample = replace(crop.sample, stacks={**crop.sample.stacks, **drawn_stack})
 
 
-@dataclass
-class Drawings(pipeline.Network, _Declared):
-    """What the small prior draws of decoded pictures."""
+@torch.no_grad()
+def _see(_: Settings, item: pipeline.ClipItem, place: pipeline.OnCard) -> None:
+    """Add `features.npy`: what a frozen EfficientNet-Lite0 sees in the source.
 
-    name = "drawings"
-    resources = pipeline.Resources(device_memory=1_000_000_000)
-
-    @torch.no_grad()
-    def __call__(self, item: pipeline.ClipItem) -> None:
-        """Adds the stack `drawn`: of each decoded picture the drawings at both sizes it is shown.
-
-        Raises MissingDependencyError without the prior's weights.
-        """
-        device, network = _ready(self.place), _prior(self.place)
-        for crop in item.crops:
-            stack = crop.sample.stacks[_DRAWN[self.settings.kind]]
-            drawn = [drawings(network, each.to(device)) for each in _parts(stack)]
-            pictures = torch.cat(drawn).float().add(1).mul(127.5).round().clamp(0, 255).byte().cpu()
-            both = pictures.reshape(-1, 3, *pictures.shape[2:]).permute(0, 2, 3, 1)
-            drawn_stack = {"drawn": np.ascontiguousarray(both.numpy())}
-            crop.sample = replace(crop.sample, stacks={**crop.sample.stacks, **drawn_stack})
+    Of each picture the means of the four maps, float16 (n, 192). Raises MissingDependencyError
+    without its weights.
+    """
+    device, network = _ready(place), _features(place)
+    for crop in item.crops:
+        maps = [network(each.to(device)) for each in _parts(crop.sample.stacks["truth"])]
+        means = [torch.cat([x.float().mean((2, 3)) for x in each], 1) for each in maps]
+        crop.members["features.npy"] = pipeline.array_bytes(torch.cat(means).half().cpu().numpy())
 
 
-@dataclass
-class Features(pipeline.Network, _Declared):
-    """What a frozen EfficientNet-Lite0 sees in the source."""
-
-    name = "features"
-    resources = pipeline.Resources(device_memory=1_000_000_000)
-
-    @torch.no_grad()
-    def __call__(self, item: pipeline.ClipItem) -> None:
-        """Adds `features.npy`: of each picture the means of the four maps, float16 (n, 192).
-
-        Raises MissingDependencyError without its weights.
-        """
-        device, network = _ready(self.place), _features(self.place)
-        for crop in item.crops:
-            maps = [network(each.to(device)) for each in _parts(crop.sample.stacks["truth"])]
-            means = [torch.cat([x.float().mean((2, 3)) for x in each], 1) for each in maps]
-            crop.members["features.npy"] = pipeline.array_bytes(
-                torch.cat(means).half().cpu().numpy()
-            )
+_WORK = {"drawings": _draw, "features": _see}
 
 
 def network_operator(name: str, settings: Settings) -> pipeline.Operator:
     """The operator of a name: `drawings` or `features`."""
-    kinds: dict[str, Any] = {"drawings": Drawings, "features": Features}
-    operator: pipeline.Operator = kinds[name](settings)
-    return operator
+    resources = pipeline.Resources(device_memory=1_000_000_000)
+    return pipeline.Network(name, partial(_WORK[name], settings), resources)
 
 
 def _parts(stack: NDArray[np.uint8]) -> tuple[Tensor, ...]:

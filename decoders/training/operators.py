@@ -5,8 +5,8 @@ Beside a sample, masks, poses, faces and flow of the source may be extracted.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from zlib import crc32
 
 import cv2
@@ -21,6 +21,7 @@ from gsvc.decoders.training import pipeline, sources
 from gsvc.decoders.training.coded_runs import StreamCoding, coded_stream
 from gsvc.decoders.training.crops import KINDS, Place
 from gsvc.decoders.training.samples import LOSSLESS, Sample, picture_bytes, sample_files
+from gsvc.decoders.training.sources import Settings
 from gsvc.encoders.face_landmarks import FaceMesh
 from gsvc.encoders.scaffold.segmentation_extractor import PersonSegmenter
 
@@ -117,139 +118,33 @@ NETWORKS = "drawings", "features"
 """What `networks` makes operators of."""
 
 
-@dataclass
-class Survey:
+def survey(settings: Settings) -> pipeline.Operator:
     """Looks through a source: its hash, its clips, their measures."""
-
-    settings: sources.Settings
-    name = "survey"
     resources = pipeline.Resources(memory=500_000_000, seconds=3600.0)
-
-    def __call__(self, item: pipeline.SourceItem) -> None:
-        """Raises InputError for a source that is damaged anywhere: none of it is taken."""
-        cv2.setNumThreads(1)
-        settings = self.settings
-        item.sha256, item.bytes = sources.sha256_at(item.address)
-        rate = sources.frame_rate(item.address)
-        for number, pts, frames in sources.scenes(item.address, settings.lines, settings.frames):
-            clip = sources.Clip(item.address, item.sha256, number, pts, rate)
-            item.found.append(
-                sources.Found(clip, sources.measures(frames), sources.clip_hash(frames))
-            )
-        every = max(1, math.ceil(len(item.found) / settings.most_clips))
-        item.found = item.found[::every]
+    return pipeline.Work("survey", partial(_survey, settings), resources)
 
 
-@dataclass
-class Read:
-    """Reads a clip's frames."""
-
-    settings: sources.Settings
-    name = "read"
-    resources = pipeline.Resources()
-
-    def __call__(self, item: pipeline.ClipItem) -> None:
-        """Raises InputError where they are not what the survey saw."""
-        assert item.clip is not None
-        item.frames = sources.read_clip(item.clip, self.settings.lines, self.settings.frames)
-
-
-@dataclass
-class Degrade:
-    """Encodes the clip as streams are, with each lambda, and cuts samples."""
-
-    settings: sources.Settings
-    name = "degrade"
-    resources = pipeline.Resources()
-
-    def __call__(self, item: pipeline.ClipItem) -> None:
-        """The crops of every lambda, or of the item's, drawn by the clip's key."""
-        cv2.setNumThreads(1)
-        assert item.clip is not None
-        settings, kind = self.settings, KINDS[self.settings.kind]
-        rate = max(1, round(item.clip.rate))
-        for number in item.lambdas or range(len(settings.lambdas)):
-            lmbda = settings.lambdas[number]
-            coding = StreamCoding(len(item.frames), lmbda, settings.preset, rate, flow=True)
-            run = coded_stream(item.frames, coding)
-            rng = default_rng((settings.seed, crc32(item.clip.key.encode()), number))
-            for row, sample in enumerate(kind.samples(run, kind.side, rng)):
-                key = f"{item.clip.key}-{f'{lmbda:g}'.replace('.', 'p')}-{row}"
-                facts = {"lambda": lmbda, **sample.numbers}
-                item.crops.append(pipeline.Crop(key, replace(sample, numbers=facts)))
-
-
-@dataclass
-class Extract:
-    """Looks for people or motion in the source where samples were cut."""
-
-    settings: sources.Settings
-    name: str
-    """Of `extraction.EXTRACTED`."""
-    resources = pipeline.Resources()
-
-    def __call__(self, item: pipeline.ClipItem) -> None:
-        """Adds masks and flow to the crops' files, poses and faces to their facts.
-
-        Raises MissingModelError where a model is not on the node.
-        """
-        cv2.setNumThreads(1)
-        looks = Looks(item.frames, KINDS[self.settings.kind].side)
-        for crop in item.crops:
-            known = crop.sample.numbers
-            members, facts = looks.at(self.name, known["frames"], known["place"])
-            crop.members |= members
-            crop.sample = replace(crop.sample, numbers={**known, **facts})
-
-
-@dataclass
-class Release:
-    """Lets go of the frames: what comes after needs crops only, and may run elsewhere."""
-
-    name = "_release"
-    resources = pipeline.Resources()
-
-    def __call__(self, item: pipeline.ClipItem) -> None:
-        """Frames are most of an item's bytes."""
-        item.frames = []
-
-
-@dataclass
-class File:
-    """Turns samples into the bytes of their files; pictures go no further."""
-
-    settings: sources.Settings
-    name = "file"
-    resources = pipeline.Resources()
-
-    def __call__(self, item: pipeline.ClipItem) -> None:
-        """Replaces samples by files."""
-        assert item.clip is not None
-        origin = {
-            "kind": self.settings.kind,
-            "clip": item.clip.key,
-            "source": item.clip.sha256,
-            "measures": {name: round(value, 4) for name, value in item.measures.items()},
-        }
-        for crop in item.crops:
-            numbers = {**origin, **crop.sample.numbers}
-            crop.members |= sample_files(replace(crop.sample, numbers=numbers), LOSSLESS)
-            crop.sample = Sample({})
-
-
-def clip_operators(settings: sources.Settings) -> list[pipeline.Operator]:
+def clip_operators(settings: Settings) -> list[pipeline.Operator]:
     """What clips pass, in order."""
-    looks = [Extract(settings, name) for name in EXTRACTED if name in settings.extract]
-    networks = network_operators(settings)
-    return [Read(settings), Degrade(settings), *looks, Release(), *networks, File(settings)]
+    looks = [
+        pipeline.Work(name, partial(_extract, settings, name))
+        for name in EXTRACTED
+        if name in settings.extract
+    ]
+    file = pipeline.Work("file", partial(_file, settings))
+    read, degrade, release, *networks = training_operators(settings)
+    return [read, degrade, *looks, release, *networks, file]
 
 
-def training_operators(settings: sources.Settings) -> list[pipeline.Operator]:
+def training_operators(settings: Settings) -> list[pipeline.Operator]:
     """What clips pass whose samples are trained on at once, not filed."""
-    return [Read(settings), Degrade(settings), Release(), *network_operators(settings)]
+    read = pipeline.Work("read", partial(_read, settings))
+    degrade = pipeline.Work("degrade", partial(_degrade, settings))
+    release = pipeline.Work("_release", _release)
+    return [read, degrade, release, *network_operators(settings)]
 
 
-def network_operators(settings: sources.Settings) -> list[pipeline.Operator]:
+def network_operators(settings: Settings) -> list[pipeline.Operator]:
     """Those with a network that `settings` ask for."""
     asked = [name for name in NETWORKS if name in settings.extract]
     if not asked:
@@ -257,3 +152,76 @@ def network_operators(settings: sources.Settings) -> list[pipeline.Operator]:
     from gsvc.decoders.training.networks import network_operator  # it needs torch
 
     return [network_operator(name, settings) for name in asked]
+
+
+def _survey(settings: Settings, item: pipeline.SourceItem) -> None:
+    """Raises InputError for a source that is damaged anywhere: none of it is taken."""
+    cv2.setNumThreads(1)
+    item.sha256, item.bytes = sources.sha256_at(item.address)
+    rate = sources.frame_rate(item.address)
+    for number, pts, frames in sources.scenes(item.address, settings.lines, settings.frames):
+        clip = sources.Clip(item.address, item.sha256, number, pts, rate)
+        item.found.append(sources.Found(clip, sources.measures(frames), sources.clip_hash(frames)))
+    every = max(1, math.ceil(len(item.found) / settings.most_clips))
+    item.found = item.found[::every]
+
+
+def _read(settings: Settings, item: pipeline.ClipItem) -> None:
+    """Read a clip's frames. Raises InputError where they are not what the survey saw."""
+    assert item.clip is not None
+    item.frames = sources.read_clip(item.clip, settings.lines, settings.frames)
+
+
+def _degrade(settings: Settings, item: pipeline.ClipItem) -> None:
+    """Encode the clip as streams are, with every lambda, or the item's, and cut samples.
+
+    The crops are drawn by the clip's key.
+    """
+    cv2.setNumThreads(1)
+    assert item.clip is not None
+    kind, rate = KINDS[settings.kind], max(1, round(item.clip.rate))
+    for number in item.lambdas or range(len(settings.lambdas)):
+        lmbda = settings.lambdas[number]
+        coding = StreamCoding(len(item.frames), lmbda, settings.preset, rate, flow=True)
+        run = coded_stream(item.frames, coding)
+        rng = default_rng((settings.seed, crc32(item.clip.key.encode()), number))
+        for row, sample in enumerate(kind.samples(run, kind.side, rng)):
+            key = f"{item.clip.key}-{f'{lmbda:g}'.replace('.', 'p')}-{row}"
+            facts = {"lambda": lmbda, **sample.numbers}
+            item.crops.append(pipeline.Crop(key, replace(sample, numbers=facts)))
+
+
+def _extract(settings: Settings, name: str, item: pipeline.ClipItem) -> None:
+    """Look for people or motion in the source where samples were cut.
+
+    Masks and flow go to the crops' files, poses and faces to their facts. Raises MissingModelError
+    where a model is not on the node.
+    """
+    cv2.setNumThreads(1)
+    looks = Looks(item.frames, KINDS[settings.kind].side)
+    for crop in item.crops:
+        known = crop.sample.numbers
+        members, facts = looks.at(name, known["frames"], known["place"])
+        crop.members |= members
+        crop.sample = replace(crop.sample, numbers={**known, **facts})
+
+
+def _release(item: pipeline.ClipItem) -> None:
+    """Let go of the frames, most of an item's bytes: what comes after needs crops only, and may
+    run elsewhere."""
+    item.frames = []
+
+
+def _file(settings: Settings, item: pipeline.ClipItem) -> None:
+    """Turn samples into the bytes of their files; pictures go no further."""
+    assert item.clip is not None
+    origin = {
+        "kind": settings.kind,
+        "clip": item.clip.key,
+        "source": item.clip.sha256,
+        "measures": {name: round(value, 4) for name, value in item.measures.items()},
+    }
+    for crop in item.crops:
+        numbers = {**origin, **crop.sample.numbers}
+        crop.members |= sample_files(replace(crop.sample, numbers=numbers), LOSSLESS)
+        crop.sample = Sample({})

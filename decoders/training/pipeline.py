@@ -10,7 +10,7 @@ import pickle
 import sys
 import tarfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -121,10 +121,27 @@ class OnCard(NamedTuple):
 
 
 @dataclass
-class Network:
-    """An operator with a network, which may live on a GPU that it shares."""
+class Work:
+    """A function of an item, as an operator."""
+
+    name: str
+    work: Callable[..., None]
+    resources: Resources = field(default_factory=Resources)
+
+    def __call__(self, item: Any) -> None:
+        """See `Operator`."""
+        self.work(item)
+
+
+@dataclass
+class Network(Work):
+    """A function of an item and of the place of its network: perhaps a GPU that it shares."""
 
     place: OnCard = field(default_factory=OnCard)
+
+    def __call__(self, item: Any) -> None:
+        """See `Operator`."""
+        self.work(item, self.place)
 
 
 def carried_out(operator: Operator, item: Item) -> None:

@@ -19,7 +19,7 @@ from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.media.output import explain_failure, note_settings
 from gsvc.decoders.training import pipeline
 from gsvc.decoders.training.engine import WORKER_BYTES, Engine
-from gsvc.decoders.training.operators import Survey, clip_operators
+from gsvc.decoders.training.operators import clip_operators, survey
 from gsvc.decoders.training.sources import Clip, Found, Settings, chosen
 
 Row = dict[str, Any]
@@ -136,8 +136,8 @@ class Preparation:
             if not self.folder.surveyed(number // GROUP).exists()
         ]
         if missing:
-            survey = [Survey(self.settings)]
-            self.engine.run(missing, survey, WriteSurvey(self.folder), GROUP)
+            operators = [survey(self.settings)]
+            self.engine.run(missing, operators, WriteSurvey(self.folder), GROUP)
         selected = selection(self.sources, self.settings, self.folder)
         rows, clips, reasons = selected
         self.tell("surveyed", sources=len(rows), clips=len(clips), set_aside=len(reasons))
