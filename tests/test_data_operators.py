@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 
 from gsvc.codec.command.data_prepare import WorkLine
 from gsvc.decoders.training import guard
-from gsvc.decoders.training.engine import Cards, InTurn, OnRay, Watched, card_shares
+from gsvc.decoders.training.engine import Cards, OnRay, Watched, card_shares, in_turn
 from gsvc.decoders.training.guard import mps_environment
 from gsvc.decoders.training.pipeline import ClipItem, Item, Operator, Resources
 from needs import need_package
@@ -90,7 +90,7 @@ def assert_survived(items: Sequence[Item]) -> None:
 
 @pytest.mark.slow
 def test_what_hangs_or_ends_a_worker_is_set_aside(tmp_path: Path) -> None:
-    InTurn().run([ClipItem(n) for n in range(ITEMS)], [Fragile()], Keep(tmp_path), 2)
+    in_turn([ClipItem(n) for n in range(ITEMS)], [Fragile()], Keep(tmp_path), 2)
     assert_survived(Keep(tmp_path).items())
 
 
@@ -103,7 +103,7 @@ def test_a_clip_is_not_to_blame_for_what_others_end(
     died.mkdir()
     done.mkdir()
     mortal = Mortal(died, deaths, worker=False)
-    InTurn().run([ClipItem(n) for n in range(ITEMS)], [mortal], Keep(done), 2)
+    in_turn([ClipItem(n) for n in range(ITEMS)], [mortal], Keep(done), 2)
     errors = {item.number: item.error for item in Keep(done).items() if item.error}
     # Memory that a clip asks for looks the same: after three times it is set aside.
     expected = {} if deaths < 3 else {EXITS: "mortal ended its process (signal 9)"}
@@ -122,7 +122,7 @@ def test_another_worker_takes_the_clip_of_one_that_was_killed(tmp_path: Path) ->
     ray.init(runtime_env={"env_vars": path}, include_dashboard=False, **room)
     try:
         mortal = Mortal(died, 2, worker=True)
-        OnRay().run([ClipItem(n) for n in range(ITEMS)], [mortal], Keep(done), 2)
+        OnRay()([ClipItem(n) for n in range(ITEMS)], [mortal], Keep(done), 2)
     finally:
         ray.shutdown()
     items = Keep(done).items()
@@ -135,7 +135,7 @@ def test_who_watches_sees_what_operators_did(tmp_path: Path) -> None:
     live.mkdir()
     done.mkdir()
     operators: list[Operator] = [noting("read"), noting("file")]
-    InTurn(live=live).run([ClipItem(n) for n in range(ITEMS)], operators, Keep(done), 2)
+    in_turn([ClipItem(n) for n in range(ITEMS)], operators, Keep(done), 2, live=live)
     watched, file = Watched(live), io.StringIO()
     line = WorkLine(file, watched, 3, 2.0)
     line.making(ITEMS + 1)
@@ -164,7 +164,7 @@ def test_operators_share_a_logical_gpu_while_cpus_work(tmp_path: Path) -> None:
     try:
         engine = OnRay(Cards(1, 9 * GB))
         shares = card_shares(operators, {}, engine.cards)
-        engine.run([ClipItem(n) for n in range(ITEMS)], operators, keep, 2)
+        engine([ClipItem(n) for n in range(ITEMS)], operators, keep, 2)
     finally:
         ray.shutdown()
     items = keep.items()

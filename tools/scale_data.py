@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache, partial
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -32,22 +33,14 @@ KILLS = 2
 _LOOK_EVERY = 0.2
 
 
-class InPool:
-    """A plain script's way: a pool of processes, a clip or a source each."""
-
-    def run(
-        self, items: Iterable[Item], operators: Sequence[Operator], write: Writes, group: int
-    ) -> None:
-        """As of `Engine`."""
-        with ProcessPoolExecutor(NODES, get_context("spawn")) as pool:
-            done: list[Item] = []
-            for item in pool.map(partial(_through, operators=operators), items):
-                done.append(item)
-                if len(done) == group:
-                    write(done)
-                    done = []
-            if done:
-                write(done)
+def processes_in_turn(
+    items: Iterable[Item], operators: Sequence[Operator], write: Writes, group: int
+) -> None:
+    """A plain script's way, an `Engine`: a pool of processes, a clip or a source each."""
+    with ProcessPoolExecutor(NODES, get_context("spawn")) as pool:
+        done = pool.map(partial(_through, operators=operators), items)
+        while some := list(islice(done, group)):
+            write(some)
 
 
 def _through(item: Item, operators: Sequence[Operator]) -> Item:
@@ -147,7 +140,7 @@ def in_pool(source: Path, out: Path, more: Sequence[str]) -> Took:
     options = command_parser().parse_args(["data", "prepare", str(source), str(out), *more])
     begun = Took.now()
     sources, settings = find_sources([str(source)]), _settings(options)
-    Preparation(sources, Folder(out), settings, InPool(), lambda *a, **k: None).prepare()
+    Preparation(sources, Folder(out), settings, processes_in_turn, lambda *a, **k: None).prepare()
     return Took.since(begun)
 
 

@@ -23,11 +23,11 @@ import numpy as np
 
 from gsvc.decoders.training.feeds import (
     Jobs,
-    MakeSamples,
     Order,
     Position,
     ShardSamples,
     Stream,
+    make_samples,
     read_batch,
 )
 from gsvc.decoders.training.producers import Producers
@@ -123,7 +123,7 @@ def shard_faults(shards: Path, batch: int, count: int, epochs: int) -> None:
 def source_faults(folder: Path, batch: int, count: int, epochs: int) -> None:
     """Batches made of sources; the same batches made here are what they should be."""
     jobs, ledger = Jobs(folder), Path(tempfile.mkdtemp()) / "samples.tsv"
-    make = MakeSamples(jobs.settings)
+    make = partial(make_samples, jobs.settings)
     once = [make(job) for number in range(jobs.windows) for job in jobs.window(0, number)]
     known = {key: x for one in once for key, x in zip(one.keys, one.samples, strict=True)}
     steps = epochs * len(known) // batch

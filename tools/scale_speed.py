@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -31,9 +32,9 @@ from gsvc.decoders.training.feeds import (
     Finished,
     Job,
     Jobs,
-    MakeSamples,
     Position,
     Stream,
+    make_samples,
 )
 from gsvc.decoders.training.layouts import Trial
 from gsvc.decoders.training.packs import Pack
@@ -53,11 +54,11 @@ Making = Callable[[Job], Finished]
 class Make:
     """Makes samples, and waits for the clip first where that is simulated."""
 
-    make: MakeSamples
+    make: Making
     fetch: float
 
     def __call__(self, job: Job) -> Finished:
-        """See `MakeSamples`."""
+        """See `make_samples`."""
         time.sleep(self.fetch)
         return self.make(job)
 
@@ -103,7 +104,7 @@ class Work:
 
     def __init__(self, folder: Path, windows: int, fetch: float) -> None:
         self.jobs, self._windows = Jobs(folder), windows
-        self.make = Make(MakeSamples(self.jobs.settings), fetch)
+        self.make = Make(partial(make_samples, self.jobs.settings), fetch)
 
     def warm(self) -> list[Job]:
         """Jobs to begin with, of another epoch."""

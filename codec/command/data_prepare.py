@@ -224,14 +224,14 @@ def _settings(options: Namespace) -> "Settings":
 @contextmanager
 def _engine(options: Namespace) -> Iterator[tuple["Engine", float]]:
     """The engine, and the cores that it has."""
-    from gsvc.decoders.training.engine import InTurn, OnRay, cards_of
+    from gsvc.decoders.training.engine import OnRay, cards_of, in_turn
     from gsvc.decoders.training.pipeline import Folder, costs_so_far
     from gsvc.eval.bench.workers import ray_cluster
 
     patience = options.time_limit / _USUAL_LIMIT
     live = Path(options.out).resolve() / LIVE if is_watched(options) else None
     if options.ray == "none":
-        yield InTurn(patience, live), 1.0
+        yield partial(in_turn, patience=patience, live=live), 1.0
         return
     store = options.store * _MEGABYTE if options.store else None
     each = options.gpu_memory * _MEGABYTE if options.gpu_memory else None

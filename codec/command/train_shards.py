@@ -187,7 +187,7 @@ def _feed(options: Namespace) -> "Iterator[Feed]":
             yield feeds.SourceFeed(jobs, batch, out, None)
             return
         with _cluster(options) as ray:
-            own = Producers(ray, feeds.MakeSamples(jobs.settings), _JOBS_AHEAD)
+            own = Producers(ray, partial(feeds.make_samples, jobs.settings), _JOBS_AHEAD)
             yield feeds.SourceFeed(jobs, batch, out, own)
         return
     samples = feeds.ShardSamples(shards)

@@ -102,30 +102,25 @@ class TransformerCache:
                 transformer.disable_cache()
 
     def _config(self, transformer: Any, steps: int, timestep: Callable[[], float]) -> Any:
-        from diffusers import (
-            FasterCacheConfig,
-            FirstBlockCacheConfig,
-            MagCacheConfig,
-            TaylorSeerCacheConfig,
-        )
+        import diffusers
 
         if self.name == "first-block":
-            return FirstBlockCacheConfig(threshold=self.number)
+            return diffusers.FirstBlockCacheConfig(threshold=self.number)
         if self.name == "mag":
-            return MagCacheConfig(
+            return diffusers.MagCacheConfig(
                 threshold=self.number,
                 max_skip_steps=_MAG_SKIPS,
                 num_inference_steps=steps,
                 mag_ratios=torch.tensor(self._ratios[steps]),
             )
         if self.name == "faster":
-            return FasterCacheConfig(
+            return diffusers.FasterCacheConfig(
                 spatial_attention_block_skip_range=int(self.number),
                 is_guidance_distilled=True,
                 attention_weight_callback=lambda _: 0.5,
                 current_timestep_callback=timestep,
             )
-        return TaylorSeerCacheConfig(
+        return diffusers.TaylorSeerCacheConfig(
             cache_interval=int(self.number),
             taylor_factors_dtype=transformer.dtype,
             cache_identifiers=_INNER,

@@ -13,37 +13,29 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from gsvc.decoders.training import pipeline
 from gsvc.decoders.training.guard import Resident, carry_row
 
 
-@dataclass
-class Note:
-    """Notes what the operators before it took for an item."""
-
-    folder: Path
-    """Seen by all nodes."""
-    names: tuple[str, ...]
-    """Of these operators."""
-    name = "_note"
-    resources = pipeline.Resources(memory=0)
-
-    def __call__(self, item: pipeline.Item) -> None:
-        """A line of a file that no other process writes."""
-        costs = {name: item.costs[name] for name in self.names if name in item.costs}
-        path = self.folder / f"{socket.gethostname()}-{os.getpid()}.jsonl"
-        with path.open("a") as file:
-            file.write(json.dumps(costs) + "\n")
+def _note(folder: Path, names: Sequence[str], item: pipeline.Item) -> None:
+    """What operators of these names took: a line of a file that no other process writes."""
+    costs = {name: item.costs[name] for name in names if name in item.costs}
+    path = folder / f"{socket.gethostname()}-{os.getpid()}.jsonl"
+    with path.open("a") as file:
+        file.write(json.dumps(costs) + "\n")
 
 
 def noted(operators: Sequence[pipeline.Operator], folder: Path | None) -> list[pipeline.Operator]:
     """Operators that run together, and after them the one that notes, if anybody watches."""
     if folder is None:
         return list(operators)
-    return [*operators, Note(folder, tuple(each.name for each in operators))]
+    note = partial(_note, folder, [each.name for each in operators])
+    return [*operators, pipeline.Work("_note", note, pipeline.Resources(memory=0))]
 
 
 @dataclass
@@ -139,46 +131,29 @@ Writes = Callable[[Sequence[pipeline.Item]], None]
 """Writes a finished group of items, all of it, in order."""
 
 
-class Engine(Protocol):
-    """Carries operators out over items."""
-
-    def run(
-        self,
-        items: Iterable[pipeline.Item],
-        operators: Sequence[pipeline.Operator],
-        write: Writes,
-        group: int,
-    ) -> None:
-        """Give every `group` items that follow each other to `write` when they are done."""
+Engine = Callable[[Iterable[pipeline.Item], Sequence[pipeline.Operator], Writes, int], None]
+"""Carries operators out over items, and gives every so many items that follow each other to
+`Writes` when they are done."""
 
 
-@dataclass(frozen=True)
-class InTurn:
-    """In one process, one item after the other, on the CPU: what the rest is compared with."""
+def in_turn(
+    items: Iterable[pipeline.Item],
+    operators: Sequence[pipeline.Operator],
+    write: Writes,
+    group: int,
+    *,
+    patience: float = 1.0,
+    live: Path | None = None,
+) -> None:
+    """In one process, one item after the other, on the CPU: what the rest is compared with.
 
-    patience: float = 1.0
-    """Times the time that operators may take."""
-    live: Path | None = None
-    """The folder where operators note what they take."""
-
-    def run(
-        self,
-        items: Iterable[pipeline.Item],
-        operators: Sequence[pipeline.Operator],
-        write: Writes,
-        group: int,
-    ) -> None:
-        """As of `Engine`."""
-        work, limits = noted(operators, self.live), limits_of(operators, self.patience)
-        sent = pickle.dumps(work)
-        done: list[pipeline.Item] = []
-        for item in items:
-            done.append(pipeline.of_row(carry_row(pipeline.in_row(item), sent, limits)))
-            if len(done) == group:
-                write(done)
-                done = []
-        if done:
-            write(done)
+    See `Engine`; `patience` and `live` are those of `OnRay`.
+    """
+    sent, limits = pickle.dumps(noted(operators, live)), limits_of(operators, patience)
+    rows = (carry_row(pipeline.in_row(item), sent, limits) for item in items)
+    done = map(pipeline.of_row, rows)
+    while some := list(islice(done, group)):
+        write(some)
 
 
 @dataclass(frozen=True)
@@ -194,7 +169,7 @@ class OnRay:
     live: Path | None = None
     """The folder where operators note what they take; all nodes see it."""
 
-    def run(
+    def __call__(
         self,
         items: Iterable[pipeline.Item],
         operators: Sequence[pipeline.Operator],

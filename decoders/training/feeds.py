@@ -8,7 +8,6 @@ clip's key, as when shards are prepared; how many, nobody knows before.
 import json
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import chain, islice
 from pathlib import Path
@@ -61,22 +60,19 @@ class Finished(NamedTuple):
         return ENDED in self.error
 
 
-@dataclass(frozen=True)
-class MakeSamples:
-    """Carries jobs out; sent to producers. Operators run in a guarded process of their own."""
+def make_samples(settings: Settings, job: Job) -> Finished:
+    """Decode the clip, encode it, cut samples, and show them to the networks asked for.
 
-    settings: Settings
-
-    def __call__(self, job: Job) -> Finished:
-        """Decode the clip, encode it, cut samples, and show them to the networks asked for."""
-        operators = training_operators(self.settings)
-        item = pipeline.ClipItem(0, clip=job.clip, lambdas=(job.lmbda,))
-        row = carry_row(pipeline.in_row(item), pickle.dumps(operators), limits_of(operators, 1.0))
-        done = pipeline.of_row(row)
-        assert isinstance(done, pipeline.ClipItem)
-        if done.error:
-            return Finished([], [], done.error)
-        return Finished([x.key for x in done.crops], [x.sample for x in done.crops], "")
+    Done by producers, whose operators run in a guarded process of their own.
+    """
+    operators = training_operators(settings)
+    item = pipeline.ClipItem(0, clip=job.clip, lambdas=(job.lmbda,))
+    row = carry_row(pipeline.in_row(item), pickle.dumps(operators), limits_of(operators, 1.0))
+    done = pipeline.of_row(row)
+    assert isinstance(done, pipeline.ClipItem)
+    if done.error:
+        return Finished([], [], done.error)
+    return Finished([x.key for x in done.crops], [x.sample for x in done.crops], "")
 
 
 class Jobs:

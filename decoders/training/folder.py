@@ -15,11 +15,8 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, distributed, nn
+from torch.distributed.checkpoint import state_dict
 from torch.distributed.checkpoint.filesystem import FileSystemReader
-from torch.distributed.checkpoint.state_dict import (
-    get_optimizer_state_dict,
-    set_optimizer_state_dict,
-)
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
@@ -78,13 +75,15 @@ class Checkpoints:
         with _alone(), _only_learned(networks, path):
             state = _state(learner)
             load(state, checkpoint_id=path)
-            set_optimizer_state_dict(
+            state_dict.set_optimizer_state_dict(
                 networks, learner.optimizer, optim_state_dict=state["optimizer"]
             )
         learner.step = learner.steps_since_start = int(state["step"])
         if learner.adversary is not None:
             critic, optimizer = learner.adversary.critic, learner.adversary.optimizer
-            set_optimizer_state_dict(critic, optimizer, optim_state_dict=state["critic optimizer"])
+            state_dict.set_optimizer_state_dict(
+                critic, optimizer, optim_state_dict=state["critic optimizer"]
+            )
             learner.adversary.steps = int(state["critic steps"])
         said: dict[str, Any] = told
         return said
@@ -121,12 +120,14 @@ def _state(learner: Learner) -> dict[str, Any]:
     state = {
         "networks": dict(networks.named_parameters()),
         "average": dict(zip(learner.names, learner.average, strict=True)),
-        "optimizer": get_optimizer_state_dict(networks, learner.optimizer),
+        "optimizer": state_dict.get_optimizer_state_dict(networks, learner.optimizer),
         "step": torch.tensor(learner.step),
     }
     if adversary is not None:
         state["critic"] = dict(adversary.critic.named_parameters())
-        state["critic optimizer"] = get_optimizer_state_dict(adversary.critic, adversary.optimizer)
+        state["critic optimizer"] = state_dict.get_optimizer_state_dict(
+            adversary.critic, adversary.optimizer
+        )
         state["critic steps"] = torch.tensor(adversary.steps)
     return state
 

@@ -172,9 +172,6 @@ class _MobileBlock(nn.Module):
 class _SameConvolution(nn.Conv2d):
     """Padded as TensorFlow does: the odd pixel right and below."""
 
-    def __init__(self, inputs: int, outputs: int, side: int, stride: int, groups: int = 1) -> None:
-        super().__init__(inputs, outputs, side, stride, groups=groups)
-
     def forward(self, x: Tensor) -> Tensor:
         padding = []
         for length in (x.shape[3], x.shape[2]):

@@ -13,19 +13,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.distributed import tensor as dtensor
 from torch.distributed._composable.checkpoint_activation import checkpoint
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.rendezvous import rendezvous
-from torch.distributed.tensor import (
-    DTensor,
-    Partial,
-    Placement,
-    Replicate,
-    Shard,
-    distribute_tensor as in_parts,
-)
 from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
 from torch.nn import functional
 
@@ -190,11 +183,15 @@ class _ByOutputs(ParallelStyle):
     """A convolution of which each process has some of the output channels."""
 
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
-        _put_parts(module, device_mesh, weight=Shard(0), bias=Shard(0))
+        _put_parts(module, device_mesh, weight=dtensor.Shard(0), bias=dtensor.Shard(0))
 
         def forward(x: Tensor) -> Tensor:
-            each: Any = DTensor.from_local(x, device_mesh, [Replicate()], run_check=False)
-            part: Tensor = each.to_local(grad_placements=[Partial()])  # its gradient is summed
+            each: Any = dtensor.DTensor.from_local(
+                x, device_mesh, [dtensor.Replicate()], run_check=False
+            )
+            part: Tensor = each.to_local(
+                grad_placements=[dtensor.Partial()]
+            )  # its gradient is summed
             weight, bias = _local(module, "weight"), _local(module, "bias")
             return _convolved(module, part, weight, bias)
 
@@ -206,12 +203,14 @@ class _ByInputs(ParallelStyle):
     """A convolution of which each process has some of the input channels; results are summed."""
 
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
-        _put_parts(module, device_mesh, weight=Shard(1))
+        _put_parts(module, device_mesh, weight=dtensor.Shard(1))
 
         def forward(x: Tensor) -> Tensor:
             part = _convolved(module, x, _local(module, "weight"), None)
-            summed: Any = DTensor.from_local(part, device_mesh, [Partial()], run_check=False)
-            whole: Tensor = summed.redistribute(placements=[Replicate()]).to_local()
+            summed: Any = dtensor.DTensor.from_local(
+                part, device_mesh, [dtensor.Partial()], run_check=False
+            )
+            whole: Tensor = summed.redistribute(placements=[dtensor.Replicate()]).to_local()
             bias: Any = module.bias
             made: Tensor = whole + bias.view(1, -1, 1, 1)
             return made
@@ -228,18 +227,20 @@ class _Modulation(ParallelStyle):
 
         def forward(x: Tensor) -> Tensor:
             both = functional.linear(x, layer.weight, layer.bias).view(len(x), 2, -1)
-            each: Any = DTensor.from_local(both, device_mesh, [Replicate()], run_check=False)
-            part: Tensor = each.redistribute(placements=[Shard(2)]).to_local().flatten(1)
+            each: Any = dtensor.DTensor.from_local(
+                both, device_mesh, [dtensor.Replicate()], run_check=False
+            )
+            part: Tensor = each.redistribute(placements=[dtensor.Shard(2)]).to_local().flatten(1)
             return part
 
         layer.forward = forward
         return module
 
 
-def _put_parts(module: nn.Module, mesh: DeviceMesh, **placements: Placement) -> None:
+def _put_parts(module: nn.Module, mesh: DeviceMesh, **placements: dtensor.Placement) -> None:
     for name, placement in placements.items():
         whole = getattr(module, name).detach().contiguous()
-        part = nn.Parameter(in_parts(whole, mesh, [placement]))
+        part = nn.Parameter(dtensor.distribute_tensor(whole, mesh, [placement]))
         module.register_parameter(name, part)
 
 

@@ -223,32 +223,25 @@ class Folder:
             (self.path / part).mkdir(parents=True, exist_ok=True)
 
 
-@dataclass(frozen=True)
-class WriteShard:
-    """Writes the clips of a shard: table, hash and all, whole or not at all."""
-
-    folder: Folder
-    shard_clips: int
-
-    def __call__(self, items: Sequence[Item]) -> None:
-        """`items`: those of one shard, in order."""
-        clips = [item for item in items if isinstance(item, ClipItem)]
-        number = clips[0].number // self.shard_clips
-        assert {item.number // self.shard_clips for item in clips} == {number}
-        tar = self.folder.tar(number)
-        crops = [crop for item in clips if not item.error for crop in item.crops]
-        with atomic_output(tar, overwrite=True) as part:
-            places = write_tar(part, crops)
-        poison = {str(item.clip and item.clip.key): item.error for item in clips if item.error}
-        table = {
-            "sha256": sha256_of(tar),
-            "bytes": tar.stat().st_size,
-            "clips": len(clips) - len(poison),
-            "poison": poison,
-            "samples": places,
-        }
-        write_json(self.folder.costs("shards", number), costs_of(items))
-        write_json(self.folder.table(number), table)
+def write_shard(folder: Folder, shard_clips: int, items: Sequence[Item]) -> None:
+    """Write the clips of a shard, in order: table, hash and all, whole or not at all."""
+    clips = [item for item in items if isinstance(item, ClipItem)]
+    number = clips[0].number // shard_clips
+    assert {item.number // shard_clips for item in clips} == {number}
+    tar = folder.tar(number)
+    crops = [crop for item in clips if not item.error for crop in item.crops]
+    with atomic_output(tar, overwrite=True) as part:
+        places = write_tar(part, crops)
+    poison = {str(item.clip and item.clip.key): item.error for item in clips if item.error}
+    table = {
+        "sha256": sha256_of(tar),
+        "bytes": tar.stat().st_size,
+        "clips": len(clips) - len(poison),
+        "poison": poison,
+        "samples": places,
+    }
+    write_json(folder.costs("shards", number), costs_of(items))
+    write_json(folder.table(number), table)
 
 
 def costs_of(items: Sequence[Item]) -> Costs:

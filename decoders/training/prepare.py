@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,28 +28,22 @@ GROUP = 8
 """Sources whose findings are one file."""
 
 
-@dataclass(frozen=True)
-class WriteSurvey:
-    """Writes what was found in a group of sources."""
-
-    folder: pipeline.Folder
-
-    def __call__(self, items: Sequence[pipeline.Item]) -> None:
-        """`items`: those of one group, in order."""
-        sources = [item for item in items if isinstance(item, pipeline.SourceItem)]
-        number = sources[0].number // GROUP
-        rows = [
-            {
-                "address": item.address,
-                "sha256": item.sha256,
-                "bytes": item.bytes,
-                "error": item.error,
-                "found": [] if item.error else [asdict(each) for each in item.found],
-            }
-            for item in sources
-        ]
-        pipeline.write_json(self.folder.costs("survey", number), pipeline.costs_of(items))
-        pipeline.write_json(self.folder.surveyed(number), rows)
+def _write_survey(folder: pipeline.Folder, items: Sequence[pipeline.Item]) -> None:
+    """What was found in a group of sources, in order."""
+    sources = [item for item in items if isinstance(item, pipeline.SourceItem)]
+    number = sources[0].number // GROUP
+    rows = [
+        {
+            "address": item.address,
+            "sha256": item.sha256,
+            "bytes": item.bytes,
+            "error": item.error,
+            "found": [] if item.error else [asdict(each) for each in item.found],
+        }
+        for item in sources
+    ]
+    pipeline.write_json(folder.costs("survey", number), pipeline.costs_of(items))
+    pipeline.write_json(folder.surveyed(number), rows)
 
 
 class Selection(NamedTuple):
@@ -136,8 +131,8 @@ class Preparation:
             if not self.folder.surveyed(number // GROUP).exists()
         ]
         if missing:
-            operators = [survey(self.settings)]
-            self.engine.run(missing, operators, WriteSurvey(self.folder), GROUP)
+            write = partial(_write_survey, self.folder)
+            self.engine(missing, [survey(self.settings)], write, GROUP)
         selected = selection(self.sources, self.settings, self.folder)
         rows, clips, reasons = selected
         self.tell("surveyed", sources=len(rows), clips=len(clips), set_aside=len(reasons))
@@ -164,7 +159,7 @@ class Preparation:
                 for shard in missing[:wave]
                 for number in range(shard * size, min(len(clips), (shard + 1) * size))
             ]
-            self.engine.run(items, operators, pipeline.WriteShard(folder, size), size)
+            self.engine(items, operators, partial(pipeline.write_shard, folder, size), size)
             missing = missing[wave:]
             self.tell("made", shards=shards - len(missing), of=shards)
 

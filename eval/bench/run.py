@@ -15,12 +15,7 @@ from time import monotonic
 from typing import Any, TextIO
 
 from gsvc.codec.api.reports import JsonLines, shown_time, write_over
-from gsvc.codec.bitstream.errors import (
-    ConfigError,
-    GsvcError,
-    MissingDependencyError,
-    MissingModelError,
-)
+from gsvc.codec.bitstream import errors
 from gsvc.codec.weights.extras import machine
 from gsvc.datasets.clips.sets import ClipSource, find_clips
 from gsvc.eval.baselines.base import Codec
@@ -310,7 +305,9 @@ def _check_same_protocol(settings: RunSettings, kept: Mapping[str, Any], path: P
         wrong["size"] = " --size ".join(sizes)
     for name, value in wrong.items():
         was = f"with --{name} {value or 0}" if value or name == "frames" else f"without --{name}"
-        raise ConfigError(f"{path} was made {was}: leave that as it is, or choose another folder")
+        raise errors.ConfigError(
+            f"{path} was made {was}: leave that as it is, or choose another folder"
+        )
 
 
 def _check_anchors(
@@ -321,8 +318,10 @@ def _check_anchors(
         if anchor not in known:
             name = make_codec(codec_spec(anchor)).name  # an unknown one is told as such
             if name in known:
-                raise ConfigError(f"the anchor {anchor!r} goes by its name: --anchor {name}")
-            raise ConfigError(f"the anchor {anchor!r} is not in the run: add --codec {anchor}")
+                raise errors.ConfigError(f"the anchor {anchor!r} goes by its name: --anchor {name}")
+            raise errors.ConfigError(
+                f"the anchor {anchor!r} is not in the run: add --codec {anchor}"
+            )
 
 
 def _codecs(
@@ -332,7 +331,7 @@ def _codecs(
     for spec, codec in made:
         try:
             found.append((spec, codec, codec.version()))
-        except (MissingDependencyError, MissingModelError) as error:
+        except (errors.MissingDependencyError, errors.MissingModelError) as error:
             gaps.append(RunGap("codec", str(spec), str(error)))
     return found
 
@@ -343,7 +342,7 @@ def _metrics(made: Mapping[str, Metric], gaps: list[RunGap]) -> dict[str, dict[s
         version = ""
         try:
             version = metric.version()
-        except (MissingDependencyError, MissingModelError) as error:
+        except (errors.MissingDependencyError, errors.MissingModelError) as error:
             gaps.append(RunGap("metric", name, str(error)))
         found[name] = {
             "version": version,
@@ -358,7 +357,9 @@ def _readings(settings: RunSettings) -> list[Reading]:
     sources: dict[str, ClipSource] = {}
     for source in find_clips(settings.clips):
         if sources.setdefault(source.name, source) != source:
-            raise ConfigError(f"two clips are called {source.name}: rename one, or run them apart")
+            raise errors.ConfigError(
+                f"two clips are called {source.name}: rename one, or run them apart"
+            )
     return [
         Reading(source, size, settings.frames, settings.longest)
         for source in sources.values()
@@ -440,7 +441,7 @@ def make_run(
         folder.make()
         plan = make_plan(settings, folder, workers, reporter)
         if not plan.cells:
-            raise GsvcError("nothing can be run: see the gaps above")
+            raise errors.GsvcError("nothing can be run: see the gaps above")
         return plan, carry_out(plan, folder, workers, reporter)
 
 
@@ -452,12 +453,12 @@ def carry_out(plan: RunPlan, folder: BenchFolder, workers: Workers, reporter: Re
     began = monotonic()
     folder.write_settings(_run_json(plan, folder.settings()))
     reporter.plan(len(plan.cells), plan.jobs)
-    errors = 0
+    failures = 0
     for job, outcome in _outcomes(plan, workers, reporter):
         folder.write(outcome.record, outcome.stream, job.cell.suffix)
         if not outcome.done:
             continue
-        errors += bool(outcome.record.error)
+        failures += bool(outcome.record.error)
         reporter.cell(job.cell.label, outcome.record)
         if outcome.record.traceback:
             file = folder.traceback_file(outcome.record.key)
@@ -466,7 +467,7 @@ def carry_out(plan: RunPlan, folder: BenchFolder, workers: Workers, reporter: Re
     if plan.jobs:
         values["seconds"] += monotonic() - began
     folder.write_settings(values)
-    return errors
+    return failures
 
 
 def _outcomes(
