@@ -44,13 +44,8 @@ def add_settings(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--detector", default="auto", metavar="NAME|FILE|CLASS", help=_DETECTOR_HELP)
     add("--every", type=int, default=5, metavar="N", help=_EVERY_HELP)
-    add(
-        "--least-score",
-        type=float,
-        default=0.5,
-        metavar="0..1",
-        help="least score of a detection, for a detector of your own (%(default)s)",
-    )
+    help = "least score of a detection, for a detector of your own (%(default)s)"
+    add("--least-score", type=float, default=0.5, metavar="0..1", help=help)
     add("--line", action="append", default=[], metavar="[NAME=]X1,Y1,X2,Y2", help=_LINE_HELP)
     add("--zone", action="append", default=[], metavar="[NAME=]X1,Y1,...", help=_ZONE_HELP)
     add("--when", action="append", default=[], metavar="[NAME:]RULE", help=_WHEN_HELP)
@@ -110,19 +105,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("source", nargs="+", metavar="STREAM", help="a stream, or - for standard input")
     add("--homography", metavar="FILE", help=_HOMOGRAPHY_HELP)
-    add(
-        "-o",
-        dest="output",
-        metavar="OUT",
-        default=STANDARD_OUTPUT,
-        help="the report (default: print it)",
-    )
+    help = "the report (default: print it)"
+    add("-o", dest="output", metavar="OUT", default=STANDARD_OUTPUT, help=help)
     add("--format", choices=_FORMATS, default="jsonl", help="format of the report (%(default)s)")
-    add(
-        "--draw",
-        metavar="VIDEO",
-        help="also decode the video at steps 0 and draw the findings into it",
-    )
+    help = "also decode the video at steps 0 and draw the findings into it"
+    add("--draw", metavar="VIDEO", help=help)
     add_settings(parser)
     add_untrusted(parser)
     add_overwrite(parser)

@@ -86,12 +86,8 @@ def add_level(parser: ArgumentParser, defaults: "EncoderSettings") -> None:
     usual = "quality level; higher is better and larger (1, or chosen by the rate)"
     add("--level", type=int, default=defaults.level, metavar="0..3", help=usual)
     names = "|".join(PRESETS)
-    add(
-        "--preset",
-        default=defaults.preset,
-        metavar=names,
-        help="encoding effort: slower saves bits (%(default)s)",
-    )
+    help = "encoding effort: slower saves bits (%(default)s)"
+    add("--preset", default=defaults.preset, metavar=names, help=help)
     names = "|".join(TUNES)
     add("--tune", default=defaults.tune, metavar=names, help="what to favour (%(default)s)")
 
@@ -172,8 +168,7 @@ def add_overwrite(parser: ArgumentParser) -> None:
 
 def add_quiet(parser: ArgumentParser) -> None:
     """--quiet."""
-    help = "show only errors"
-    parser.add_argument("--quiet", "-q", action="store_true", help=help)
+    parser.add_argument("--quiet", "-q", action="store_true", help="show only errors")
 
 
 def add_json(parser: Any, what: str = "") -> None:

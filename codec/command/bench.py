@@ -61,10 +61,8 @@ RUN, if there is one."""
 
 def _add_run(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    clips = "a set, SET/CLIP, a video or a folder (packaged)"
-    add("clips", nargs="*", metavar="CLIP", help=clips)
-    same = "CLIP as an option"
-    add("--clips", dest="more_clips", action="append", metavar="CLIP", help=same)
+    add("clips", nargs="*", metavar="CLIP", help="a set, SET/CLIP, a video or a folder (packaged)")
+    add("--clips", dest="more_clips", action="append", metavar="CLIP", help="CLIP as an option")
     add("--out", "-o", required=True, metavar="RUN", help="the folder of the run")
     add("--codec", action="append", metavar="NAME[:KEY=VALUE,...]", help="may be repeated")
     add("--metric", action="append", metavar="NAME", help="may be repeated (bench list metrics)")

@@ -63,8 +63,7 @@ from their published settings, without weights. A multiply-add is two operations
 def _add_flops(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="back ends (all)")
-    size = "shorter sides of pictures (288,480,720)"
-    add("--size", type=integers, metavar="N,N", help=size)
+    add("--size", type=integers, metavar="N,N", help="shorter sides of pictures (288,480,720)")
     add("--window", type=int, default=33, metavar="8k+1", help="frames of a window (%(default)s)")
     add("--steps", type=int, metavar="N", help="steps of the model (its usual number)")
     saved = "share of steps that a cache saves (%(default)s)"
@@ -164,12 +163,8 @@ def _add_backend(parser: ArgumentParser) -> None:
     add("--steps", type=integers, metavar="N,N", help="steps of the model (its usual number)")
     add("--seeds", type=integers, default=[0, 1], metavar="N,N", help="seeds of the noise (0,1)")
     add("--frames", type=int, default=97, metavar="N", help="frames of each clip (%(default)s)")
-    add(
-        "--clip",
-        action="append",
-        metavar="CLIP",
-        help="instead of the packaged clips; may be repeated",
-    )
+    help = "instead of the packaged clips; may be repeated"
+    add("--clip", action="append", metavar="CLIP", help=help)
     add("--size", default="288", metavar="288|480|native", help="shorter side (%(default)s)")
     add("--dry-run", "-n", action="store_true", help="only list what would run")
 

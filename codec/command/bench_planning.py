@@ -25,18 +25,11 @@ def _add_plan(parser: ArgumentParser) -> None:
     summaries = "summaries of runs with gsvc, CVVDP and ST-LPIPS VGG"
     add("summaries", nargs="+", type=Path, metavar="SUMMARY.csv", help=summaries)
     add("--out", "-o", required=True, type=Path, metavar="OUT", help="the folder of the results")
-    add(
-        "--budgets",
-        type=int,
-        default=40,
-        metavar="N",
-        help="number of random budgets (%(default)s)",
-    )
+    help = "number of random budgets (%(default)s)"
+    add("--budgets", type=int, default=40, metavar="N", help=help)
     add("--frames", type=int, default=97, metavar="N", help="frames of each clip (%(default)s)")
-    told = "measure processor seconds, and make a profile of them"
-    add("--cpu", action="store_true", help=told)
-    first = "seed of the first budget (%(default)s)"
-    add("--seed", type=int, default=0, metavar="N", help=first)
+    add("--cpu", action="store_true", help="measure processor seconds, and make a profile of them")
+    add("--seed", type=int, default=0, metavar="N", help="seed of the first budget (%(default)s)")
     log = "predictions.jsonl of an earlier OUT, to correct predictions; may be repeated"
     add("--log", action="append", type=Path, default=[], metavar="FILE", help=log)
 

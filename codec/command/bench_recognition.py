@@ -80,8 +80,7 @@ def _add_people(parser: ArgumentParser) -> None:
     add("--out", "-o", required=True, type=Path, metavar="RUN", help="the folder of the run")
     other = "points of SVT-AV1 to compare with (%(default)s)"
     add("--codec", default="svtav1", metavar="svtav1[:KEY=VALUE,...]", help=other)
-    rates = "bits per pixel, joined by + (%(default)s)"
-    add("--bpp", default=_RATES, metavar="R+R", help=rates)
+    add("--bpp", default=_RATES, metavar="R+R", help="bits per pixel, joined by + (%(default)s)")
     count = "frames of each clip, 0 for all (%(default)s)"
     add("--frames", type=int, default=97, metavar="N", help=count)
     every = "score every N-th frame (%(default)s)"

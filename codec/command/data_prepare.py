@@ -132,29 +132,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     sources = "folders, videos, tar files or lists (.txt), as paths or URLs of fsspec"
     add("sources", nargs="+", metavar="SOURCE", help=sources)
     add("out", metavar="OUT", help="the folder for shards")
-    add(
-        "--kind",
-        choices=("pictures", "windows"),
-        default="pictures",
-        help="kind of samples (%(default)s)",
-    )
+    help = "kind of samples (%(default)s)"
+    add("--kind", choices=("pictures", "windows"), default="pictures", help=help)
     add("--lines", type=int, default=288, metavar="N", help="shorter side (%(default)s)")
     add("--frames", type=int, default=33, metavar="N", help="frames of a clip (%(default)s)")
-    add(
-        "--most-clips",
-        type=int,
-        default=64,
-        metavar="N",
-        help="most clips of a source (%(default)s)",
-    )
+    help = "most clips of a source (%(default)s)"
+    add("--most-clips", type=int, default=64, metavar="N", help=help)
     lambdas = "lambdas to encode with (those of levels 0 to 3)"
     add("--lambdas", type=float, nargs="+", default=[], metavar="L", help=lambdas)
-    add(
-        "--preset",
-        choices=("fast", "medium", "slow"),
-        default="fast",
-        help="preset to encode with (%(default)s)",
-    )
+    help = "preset to encode with (%(default)s)"
+    add("--preset", choices=("fast", "medium", "slow"), default="fast", help=help)
     kinds = f"what to extract; drawings and features use a GPU if available ({' '.join(_USUAL)})"
     add("--extract", nargs="*", choices=_EXTRACTED, default=list(_USUAL), help=kinds)
     limits = "reject clips outside these limits, such as motion=.1:20 (docs/data.md)"

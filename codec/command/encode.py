@@ -260,8 +260,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     fewer = "at most N frames a second; for images, their frame rate (25)"
     add("--fps", type=arguments.frame_rate, metavar="N", help=fewer)
     arguments.add_size(parser)
-    whole = "deinterlace the video"
-    add("--deinterlace", action="store_true", help=whole)
+    add("--deinterlace", action="store_true", help="deinterlace the video")
     sound = "send the sound, or drop it (sent if the rate allows)"
     add("--audio", choices=AUDIO_CODINGS, help=sound)
     usual = "rate of the sound; mono below 18k (mono 16k, stereo 24k, less with a target of size)"
@@ -296,12 +295,7 @@ def _add_rate(parser: ArgumentParser) -> None:
     """What rate or quality to meet."""
     rate = parser.add_mutually_exclusive_group()
     rate.add_argument("--bpp", type=float, help="target rate of the pictures in bits per pixel")
-    rate.add_argument(
-        "--bitrate",
-        type=arguments.bitrate,
-        metavar="RATE",
-        help=arguments.BITRATE,
-    )
+    rate.add_argument("--bitrate", type=arguments.bitrate, metavar="RATE", help=arguments.BITRATE)
     near = "target ST-LPIPS AlexNet, 0.05 good, 0.3 bad; estimated, or measured with --score"
     rate.add_argument("--quality", type=float, metavar="D", help=near)
     whole = "largest size of the file, sound included: 500kB"

@@ -174,14 +174,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--budgets", metavar="FILE", help='TOML file of budgets: bandwidth = "12k"')
     add("--judge", choices=JUDGES, help=f"measure of quality ({JUDGES[0]}, or that of --quality)")
     add("--receiver", metavar="FILE", help="profile of the decoding machine (this one)")
-    add(
-        "--watts",
-        type=float,
-        metavar="W",
-        help="power while computing, if no counter tells",
-    )
-    radio = "add the energy of sending over this radio"
-    add("--radio", choices=tuple(RADIOS), help=radio)
+    add("--watts", type=float, metavar="W", help="power while computing, if no counter tells")
+    add("--radio", choices=tuple(RADIOS), help="add the energy of sending over this radio")
     heard = "send the sound, or drop it (sent if the bandwidth allows)"
     add("--audio", choices=AUDIO_CODINGS, help=heard)
     told = "predict JOD from SSIM instead of measuring CVVDP; a third faster"
@@ -293,12 +287,8 @@ _HEADER = (
 def _add_profile(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--show", action="store_true", help="show the existing profile instead of measuring")
-    add(
-        "-o",
-        dest="output",
-        metavar="FILE",
-        help="also write the profile to FILE, for gsvc plan --receiver",
-    )
+    help = "also write the profile to FILE, for gsvc plan --receiver"
+    add("-o", dest="output", metavar="FILE", help=help)
     arguments.add_quiet(parser)
     arguments.add_json(parser)
 

@@ -182,28 +182,16 @@ def add_receiving(parser: ArgumentParser) -> None:
     add = parser.add_argument
     arguments.add_refiner(parser, DecoderSettings())
     wait = 1000 * ReorderLimits.seconds
-    add(
-        "--wait",
-        type=float,
-        default=wait,
-        metavar="MS",
-        help="time to wait for missing packets (%(default)g)",
-    )
-    add(
-        "--no-feedback",
-        dest="feedback",
-        action="store_false",
-        help="send no requests and reports to the sender",
-    )
+    help = "time to wait for missing packets (%(default)g)"
+    add("--wait", type=float, default=wait, metavar="MS", help=help)
+    help = "send no requests and reports to the sender"
+    add("--no-feedback", dest="feedback", action="store_false", help=help)
     most = "highest rate to ask of a sender with --adapt, over UDP: 12k"
     add("--bandwidth", type=arguments.bitrate, metavar="RATE", help=most)
     share = "share of real time for decoding: 0.8x; refiner and rife are skipped if it runs out"
     add("--load", type=load, metavar="TIME", help=share)
-    add(
-        "--trusted",
-        action="store_true",
-        help="default limits instead of restrictive ones: also above 1080p",
-    )
+    help = "default limits instead of restrictive ones: also above 1080p"
+    add("--trusted", action="store_true", help=help)
 
 
 def run(options: Namespace) -> int:

@@ -30,8 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     names = "metric of gsvc bench list metrics, or module:Class; may be repeated"
     add("--metric", action="append", metavar="NAME", help=names)
     add("--frames", type=int, metavar="N", help="read at most N frames of each")
-    every = "score every N-th frame (%(default)s)"
-    add("--stride", type=int, default=1, metavar="N", help=every)
+    add("--stride", type=int, default=1, metavar="N", help="score every N-th frame (%(default)s)")
     add("--scale", action="store_true", help="scale B to the size of A")
     add("--per-frame", action="store_true", help="also show each frame")
     add("--plot", metavar="FILE", help="plot the metrics over time to a .svg or .png file")

@@ -88,14 +88,8 @@ def add_sending(parser: ArgumentParser) -> None:
     add("--adapt", type=adaptation, metavar="LEAST:MOST", help=follow)
     again = "number of previous packets that each datagram repeats (%(default)s)"
     add("--redundancy", type=int, default=wire.redundancy, metavar="N", help=again)
-    add(
-        "--parity",
-        dest="parity_span",
-        type=int,
-        default=wire.parity_span,
-        metavar="N",
-        help="datagrams of an intra picture per parity datagram; 0: none (%(default)s)",
-    )
+    help = "datagrams of an intra picture per parity datagram; 0: none (%(default)s)"
+    add("--parity", dest="parity_span", type=int, default=wire.parity_span, metavar="N", help=help)
 
 
 def run(options: Namespace) -> int:

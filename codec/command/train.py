@@ -65,9 +65,8 @@ numpy and Pillow: python3 {_TARGET} PACK RUN --recipe nano --minutes 9"""
 
 
 def _add_export(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "target", nargs="?", default=_TARGET, metavar="FILE", help=f"the file to write ({_TARGET})"
-    )
+    help = f"the file to write ({_TARGET})"
+    parser.add_argument("target", nargs="?", default=_TARGET, metavar="FILE", help=help)
 
 
 def _export(options: Namespace) -> int:

@@ -20,13 +20,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("run", metavar="RUN", help="the folder of the run, with its average.safetensors")
     add("--clips", metavar="FOLDER", help="the folder of the clips that the pack held out")
-    add(
-        "--frames",
-        type=int,
-        default=49,
-        metavar="N",
-        help="at most N frames of each clip (%(default)s)",
-    )
+    help = "at most N frames of each clip (%(default)s)"
+    add("--frames", type=int, default=49, metavar="N", help=help)
     add("--ship", action="store_true", help="put better weights into the package")
     add_json(parser)
 

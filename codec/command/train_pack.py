@@ -32,8 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--megabytes", type=float, default=55.0, metavar="MB", help=size)
     time = "longest time to make parts (%(default)g)"
     add("--minutes", type=float, default=60.0, metavar="M", help=time)
-    unseen = "files to hold out for scoring"
-    add("--held-out", nargs="+", default=[], metavar="NAME", help=unseen)
+    add("--held-out", nargs="+", default=[], metavar="NAME", help="files to hold out for scoring")
     add("--seed", type=int, default=0, metavar="N", help="seed of all random choices (%(default)s)")
     add("--jobs", "-j", type=int, default=1, metavar="N", help="processes (%(default)s)")
     add_json(parser)

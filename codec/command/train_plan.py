@@ -29,13 +29,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--size", metavar="NAME", help="size of the refiner: nano, base ... (the recipe's)")
     add("--batch", type=int, metavar="N", help="samples of a step on all devices (the recipe's)")
     add("--devices", type=int, default=1, metavar="N", help="number of devices (%(default)s)")
-    add(
-        "--memory",
-        type=float,
-        default=80.0,
-        metavar="GB",
-        help="memory of each device (%(default)g)",
-    )
+    help = "memory of each device (%(default)g)"
+    add("--memory", type=float, default=80.0, metavar="GB", help=help)
     link = "rate between devices, in 1000000000 bytes a second (%(default)g)"
     add("--bandwidth", type=float, default=50.0, metavar="GB", help=link)
     reached = "speed of each device in training, in 10^12 operations a second (%(default)g)"

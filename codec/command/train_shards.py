@@ -37,13 +37,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("shards", metavar="SHARDS", help="the folder of gsvc data prepare")
     add("run", metavar="RUN", help="the folder of the run; an existing run is continued")
     add_recipe(parser)
-    add(
-        "--steps",
-        type=int,
-        default=10_000,
-        metavar="N",
-        help="number of steps in all (%(default)s)",
-    )
+    help = "number of steps in all (%(default)s)"
+    add("--steps", type=int, default=10_000, metavar="N", help=help)
     add("--stop", type=int, metavar="N", help="save and stop at this step")
     add("--batch", type=int, metavar="N", help="samples of a step in all processes (the recipe's)")
     layouts = "how processes share the network (default: replicas)"
@@ -56,20 +51,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--compiled", action=BooleanOptionalAction, default=None, help=quick)
     low = "compute layers in bfloat16 (default: on a GPU)"
     add("--bf16", action=BooleanOptionalAction, default=None, help=low)
-    add(
-        "--save-every",
-        type=int,
-        default=500,
-        metavar="N",
-        help="steps between checkpoints (%(default)s)",
-    )
-    add(
-        "--workers",
-        type=int,
-        default=2,
-        metavar="N",
-        help="processes that read ahead (%(default)s)",
-    )
+    help = "steps between checkpoints (%(default)s)"
+    add("--save-every", type=int, default=500, metavar="N", help=help)
+    help = "processes that read ahead (%(default)s)"
+    add("--workers", type=int, default=2, metavar="N", help=help)
     where = 'Ray cluster that makes the batches; "local:N" starts one with N cores'
     add("--producers", metavar="ADDRESS", help=where)
     fresh = "let producers make samples of the sources; SHARDS needs only the survey"
