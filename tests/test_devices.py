@@ -33,7 +33,7 @@ from gsvc.decoders.keyframes.refiner import WindowRefiner
 from gsvc.decoders.keyframes.windowed import window_frames as windowed
 from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
 from gsvc.eval.bench import cpu_paths, speed as bench_speed
-from gsvc.eval.bench.speed import MOTION, SpeedSettings, measure, timed
+from gsvc.eval.bench.speed import MOTION, measure, timed
 from needs import need, need_gpu
 
 TOLERANCE = 2
@@ -213,7 +213,7 @@ def test_1080p_takes_no_more_than_a_small_gpu_has(device: str) -> None:
 @pytest.mark.slow
 def test_speeds_are_measured_on_every_device(device: str) -> None:
     subjects = MOTION, "compact:nano", "no_such_module:Refiner"
-    motion, nano, missing = measure(SpeedSettings(subjects, (64,), device))
+    motion, nano, missing = measure(subjects, (64,), device)
     assert motion.device == "cpu" and motion.motion_frames == 1 and motion.flops is None
     assert nano.device == device and nano.seconds and nano.motion_frames
     assert nano.flops and 90e3 < nano.flops < 120e3

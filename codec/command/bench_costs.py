@@ -30,24 +30,22 @@ def _add_speed(parser: ArgumentParser) -> None:
 def _speed(options: Namespace) -> int:
     """Time what is asked for, then show it."""
     need("refine", "gsvc bench speed")
-    from gsvc.decoders.keyframes.backends import check_device
     from gsvc.eval.bench import cpu_paths, speed
 
-    subjects = tuple(dict.fromkeys(options.backend or speed.SpeedSettings.subjects))
-    settings = speed.SpeedSettings(subjects, tuple(dict.fromkeys(options.size)), options.device)
-    check_device(settings.device)
-    told = speed.description(settings.device)
-    shows_paths = settings.device == "cpu" and any("compact" in x for x in settings.subjects)
+    subjects, sizes = dict.fromkeys(options.backend or speed.SUBJECTS), dict.fromkeys(options.size)
+    speeds = speed.measure(tuple(subjects), tuple(sizes), options.device)
+    told = speed.description(options.device)
+    shows_paths = options.device == "cpu" and any("compact" in x for x in subjects)
     paths = list(cpu_paths.measure_paths()) if shows_paths else []
     if options.json:
         lines = JsonLines(sys.stdout)
         lines.put("machine", **told)
-        for one in speed.measure(settings):
+        for one in speeds:
             lines.put("speed", **asdict(one), share=one.share)
         for path in paths:
             lines.put("path", **asdict(path))
     else:
-        print(speed.table(list(speed.measure(settings)), told))
+        print(speed.table(list(speeds), told))
         if paths:
             print(f"\n{cpu_paths.paths_table(paths)}")
     return 0

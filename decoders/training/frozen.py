@@ -1,7 +1,6 @@
 """The weights of the networks that a pack carries, from the packages that this machine has."""
 
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -67,18 +66,10 @@ def _folded(name: str, convolution: Any, normal: Any) -> State:
     }
 
 
-def _prior_state(name: str) -> State:
-    return dict(load_prior(name).state_dict())
-
-
-def _rife_state() -> State:
-    return dict(load_rife().network.state_dict())
-
-
-_LOADERS: Mapping[str, Any] = {
+_LOADERS: Mapping[str, Callable[[], State]] = {
     "alex": alex_state,
     "features": features_state,
-    "animevideov3": partial(_prior_state, "animevideov3"),
-    "x4plus": partial(_prior_state, "x4plus"),
-    "rife": _rife_state,
+    "animevideov3": lambda: load_prior("animevideov3").state_dict(),
+    "x4plus": lambda: load_prior("x4plus").state_dict(),
+    "rife": lambda: load_rife().network.state_dict(),
 }

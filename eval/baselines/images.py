@@ -61,7 +61,8 @@ class ImageCodec(base.Codec):
     ) -> base.Decoded:
         """Decode to RGB at the clip's size. Raises BitstreamError where that cannot be done."""
         start = time.perf_counter()
-        frames = [enlarge(self._picture(part), (clip.width, clip.height)) for part in _parts(data)]
+        parts = (self._picture(part) for part in base.split_parts(data) if part)
+        frames = [enlarge(picture, (clip.width, clip.height)) for picture in parts]
         shown = base.all_frames(self.name, frames, clip)
         return base.Decoded(shown, time.perf_counter() - start)
 
@@ -99,10 +100,6 @@ class WebP(ImageCodec):
 
 
 CODECS = Jpeg, WebP
-
-
-def _parts(data: bytes) -> Sequence[bytes]:
-    return [part for part in base.split_parts(data) if part]
 
 
 def _read(name: str, settings: base.Settings) -> tuple[int, str]:

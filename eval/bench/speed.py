@@ -220,21 +220,8 @@ _LIMIT_TOGETHER = 20.0
 _SIDES = 64, 4320
 
 
-@dataclass(frozen=True)
-class SpeedSettings:
-    """What to time. Raises ConfigError for a size out of range."""
-
-    subjects: Sequence[str] = (MOTION, LEARNED_MOTION, *REFINERS)
-    """Back ends, as in `gsvc decode --backend`, `MOTION` and `LEARNED_MOTION`."""
-    sizes: Sequence[int] = (288, 720, 1080)
-    """Short sides of pictures of 16:9."""
-    device: str = "cpu"
-    """Where the networks run."""
-
-    def __post_init__(self) -> None:
-        for size in self.sizes:
-            if not _SIDES[0] <= size <= _SIDES[1]:
-                raise ConfigError(f"size {size} is out of range: {_SIDES[0]} to {_SIDES[1]} lines")
+SUBJECTS = MOTION, LEARNED_MOTION, *REFINERS
+"""What can be timed: back ends, as in `gsvc decode --backend`, and motion."""
 
 
 @dataclass(frozen=True)
@@ -278,18 +265,25 @@ class Speed:
         return self.flops * self.height * self.width * rate / self.peak
 
 
-def measure(settings: SpeedSettings) -> Iterator[Speed]:
-    """Time what the settings name, subject by subject.
+def measure(subjects: Sequence[str], sizes: Sequence[int], device: str) -> Iterator[Speed]:
+    """Time each of `SUBJECTS` at each size, the short side of pictures of 16:9.
 
     A subject that lacks a package, weights or memory gives a reason in place of numbers. Raises
-    ConfigError and DeviceError for a device that is not there.
+    ConfigError for a size out of range, and as `check_device`.
     """
-    check_device(settings.device)
+    for size in sizes:
+        if not _SIDES[0] <= size <= _SIDES[1]:
+            raise ConfigError(f"size {size} is out of range: {_SIDES[0]} to {_SIDES[1]} lines")
+    check_device(device)
+    return _speeds(subjects, sizes, device)
+
+
+def _speeds(subjects: Sequence[str], sizes: Sequence[int], device: str) -> Iterator[Speed]:
     drawn: dict[int, float] = {}
-    for subject in settings.subjects:
+    for subject in subjects:
         share = 1.0
-        for size in settings.sizes:
-            speed = _measured(subject, settings.device, size, share)
+        for size in sizes:
+            speed = _measured(subject, device, size, share)
             if speed.seconds is not None and subject == MOTION:
                 drawn[size] = speed.seconds
             share = speed.share or share

@@ -240,14 +240,11 @@ def lpips_network(net: Net) -> Any:
     ready.load_state_dict(
         torch.load(heads, map_location="cpu", weights_only=True), strict=False, assign=True
     )
-    layers = {name: _of_backbone(name, backbone) for name in ready.net.state_dict()}
+    # The tensor for "slice2.3.weight" is torchvision's "features.3.weight".
+    names = ready.net.state_dict()
+    layers = {name: backbone["features." + name.partition(".")[2]] for name in names}
     ready.net.load_state_dict(layers, assign=True)
     return ready.eval().requires_grad_(False).to(memory_format=torch.channels_last)
-
-
-def _of_backbone(name: str, backbone: dict[str, Any]) -> Any:
-    """The tensor for "slice2.3.weight" is torchvision's "features.3.weight"."""
-    return backbone["features." + name.partition(".")[2]]
 
 
 class Dists(base.FrameMetric):

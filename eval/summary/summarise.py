@@ -362,13 +362,10 @@ def reasons_without_rate(summary: Summary) -> Iterator[str]:
     found: dict[str, dict[str, list[str]]] = {}
     for pair in summary.pooled:
         if pair.pchip is None:
-            pairs = found.setdefault(_reason(pair), {})
+            notes = dict.fromkeys(entry.rpartition(": ")[2] for entry in pair.left_out)
+            reason = " or ".join(_SAID.get(note, note) for note in notes) or "no clip has one"
+            pairs = found.setdefault(reason, {})
             pairs.setdefault(f"{pair.test} against {pair.anchor}", []).append(pair.metric)
     for reason, pairs in found.items():
         listed = "; ".join(f"{names} by {', '.join(by)}" for names, by in pairs.items())
         yield f"No BD-rate, {reason}: {listed}."
-
-
-def _reason(pair: PooledBdComparison) -> str:
-    notes = dict.fromkeys(entry.rpartition(": ")[2] for entry in pair.left_out)
-    return " or ".join(_SAID.get(note, note) for note in notes) or "no clip has one"

@@ -29,33 +29,30 @@ class LtxBackend(pretrained.PretrainedWindows):
     def _drawn(
         self, pipeline: Any, window: pretrained.PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
-        import torch
-
         from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
         pipeline.scheduler = pipes.GivenLevels()
         levels = [STRENGTH * (1 - step / steps) for step in range(steps)]
-        with torch.no_grad():
-            clean = _latents(pipeline, window.frames, self.device)
-            loop = pretrained.late_loop(self, clean, window, steps, seed)
-            output = pipeline(
-                conditions=_conditions(window),
-                latents=_begun(loop, levels, seed),
-                # A strength below 1 leaves out the first of the times: one that is not meant.
-                denoise_strength=0.9999,
-                timesteps=[1000.0, *(1000 * level for level in levels[loop.done :])],
-                **self._prompt(pipeline),
-                height=window.frames.shape[1],
-                width=window.frames.shape[2],
-                num_frames=len(window.frames),
-                frame_rate=_FRAME_RATE,
-                guidance_scale=1.0,
-                image_cond_noise_scale=0.0,
-                generator=pipes.noise_from(seed),
-                callback_on_step_end=partial(_passed, loop),
-                output_type="pt",
-                **_DECODE,
-            )
+        clean = _latents(pipeline, window.frames, self.device)
+        loop = pretrained.late_loop(self, clean, window, steps, seed)
+        output = pipeline(
+            conditions=_conditions(window),
+            latents=_begun(loop, levels, seed),
+            # A strength below 1 leaves out the first of the times: one that is not meant.
+            denoise_strength=0.9999,
+            timesteps=[1000.0, *(1000 * level for level in levels[loop.done :])],
+            **self._prompt(pipeline),
+            height=window.frames.shape[1],
+            width=window.frames.shape[2],
+            num_frames=len(window.frames),
+            frame_rate=_FRAME_RATE,
+            guidance_scale=1.0,
+            image_cond_noise_scale=0.0,
+            generator=pipes.noise_from(seed),
+            callback_on_step_end=partial(_passed, loop),
+            output_type="pt",
+            **_DECODE,
+        )
         loop.keep()
         return pipes.frames_of(output)
 

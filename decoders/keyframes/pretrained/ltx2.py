@@ -51,26 +51,25 @@ class Ltx2ConditionBackend(pretrained.PretrainedWindows):
 
         pipeline.scheduler = pipes.GivenLevels()
         frames = shifted(window.frames)
-        with torch.no_grad():
-            output = pipeline(
-                conditions=_conditions(window),
-                latents=_latents(pipeline, frames, self.device),
-                noise_scale=STRENGTH,
-                sigmas=[STRENGTH * (1 - step / steps) for step in range(steps)],
-                num_inference_steps=steps,
-                **self._beside(frames, shifted(window.confidence)),
-                **self._prompt(pipeline),
-                height=frames.shape[1],
-                width=frames.shape[2],
-                num_frames=len(frames),
-                frame_rate=_FRAME_RATE,
-                generator=pipes.noise_from(seed),
-                output_type="latent",  # so that the sound is not decoded
-                **_PLAIN,
-            )
-            vae = pipeline.vae
-            time = torch.zeros(1) if vae.config.timestep_conditioning else None
-            video = vae.decode(output.frames.to(vae.dtype), time, return_dict=False)[0]
+        output = pipeline(
+            conditions=_conditions(window),
+            latents=_latents(pipeline, frames, self.device),
+            noise_scale=STRENGTH,
+            sigmas=[STRENGTH * (1 - step / steps) for step in range(steps)],
+            num_inference_steps=steps,
+            **self._beside(frames, shifted(window.confidence)),
+            **self._prompt(pipeline),
+            height=frames.shape[1],
+            width=frames.shape[2],
+            num_frames=len(frames),
+            frame_rate=_FRAME_RATE,
+            generator=pipes.noise_from(seed),
+            output_type="latent",  # so that the sound is not decoded
+            **_PLAIN,
+        )
+        vae = pipeline.vae
+        time = torch.zeros(1) if vae.config.timestep_conditioning else None
+        video = vae.decode(output.frames.to(vae.dtype), time, return_dict=False)[0]
         return pipes.video_frames(video)[1:]
 
     def _beside(self, frames: NDArray[np.uint8], confidence: NDArray[np.float32]) -> dict[str, Any]:

@@ -255,6 +255,8 @@ class PretrainedWindows(Pretrained, WindowRefiner):
         seed: int,
     ) -> Sequence[Picture]:
         """See `WindowRefiner.restore`. Errors as of `Backend.check` and `Backend.files`."""
+        import torch
+
         from gsvc.decoders.keyframes.devices import enough_memory
 
         grid = {"multiple": self.multiple, "grid": self.grid, "exact": self.exact}
@@ -264,11 +266,11 @@ class PretrainedWindows(Pretrained, WindowRefiner):
         noise = seed if shared else seed_of(seed, rendering)
         with enough_memory(self.device):
             pipeline = self._loaded(window.frames[0, ..., 0].size)
-            with self._cached(pipeline, steps):
+            with torch.no_grad(), self._cached(pipeline, steps):
                 return window.cropped(self._drawn(pipeline, window, steps, noise))
 
     @abstractmethod
     def _drawn(
         self, pipeline: Any, window: PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
-        """The frames of a window, RGB uint8 (n or more, H, W, 3)."""
+        """The frames of a window, RGB uint8 (n or more, H, W, 3); without gradients."""

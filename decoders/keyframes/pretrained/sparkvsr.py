@@ -36,12 +36,11 @@ class SparkVsrBackend(pretrained.PretrainedWindows):
         from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
         vae, noise = pipeline.vae, pipes.noise_from(seed)
-        with torch.no_grad():
-            seen = pipes.video_tensor(window.frames).to(self.device, vae.dtype)
-            given = _encoded(vae, seen, noise)
-            latents = torch.cat([given, _references(self, vae, window, given, noise)], 1)
-            restored = self._one_step(pipeline, latents, given.shape[1])
-            video = vae.decode(restored.to(vae.dtype) / vae.config.scaling_factor).sample
+        seen = pipes.video_tensor(window.frames).to(self.device, vae.dtype)
+        given = _encoded(vae, seen, noise)
+        latents = torch.cat([given, _references(self, vae, window, given, noise)], 1)
+        restored = self._one_step(pipeline, latents, given.shape[1])
+        video = vae.decode(restored.to(vae.dtype) / vae.config.scaling_factor).sample
         return pipes.video_frames(video)
 
     def _one_step(self, pipeline: Any, latents: "Tensor", channels: int) -> "Tensor":

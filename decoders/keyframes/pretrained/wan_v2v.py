@@ -25,34 +25,31 @@ class WanV2vBackend(pretrained.PretrainedWindows):
     def _drawn(
         self, pipeline: Any, window: pretrained.PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
-        import torch
-
         from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
         whole = ceil(steps / STRENGTH)
-        with torch.no_grad():
-            begun = _begun(pipeline, window, whole, steps, seed, self.device)
-            shares = _shares(pipeline, whole, steps)
-            # Keys are not given to the model: windows may be alike whose keys lie elsewhere.
-            loop = pretrained.late_loop(self, begun, replace(window, keys={}), steps, seed)
+        begun = _begun(pipeline, window, whole, steps, seed, self.device)
+        shares = _shares(pipeline, whole, steps)
+        # Keys are not given to the model: windows may be alike whose keys lie elsewhere.
+        loop = pretrained.late_loop(self, begun, replace(window, keys={}), steps, seed)
 
-            def passed(_: Any, step: int, time: Any, given: dict[str, Any]) -> dict[str, Any]:
-                done = loop.done + step + 1
-                if done < steps:
-                    loop.passed(done, given["latents"] / shares[done])
-                return {}
+        def passed(_: Any, step: int, time: Any, given: dict[str, Any]) -> dict[str, Any]:
+            done = loop.done + step + 1
+            if done < steps:
+                loop.passed(done, given["latents"] / shares[done])
+            return {}
 
-            output = pipeline(
-                latents=loop.state * shares[loop.done] if loop.done else begun,
-                strength=_strength(steps - loop.done, whole),
-                num_inference_steps=whole,
-                **self._prompt(pipeline),
-                height=window.frames.shape[1],
-                width=window.frames.shape[2],
-                guidance_scale=1.0,
-                callback_on_step_end=passed,
-                output_type="pt",
-            )
+        output = pipeline(
+            latents=loop.state * shares[loop.done] if loop.done else begun,
+            strength=_strength(steps - loop.done, whole),
+            num_inference_steps=whole,
+            **self._prompt(pipeline),
+            height=window.frames.shape[1],
+            width=window.frames.shape[2],
+            guidance_scale=1.0,
+            callback_on_step_end=passed,
+            output_type="pt",
+        )
         loop.keep()
         return pipes.frames_of(output)
 

@@ -33,8 +33,6 @@ class WanVaceBackend(pretrained.PretrainedWindows):
     def _drawn(
         self, pipeline: Any, window: pretrained.PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
-        import torch
-
         from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
         video, mask = control(window)
@@ -45,7 +43,7 @@ class WanVaceBackend(pretrained.PretrainedWindows):
             loop.passed(loop.done + step + 1, given["latents"])
             return {}
 
-        with torch.no_grad(), pretrained.steps_left(pipeline, loop.done):
+        with pretrained.steps_left(pipeline, loop.done):
             output = pipeline(
                 latents=loop.state,
                 video=pipes.images_of(video),
