@@ -54,7 +54,8 @@ class PinholeCamera:
         turn = np.deg2rad(self.sway) * np.sin(2 * np.pi * time / _PERIOD)
         nod = np.deg2rad(self.sway) / 2 * np.sin(np.pi * time / _PERIOD)
         at_rest = np.stack([right, np.cross(ahead, right), ahead])
-        return np.asarray(_about_across(nod) @ _about_down(turn) @ at_rest)
+        across, down = (cv2.Rodrigues(np.array(axis))[0] for axis in ((nod, 0, 0), (0, -turn, 0)))
+        return np.asarray(across @ down @ at_rest)
 
     def projection(self, time: float) -> Matrix:
         """From (x, y, z, 1) in metres to pixels times depth, (3, 4)."""
@@ -70,16 +71,6 @@ class PinholeCamera:
 
 def _unit(vector: Matrix) -> Matrix:
     return np.asarray(vector / np.linalg.norm(vector), np.float64)
-
-
-def _about_down(angle: float) -> Matrix:
-    cos, sin = np.cos(angle), np.sin(angle)
-    return np.array([[cos, 0, -sin], [0, 1, 0], [sin, 0, cos]])
-
-
-def _about_across(angle: float) -> Matrix:
-    cos, sin = np.cos(angle), np.sin(angle)
-    return np.array([[1, 0, 0], [0, cos, -sin], [0, sin, cos]])
 
 
 Drawn = NDArray[np.float32]

@@ -19,10 +19,10 @@ from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, ConfigEr
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.camera import CAMERA
-from gsvc.codec.bitstream.layers.pose import POSE, Person, pose_unit
+from gsvc.codec.bitstream.layers.pose import POSE, pose_unit
 from gsvc.codec.bitstream.objects import MOVING
 from gsvc.codec.bitstream.scaffold import Geometry, Place
-from gsvc.decoders.detection import findings, tracker
+from gsvc.decoders.detection import findings, sent_objects, tracker
 from gsvc.decoders.detection.detectors import NONE, OBJECTS, Finder, checked, find_finder
 from gsvc.decoders.detection.motion_detection import AHEAD, SURE, Background, Movement, SmallPicture
 from gsvc.decoders.detection.rules import (
@@ -34,7 +34,6 @@ from gsvc.decoders.detection.rules import (
     check_regions,
     check_rules,
 )
-from gsvc.decoders.detection.sent_objects import PICTURES_ALONE, Content, SentObjects, SentPeople
 from gsvc.decoders.interpolation.optical_flow import FloatImage, Flow, MotionSource
 from gsvc.decoders.interpolation.scaffold_motion import SOURCES, camera_field, total_bend
 
@@ -297,7 +296,7 @@ class Analyser:
         header: Header,
         settings: AnalysisSettings | None = None,
         limits: Limits = DEFAULT_LIMITS,
-        content: Content = PICTURES_ALONE,
+        content: sent_objects.Content = sent_objects.PICTURES_ALONE,
     ) -> None:
         """`content`: what the stream has, as `find_content` says."""
         began = monotonic()
@@ -318,11 +317,11 @@ class Analyser:
         self._following = None if self._sent else self._follower()
         self._spend(began)
 
-    def _sent_objects(self, content: Content) -> SentObjects | None:
+    def _sent_objects(self, content: sent_objects.Content) -> sent_objects.SentObjects | None:
         """What reads the stream's own objects, where they are what is asked for."""
         detector = self._settings.detector
         if content.objects and detector in (findings.AUTO, NONE, OBJECTS):
-            return SentObjects(self._header, self._limits)
+            return sent_objects.SentObjects(self._header, self._limits)
         if detector == OBJECTS:
             raise ConfigError(
                 "this stream has no objects: encode it with objects=True, "
@@ -335,7 +334,7 @@ class Analyser:
             )
         return None
 
-    def _follower(self) -> ObjectFollower | SentPeople:
+    def _follower(self) -> ObjectFollower | sent_objects.SentPeople:
         settings = self._settings
         if self._follows:
             moving, finder = settings.detector in (findings.AUTO, MOVING), _finder(settings)
@@ -349,7 +348,7 @@ class Analyser:
                     "choose another detector than none, or encode with objects=True"
                 )
             _log.warning("this stream has neither objects nor pose: encode it with objects=True")
-        return SentPeople(self._header.geometry)
+        return sent_objects.SentPeople(self._header.geometry)
 
     @property
     def totals(self) -> findings.Totals:
@@ -464,16 +463,10 @@ class Analyser:
         for sample in draft.piece.interval.samples:
             if sample.offset == draft.offset:
                 unit = pose_unit(self._header.geometry)
-                yield from (_points(person, unit) for person in sample[POSE] or ())
+                yield from (sent_objects.key_points(person, unit) for person in sample[POSE] or ())
 
 
 def _finder(settings: AnalysisSettings) -> Finder | None:
     if isinstance(settings.detector, str):
         return find_finder(settings.detector, settings.least_score)
     return checked(settings.detector, settings.least_score)
-
-
-def _points(person: Person, unit: float) -> findings.KeyPoints:
-    return findings.KeyPoints(
-        person.identity, person.points.astype(np.float64) * unit, person.visible
-    )

@@ -120,10 +120,13 @@ def _at(rule: Rule) -> str:
 
 
 @dataclass
-class _Holding:
+class _Span:
+    """Seconds over which a rule holds, or an object is in a zone."""
+
     since: float
     last: float
-    frame: int
+    frame: int = 0
+    """The last one."""
 
 
 @dataclass
@@ -133,7 +136,7 @@ class RuleWatcher:
     rules: tuple[Rule, ...]
     patience: float
     """Seconds for which a rule may fail without its event's end."""
-    _spans: dict[str, _Holding] = field(default_factory=dict)
+    _spans: dict[str, _Span] = field(default_factory=dict)
 
     def events(self, frame: FrameAnalysis, visits: Collection[Visit]) -> Iterator[Event]:
         """What begins and ends at the next frame."""
@@ -141,7 +144,7 @@ class RuleWatcher:
             span = self._spans.get(rule.name)
             if all(condition.holds(frame, visits) for condition in rule.conditions):
                 if span is None:
-                    self._spans[rule.name] = _Holding(frame.seconds, frame.seconds, frame.frame)
+                    self._spans[rule.name] = _Span(frame.seconds, frame.seconds, frame.frame)
                     yield Event("begin", frame.frame, frame.seconds, rule.name)
                 else:
                     span.last, span.frame = frame.seconds, frame.frame
@@ -218,12 +221,6 @@ def check_names(lines: tuple[Line, ...], zones: tuple[Zone, ...]) -> None:
 
 
 @dataclass
-class _Visit:
-    since: float
-    last: float
-
-
-@dataclass
 class _KnownTrack:
     """A track."""
 
@@ -245,7 +242,7 @@ class Watcher:
     totals: Totals = field(default_factory=Totals)
     """Of all frames so far."""
     _sides: dict[tuple[str, int], tuple[int, Point]] = field(default_factory=dict)
-    _visits: dict[tuple[str, int], _Visit] = field(default_factory=dict)
+    _visits: dict[tuple[str, int], _Span] = field(default_factory=dict)
     _known: dict[int, _KnownTrack] = field(default_factory=dict)
     _forgotten: float = 0.0
     """Seconds at which those that are gone were last forgotten."""
@@ -319,7 +316,7 @@ class Watcher:
         depth = cv2.pointPolygonTest(np.array(zone.corners, np.float32), _centre(one), True)
         visit = self._visits.get(key)
         if visit is None and depth > _BAND * self.height:
-            self._visits[key] = _Visit(frame.seconds, frame.seconds)
+            self._visits[key] = _Span(frame.seconds, frame.seconds)
             self.totals.zones[zone.name]["visits"] += 1
             yield Event("enter", frame.frame, frame.seconds, zone.name, one.track, one.kind)
         elif visit is not None and depth > -_BAND * self.height:

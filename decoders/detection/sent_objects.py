@@ -176,7 +176,8 @@ class SentObjects:
             spans = self._spans(anchor, anew=run.begins and not number)
             if anchor.is_cut or (run.begins and not number):
                 self._people = {}
-            posed = [self._points(one) for one in anchor.people or ()]
+            unit = pose_unit(self._header.geometry)
+            posed = [key_points(one, unit) for one in anchor.people or ()]
             for offset, objects in enumerate(self._objects(spans, anchor.gap, run), 1):
                 people = tuple(self._between(posed, offset / anchor.gap))
                 frame = self._told(anchor, tuple(objects), people, next(ticks))
@@ -258,11 +259,12 @@ class SentObjects:
                 points = before.points + share * (now.points - before.points)
                 yield findings.KeyPoints(now.person, points * visible[:, None], visible)
 
-    def _points(self, person: Person) -> findings.KeyPoints:
-        unit = pose_unit(self._header.geometry)
-        return findings.KeyPoints(
-            person.identity, person.points.astype(np.float64) * unit, person.visible
-        )
+
+def key_points(person: Person, unit: float) -> findings.KeyPoints:
+    """Those that were sent, in units of so many pixels."""
+    return findings.KeyPoints(
+        person.identity, person.points.astype(np.float64) * unit, person.visible
+    )
 
 
 def _edges(box: coded_objects.ObjectBox) -> NDArray[np.float64]:

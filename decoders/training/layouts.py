@@ -321,11 +321,8 @@ def _peak(trial: Trial, recomputes: bool, batch: int) -> int:
     gc.collect()
     with LiveBytes() as live:
         trial.step(learner, batch)
-    return int(live.peak) - _own_gradients(learner)
-
-
-def _own_gradients(learner: Learner) -> int:
-    return bytes_of([x.grad for x in learner.task.networks.parameters() if x.grad is not None])
+    parameters = learner.task.networks.parameters()
+    return int(live.peak) - bytes_of(x.grad for x in parameters if x.grad is not None)
 
 
 _STATES = 5

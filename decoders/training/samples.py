@@ -8,7 +8,6 @@ Packs, prepared shards and those of `tools/beside` have this one format.
 
 import io
 import json
-import os
 import tarfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from gsvc.codec.bitstream.errors import InputError
+from gsvc.codec.media.output import atomic_output
 
 SAMPLE_FORMAT = 1
 SHARD_PATTERN = "*.tar"
@@ -116,15 +116,13 @@ def stack_of_picture(data: bytes, count: int, *, single: bool = False) -> NDArra
 
 
 def write_files(path: Path, files: Iterable[tuple[str, bytes]]) -> None:
-    """Write files, by name and data, as one tar, whole or not at all. Raises OSError."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with tarfile.open(part, "w", format=tarfile.USTAR_FORMAT) as tar:
-            for name, data in files:
-                add_file(tar, name, data)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    """Write files, by name and data, as one tar, whole or not at all. Raises OutputError."""
+    with (
+        atomic_output(path, overwrite=True) as part,
+        tarfile.open(part, "w", format=tarfile.USTAR_FORMAT) as tar,
+    ):
+        for name, data in files:
+            add_file(tar, name, data)
 
 
 def by_sample(files: Mapping[str, bytes]) -> list[dict[str, bytes]]:

@@ -58,6 +58,13 @@ _OF_WAN: dict[str, Any] = {
     "multiple": 16,
 }
 
+_VACE = Architecture(
+    "WanVACETransformer3DModel",
+    {**_SMALL_WAN, "vace_layers": list(range(0, 30, 2)), "vace_in_channels": 96},
+    steps=30,
+    encodes=2,
+    **_OF_WAN,
+)
 _LTX2 = Architecture(
     "LTX2VideoTransformer3DModel",
     {},
@@ -109,19 +116,10 @@ ARCHITECTURES = {
         "frames, as many of the rendering, and 5 keys; sound goes along",
     ),
     "ltx2:condition": _LTX2,
-    "wan-vace": Architecture(
-        "WanVACETransformer3DModel",
-        {**_SMALL_WAN, "vace_layers": list(range(0, 30, 2)), "vace_in_channels": 96},
-        steps=30,
-        encodes=2,
-        **_OF_WAN,
-    ),
-    "wan-vace-14b": Architecture(
-        "WanVACETransformer3DModel",
-        {**_LARGE_WAN, "vace_layers": list(range(0, 40, 5)), "vace_in_channels": 96},
-        steps=30,
-        encodes=2,
-        **_OF_WAN,
+    "wan-vace": _VACE,
+    "wan-vace-14b": replace(
+        _VACE,
+        settings={**_LARGE_WAN, "vace_layers": list(range(0, 40, 5)), "vace_in_channels": 96},
     ),
     "wan-v2v": Architecture("WanTransformer3DModel", _SMALL_WAN, steps=20, **_OF_WAN),
     "sparkvsr": Architecture(
