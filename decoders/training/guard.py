@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -59,24 +60,19 @@ class Guard:
         the helper twice, or over which others end it three times, comes back set aside. Raises
         GsvcError where no helper can start.
         """
-        why, died, killed = "", 0, 0
-        while died < _TRIES and killed < len(_PAUSES):
+        why, seen = "", Counter[str]()
+        while not seen[_LATE] and seen[_DIED] < _TRIES and seen[_KILLED] < len(_PAUSES):
             try:
                 return self._ask(operators, limits, (operators, item, ""))
-            except _TookTooLong as late:
-                why = str(late)
-                break
-            except _Killed as death:
-                why = str(death)
-                time.sleep(_PAUSES[killed])
-                killed += 1
-            except _Died as death:
-                why = str(death)
-                died += 1
+            except _Failure as failure:
+                why = str(failure)
+                if failure.kind == _KILLED:
+                    time.sleep(_PAUSES[seen[_KILLED]])
+                seen[failure.kind] += 1
         try:
             return self._ask(operators, limits, (operators, item, why))
-        except (_Killed, _Died) as death:
-            raise GsvcError(f"the process for operators does not stay: {death}") from death
+        except _Failure as failure:
+            raise GsvcError(f"the process for operators does not stay: {failure}") from failure
 
     def _ask(
         self, operators: bytes, limits: Mapping[str, float], message: tuple[bytes, bytes, str]
@@ -89,7 +85,7 @@ class Guard:
                 limit = limits.get(name, _START)
                 if not line.poll(limit):
                     self.close()
-                    raise _TookTooLong(f"{name or 'start'} took longer than {limit:g} s")
+                    raise _Failure(_LATE, f"{name or 'start'} took longer than {limit:g} s")
                 told = line.recv_bytes()
                 if told.startswith(_DONE):
                     return told[len(_DONE) :]
@@ -98,10 +94,10 @@ class Guard:
             code = self.close()
             how = f"signal {-code}" if code < 0 else f"code {code}"
             if -code in _OUTSIDE:
-                raise _Killed(f"{name or 'start'} {ENDED} ({how})") from error
+                raise _Failure(_KILLED, f"{name or 'start'} {ENDED} ({how})") from error
             if not name:
                 raise GsvcError(f"the process for operators does not start ({how})") from error
-            raise _Died(f"{name} {ENDED} ({how})") from error
+            raise _Failure(_DIED, f"{name} {ENDED} ({how})") from error
 
     def _started(self) -> Connection:
         if self._line is None:
@@ -130,16 +126,16 @@ class Guard:
         return code
 
 
-class _TookTooLong(Exception):
-    """An operator is still at it."""
+_LATE, _DIED, _KILLED = "late", "died", "killed"
+"""An operator is still at it; the helper is gone; somebody ended the helper."""
 
 
-class _Died(Exception):
-    """The helper is gone."""
+class _Failure(Exception):
+    """What a helper did not do."""
 
-
-class _Killed(Exception):
-    """Somebody ended the helper."""
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 @cache

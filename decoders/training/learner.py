@@ -44,14 +44,10 @@ class PatchCritic(nn.Module):
         return verdict
 
 
-def critic_loss(true: Tensor, restored: Tensor) -> Tensor:
-    """What the critic minimises, given its verdicts on the truth and on the estimate of it."""
-    return functional.relu(1 - (true - restored)).mean()
-
-
-def restorer_loss(true: Tensor, restored: Tensor) -> Tensor:
-    """What the restorer minimises."""
-    return functional.relu(1 - (restored - true)).mean()
+def _loss(better: Tensor, worse: Tensor) -> Tensor:
+    """Of verdicts that should be so: the critic minimises it with the truth as the better one, the
+    restorer with the estimate of it."""
+    return functional.relu(1 - (better.float() - worse.float())).mean()
 
 
 def _bounded(inputs: int, outputs: int, stride: int) -> nn.Module:
@@ -81,14 +77,14 @@ class Adversary:
             true = self.critic(seen.truth, seen.picture)
         verdict = self.critic(seen.estimate, seen.picture)
         ramp = seen.boldness * min(1.0, self.steps / _RAMP)
-        return restorer_loss(true.float(), verdict.float()) * ramp
+        return _loss(verdict, true) * ramp
 
     def learn(self, seen: Seen) -> Tensor:
         """A step of the critic; returns its loss."""
         self.critic.requires_grad_(True)
         estimate, picture = seen.estimate.detach(), seen.picture.detach()
         true, restored = self.critic(seen.truth, picture), self.critic(estimate, picture)
-        loss = critic_loss(true.float(), restored.float())
+        loss = _loss(true, restored)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         parallel.mean_gradients(self.critic.parameters())

@@ -85,7 +85,7 @@ class Producers(Generic[Ask, Given]):
 
     def made(self, asked: Iterator[Ask]) -> Iterator[Given]:
         """What is made of each, in order. Raises what making raises."""
-        jobs = ((one, self._asked(one)) for one in asked)
+        jobs = ((one, self._task.remote(self._make, one)) for one in asked)
         waiting = deque(islice(jobs, self._ahead))
         number = 0
         while waiting:
@@ -101,9 +101,6 @@ class Producers(Generic[Ask, Given]):
             self.note_training()
             number += 1
 
-    def _asked(self, one: Ask) -> Any:
-        return self._task.remote(self._make, one)
-
     def _done(self, one: Ask, reference: Any) -> Made:
         """What came of a piece; one that may be its machine's fault is asked for again."""
         for _ in range(_TRIES - 1):
@@ -114,9 +111,8 @@ class Producers(Generic[Ask, Given]):
             else:
                 if not getattr(done.given, "is_doubtful", False):
                     return done
-            reference = self._asked(one)
-        done = self._ray.get(reference)
-        return done
+            reference = self._task.remote(self._make, one)
+        return self._ray.get(reference)
 
     def note_training(self) -> None:
         """That the trainer has been at what it took last."""
