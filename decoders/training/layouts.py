@@ -172,13 +172,11 @@ class _Counts:
         self._inner: saved_tensors_hooks | None = None
         self._seen: set[int] = set()
 
-    def watch(self, block: nn.Module) -> list[Any]:
+    def watch(self, block: Any) -> list[Any]:
         """Handles of hooks on both convolutions."""
-        first: Any = block.get_submodule("first")
-        second: Any = block.get_submodule("second")
         return [
-            first.register_forward_hook(self._enter),
-            second.register_forward_hook(self._leave),
+            block.first.register_forward_hook(self._enter),
+            block.second.register_forward_hook(self._leave),
         ]
 
     def _enter(self, layer: nn.Conv2d, given: Any, made: Tensor) -> None:
@@ -211,13 +209,13 @@ def splitting_of(trial: Trial) -> Splitting:
     """Of a step with one sample."""
     learner, counts = trial.learner(), _Counts()
     networks = learner.task.networks.values()
-    blocks = [block for network in networks for block in parallel.pairs_of(network).values()]
+    blocks = [block for network in networks for block in parallel.pairs_of(network)]
     with ExitStack() as stack:
         for block in blocks:
             for handle in counts.watch(block):
                 stack.callback(handle.remove)
         trial.step(learner, 1)
-    layers: list[Any] = [getattr(x, name) for x in blocks for name in ("first", "second")]
+    layers = [layer for block in blocks for layer in (block.first, block.second)]
     parameters = bytes_of(layer.weight for layer in layers)
     return Splitting(parameters, counts.sample, counts.flops, counts.summed)
 

@@ -19,7 +19,6 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.rendezvous import rendezvous
-from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
 from torch.nn import functional
 
 from gsvc.codec.bitstream.errors import ConfigError
@@ -158,102 +157,74 @@ def same_weights(tensors: Iterable[Tensor]) -> None:
             distributed.broadcast(tensor.detach(), 0)
 
 
-def pairs_of(network: nn.Module) -> dict[str, nn.Module]:
-    """The blocks that can be split: `first`, perhaps `modulate`, then `second`; by name."""
-    return {
-        name: block
-        for name, block in network.named_modules()
+def pairs_of(network: nn.Module) -> list[Any]:
+    """The blocks that can be split: `first`, perhaps `modulate`, then `second`."""
+    return [
+        block
+        for block in network.modules()
         if isinstance(getattr(block, "first", None), nn.Conv2d)
         and isinstance(getattr(block, "second", None), nn.Conv2d)
-    }
+    ]
 
 
 def split(network: nn.Module, mesh: DeviceMesh) -> None:
     """Give each process of the mesh its part of every block's convolutions."""
-    plan: dict[str, ParallelStyle] = {}
-    for name, block in pairs_of(network).items():
-        plan |= {f"{name}.first": _ByOutputs(), f"{name}.second": _ByInputs()}
+    for block in pairs_of(network):
+        _split_outputs(block.first, mesh)
+        _split_inputs(block.second, mesh)
         if hasattr(block, "modulate"):
-            plan[f"{name}.modulate"] = _Modulation()
-    if plan:
-        parallelize_module(network, mesh, plan)
+            _split_scales(block.modulate, mesh)
 
 
-class _ByOutputs(ParallelStyle):
-    """A convolution of which each process has some of the output channels."""
+def _split_outputs(layer: Any, mesh: DeviceMesh) -> None:
+    """Each process has some of a convolution's output channels."""
+    _put_parts(layer, mesh, weight=dtensor.Shard(0), bias=dtensor.Shard(0))
 
-    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
-        _put_parts(module, device_mesh, weight=dtensor.Shard(0), bias=dtensor.Shard(0))
+    def forward(x: Tensor) -> Tensor:
+        each = dtensor.DTensor.from_local(x, mesh, [dtensor.Replicate()], run_check=False)
+        # The gradient of its own part is summed.
+        own: Tensor = each.to_local(grad_placements=[dtensor.Partial()])
+        return _convolved(layer, own, layer.bias.to_local())
 
-        def forward(x: Tensor) -> Tensor:
-            each: Any = dtensor.DTensor.from_local(
-                x, device_mesh, [dtensor.Replicate()], run_check=False
-            )
-            part: Tensor = each.to_local(
-                grad_placements=[dtensor.Partial()]
-            )  # its gradient is summed
-            weight, bias = _local(module, "weight"), _local(module, "bias")
-            return _convolved(module, part, weight, bias)
-
-        module.forward = forward
-        return module
+    layer.forward = forward
 
 
-class _ByInputs(ParallelStyle):
-    """A convolution of which each process has some of the input channels; results are summed."""
+def _split_inputs(layer: Any, mesh: DeviceMesh) -> None:
+    """Each process has some of a convolution's input channels; results are summed."""
+    _put_parts(layer, mesh, weight=dtensor.Shard(1))
 
-    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
-        _put_parts(module, device_mesh, weight=dtensor.Shard(1))
+    def forward(x: Tensor) -> Tensor:
+        part = _convolved(layer, x, None)
+        parts = dtensor.DTensor.from_local(part, mesh, [dtensor.Partial()], run_check=False)
+        summed = parts.redistribute(placements=[dtensor.Replicate()]).to_local()
+        made: Tensor = summed + layer.bias.view(1, -1, 1, 1)
+        return made
 
-        def forward(x: Tensor) -> Tensor:
-            part = _convolved(module, x, _local(module, "weight"), None)
-            summed: Any = dtensor.DTensor.from_local(
-                part, device_mesh, [dtensor.Partial()], run_check=False
-            )
-            whole: Tensor = summed.redistribute(placements=[dtensor.Replicate()]).to_local()
-            bias: Any = module.bias
-            made: Tensor = whole + bias.view(1, -1, 1, 1)
-            return made
-
-        module.forward = forward
-        return module
+    layer.forward = forward
 
 
-class _Modulation(ParallelStyle):
-    """A small layer that every process has, of whose scales and shifts it needs some."""
+def _split_scales(layer: Any, mesh: DeviceMesh) -> None:
+    """Every process has a small layer, and needs some of its scales and shifts."""
 
-    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
-        layer: Any = module
+    def forward(x: Tensor) -> Tensor:
+        both = functional.linear(x, layer.weight, layer.bias).view(len(x), 2, -1)
+        each = dtensor.DTensor.from_local(both, mesh, [dtensor.Replicate()], run_check=False)
+        own: Tensor = each.redistribute(placements=[dtensor.Shard(2)]).to_local()
+        return own.flatten(1)
 
-        def forward(x: Tensor) -> Tensor:
-            both = functional.linear(x, layer.weight, layer.bias).view(len(x), 2, -1)
-            each: Any = dtensor.DTensor.from_local(
-                both, device_mesh, [dtensor.Replicate()], run_check=False
-            )
-            part: Tensor = each.redistribute(placements=[dtensor.Shard(2)]).to_local().flatten(1)
-            return part
-
-        layer.forward = forward
-        return module
+    layer.forward = forward
 
 
-def _put_parts(module: nn.Module, mesh: DeviceMesh, **placements: dtensor.Placement) -> None:
+def _put_parts(layer: nn.Module, mesh: DeviceMesh, **placements: dtensor.Placement) -> None:
     for name, placement in placements.items():
-        whole = getattr(module, name).detach().contiguous()
+        whole = getattr(layer, name).detach().contiguous()
         part = nn.Parameter(dtensor.distribute_tensor(whole, mesh, [placement]))
-        module.register_parameter(name, part)
+        layer.register_parameter(name, part)
 
 
-def _local(module: nn.Module, name: str) -> Tensor:
-    parameter: Any = getattr(module, name)
-    part: Tensor = parameter.to_local()
-    return part
-
-
-def _convolved(module: nn.Module, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    layer: Any = module
-    made: Tensor = torch.conv2d(x, weight, bias, layer.stride, layer.padding, layer.dilation)
-    return made
+def _convolved(layer: Any, x: Tensor, bias: Tensor | None) -> Tensor:
+    weight: Tensor = layer.weight.to_local()
+    return torch.conv2d(x, weight, bias, layer.stride, layer.padding, layer.dilation)
 
 
 def group_of(layout: str, tensor: int) -> int:

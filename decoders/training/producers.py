@@ -112,7 +112,8 @@ class Producers(Generic[Ask, Given]):
                 if not getattr(done.given, "is_doubtful", False):
                     return done
             reference = self._task.remote(self._make, one)
-        return self._ray.get(reference)
+        made: Made = self._ray.get(reference)
+        return made
 
     def note_training(self) -> None:
         """That the trainer has been at what it took last."""
