@@ -387,13 +387,6 @@ _HELP = {
     "background": "a photograph in place of the drawn ground",
     "cutouts": "a folder of pictures with alpha in person/ animal/ thing/, to move instead",
 }
-_KINDS = {
-    "frame_rate": Fraction,
-    "sway": float,
-    "noise": float,
-    "background": Path,
-    "cutouts": Path,
-}
 
 
 def _main(arguments: Sequence[str] | None = None) -> int:
@@ -404,7 +397,7 @@ def _main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("out", metavar="OUT", help="the folder to make")
     for one in fields(SceneSettings):
         name = f"--{one.name.replace('_', '-')}"
-        kind = _KINDS.get(one.name, int)
+        kind = Path if one.default is None else type(one.default)
         parser.add_argument(name, type=kind, default=one.default, help=_HELP[one.name])
     chosen = vars(parser.parse_args(arguments))
     try:

@@ -326,16 +326,6 @@ _NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class StudyScores:
-    """What came of a study."""
-
-    study: str
-    zero: str
-    screening: Screening
-    rows: list[ScoreRow]
-
-
 def score_study(folder: Path, files: Sequence[Path]) -> str:
     """Score votes files, write `scores.md`, `.csv`, `.json` and `.svg` into the study's folder.
 
@@ -346,12 +336,14 @@ def score_study(folder: Path, files: Sequence[Path]) -> str:
     screening, votes = screened(read_votes(files, key))
     if not votes:
         raise InputError("no vote on a pair counts: give files of voters who saw the catch trials")
-    scores = StudyScores(key.study, key.zero, screening, list(_rows(key, votes)))
-    text = _text(scores)
-    write_text(folder / "scores.json", json.dumps({"schema": SCHEMA, **asdict(scores)}) + "\n")
-    rows = [asdict(row) for row in scores.rows]
+    scores = list(_rows(key, votes))
+    text = _text(key, screening, scores)
+    rows = [asdict(row) for row in scores]
+    about = {"schema": SCHEMA, "study": key.study, "zero": key.zero}
+    scored = {**about, "screening": asdict(screening), "rows": rows}
+    write_text(folder / "scores.json", json.dumps(scored) + "\n")
     write_text(folder / "scores.csv", csv_text([list(rows[0]), *(row.values() for row in rows)]))
-    write_bytes(folder / "scores.svg", image(forest(scores.rows, key.zero), "svg"))
+    write_bytes(folder / "scores.svg", image(forest(scores, key.zero), "svg"))
     write_text(folder / "scores.md", text)
     return text
 
@@ -411,7 +403,7 @@ def _counts(
     return counts
 
 
-def _text(scores: StudyScores) -> str:
+def _text(key: Key, screening: Screening, scores: Sequence[ScoreRow]) -> str:
     header = ["", "version", "score", "95 %", "chosen", "won", "ties", "lost", "voters"]
     lines = [
         [
@@ -422,8 +414,8 @@ def _text(scores: StudyScores) -> str:
             f"{100 * row.chosen:.0f} %",
             *map(str, (row.wins, row.ties, row.losses, row.voters)),
         ]
-        for row in scores.rows
+        for row in scores
     ]
-    note = _NOTE.format(zero=scores.zero)
-    parts = [f"# Study {scores.study}", note, *scores.screening.lines(), markdown(header, lines)]
+    note = _NOTE.format(zero=key.zero)
+    parts = [f"# Study {key.study}", note, *screening.lines(), markdown(header, lines)]
     return "\n\n".join(parts) + "\n"
