@@ -352,18 +352,13 @@ def read_wildtrack(root: str | Path) -> annotated.MultiViewClip:
     people = [entry for frame, path in enumerate(files) for entry in _people(path, frame)]
     seen = [one for _, _, _, boxes in people for one in boxes]
     cells = np.array([cell for _, _, cell, _ in people], np.int64)
+    places = _CORNER + _CELL * np.stack([cells % _GRID_COLUMNS, cells // _GRID_COLUMNS], axis=-1)
     frames, ids = [frame for frame, _, _, _ in people], [person for _, person, _, _ in people]
     views = tuple(
         _view(root, view, [path.stem for path in files], seen)
         for view in range(1 + max((one.view for one in seen), default=-1))
     )
-    return annotated.MultiViewClip(views, annotated.make_places(frames, cell_place(cells), ids))
-
-
-def cell_place(cells: annotated.Ints) -> annotated.Floats:
-    """x and y in metres of cells of Wildtrack's grid, int64 (n,) to float64 (n, 2)."""
-    across_and_down = np.stack([cells % _GRID_COLUMNS, cells // _GRID_COLUMNS], axis=-1)
-    return np.asarray(_CORNER + _CELL * across_and_down)
+    return annotated.MultiViewClip(views, annotated.make_places(frames, places, ids))
 
 
 def _people(path: Path, frame: int) -> Iterator[tuple[int, int, int, list[_Seen]]]:

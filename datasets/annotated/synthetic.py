@@ -101,7 +101,8 @@ def walk(random: np.random.Generator, steps: int, stride: float, others: list[Fl
     best, most = np.zeros((steps, 2)), -1.0
     for _ in range(_TRIES):
         path = _walk(random, steps, stride)
-        nearest = min((float(_distance(path, other).min()) for other in others), default=_APART)
+        apart = (np.linalg.norm(path - other, axis=1).min() for other in others)
+        nearest = float(min(apart, default=_APART))
         if nearest > most:
             best, most = path, nearest
         if most >= _APART:
@@ -118,10 +119,6 @@ def _walk(random: np.random.Generator, steps: int, stride: float) -> Floats:
             goal = random.uniform(0.5, SIDE - 0.5, 2)
         place = place + stride * (goal - place) / np.linalg.norm(goal - place)
     return path
-
-
-def _distance(one: Floats, other: Floats) -> NDArray[np.float64]:
-    return np.asarray(np.linalg.norm(one - other, axis=1))
 
 
 _HEIGHTS = {"person": (1.55, 1.9), "animal": (0.6, 1.1), "thing": (0.6, 1.0)}

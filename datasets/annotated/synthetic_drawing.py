@@ -101,7 +101,8 @@ class Backdrop:
         """RGB float32 (H, W, 3), 0 to 255, `time` in seconds."""
         camera, inner = self._camera, np.linalg.inv(self._camera.calibration)
         turned = camera.rotation(time) @ camera.rotation(0).T
-        moved = camera.calibration @ turned @ inner @ _shift(-self._margin)
+        inset = np.array([[1, 0, -self._margin], [0, 1, -self._margin], [0, 0, 1]], np.float64)
+        moved = camera.calibration @ turned @ inner @ inset
         size = camera.width, camera.height
         seen = cv2.warpPerspective(
             self._canvas, moved, size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
@@ -152,10 +153,6 @@ def _covering(photo: Picture, width: int, height: int) -> Picture:
     )
     top, left = (grown.shape[0] - height) // 2, (grown.shape[1] - width) // 2
     return grown[top : top + height, left : left + width]
-
-
-def _shift(by: float) -> NDArray[np.float64]:
-    return np.array([[1, 0, by], [0, 1, by], [0, 0, 1]], np.float64)
 
 
 Sprite = NDArray[np.float32]

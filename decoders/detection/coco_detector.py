@@ -183,7 +183,8 @@ class CocoDetector:
     def __call__(self, picture: Picture) -> list[Detection]:
         """What is in RGB uint8 (H, W, 3), surest first."""
         height, width = picture.shape[:2]
-        square = cv2.resize(picture, (_SIDE, _SIDE), interpolation=_interpolation(picture))
+        how = cv2.INTER_AREA if min(height, width) > _SIDE else cv2.INTER_LINEAR
+        square = cv2.resize(picture, (_SIDE, _SIDE), interpolation=how)
         self._net.setInput(cv2.dnn.blobFromImage(square))
         maps, sides = (one[0] for one in self._net.forward([_MAPS, _SIDES]))
         scale = np.array([width, height, width, height]) / _SIDE
@@ -209,7 +210,3 @@ def _peaks(maps: NDArray[np.float32], least: float) -> list[tuple[int, int, int]
 
 def _is_same(box: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
     return within(box, other) > _SAME and within(other, box) > _SAME
-
-
-def _interpolation(picture: Picture) -> int:
-    return cv2.INTER_AREA if min(picture.shape[:2]) > _SIDE else cv2.INTER_LINEAR

@@ -276,13 +276,6 @@ def _metadata(path: str | Path) -> _Told:
         return _Told()  # another tool's file
 
 
-def from_file(path: str) -> findings.Detector:
-    """The detector in a file .onnx or .pt. Raises MissingModelError, MissingDependencyError."""
-    if not Path(path).is_file():
-        raise MissingModelError(f"{path}: no such file: check the name")
-    return OnnxDetector(path) if path.endswith(".onnx") else UltralyticsDetector(path)
-
-
 def from_torchvision(name: str) -> findings.Detector:
     """A detection model of torchvision by name, with its own weights, which it may download.
 
@@ -337,7 +330,9 @@ def named_detector(name: str) -> findings.Detector:
     if name.startswith(TORCHVISION):
         return from_torchvision(name.removeprefix(TORCHVISION))
     if name.endswith(FILES):
-        return from_file(name)
+        if not Path(name).is_file():
+            raise MissingModelError(f"{name}: no such file: check the name")
+        return OnnxDetector(name) if name.endswith(".onnx") else UltralyticsDetector(name)
     if ":" in name:
         return _made(name)
     raise ConfigError(

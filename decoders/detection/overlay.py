@@ -141,10 +141,7 @@ class Schematic:
         for one in found.objects:
             left, top, right, bottom = np.round(one.box).astype(int).tolist()
             picture[top:bottom, left:right] = 2 * _GRAY
-        self._drawing.on(picture, self._with_people(found), _NOTE)
-        return Frame(picture, pts)
-
-    def _with_people(self, found: FrameAnalysis) -> FrameAnalysis:
-        """Key points come with anchors: between them the last ones stay."""
+        # Key points come with anchors: between them the last ones stay.
         self._people = found.people or (self._people if found.objects else ())
-        return replace(found, people=self._people)
+        self._drawing.on(picture, replace(found, people=self._people), _NOTE)
+        return Frame(picture, pts)

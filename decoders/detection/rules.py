@@ -434,7 +434,7 @@ class _Reader:
 
     def conditions(self) -> list[Condition]:
         found = [self._condition()]
-        while not self._at_end():
+        while self._at < len(self._text):
             self._expect("and")
             found.append(self._condition())
         return found
@@ -475,9 +475,6 @@ class _Reader:
             return False
         self._at = match.end()
         return True
-
-    def _at_end(self) -> bool:
-        return self._at >= len(self._text)
 
     def _read(self, what: str, value: Callable[[re.Match[str]], str | None]) -> str:
         match = _TOKENS.match(self._text, self._at)

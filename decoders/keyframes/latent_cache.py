@@ -57,11 +57,6 @@ def steps_at(depth: int, steps: int) -> int:
     return depth * steps // LOOP
 
 
-def kept_steps(steps: int) -> set[int]:
-    """After how many steps a loop of `steps` keeps its latents; a short one has few such places."""
-    return {steps_at(depth, steps) for depth in DEPTHS} - {0}
-
-
 Embedding: TypeAlias = NDArray[np.float32]
 """(d,), of length 1. The similarity of two is their product, at most 1."""
 
@@ -293,7 +288,8 @@ class CachedLoop:
 
     def passed(self, done: int, state: Tensor) -> None:
         """After `done` steps of all the latents are these."""
-        if self.kept and not self.done and done in kept_steps(self.steps):
+        # A short loop has few places where latents are kept.
+        if self.kept and not self.done and done in {steps_at(x, self.steps) for x in DEPTHS}:
             self.moves[done] = state - self.start
 
     def keep(self) -> None:

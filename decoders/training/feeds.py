@@ -267,7 +267,8 @@ class Stream:
 
     def batches(self, carry_out: CarryOut) -> Iterator[list[Sample]]:
         """Without end. Raises InputError where nothing can be made of the sources."""
-        finished = carry_out(self._asked())
+        asked = (self._jobs.window(*place) for place in self._windows())
+        finished = carry_out(chain.from_iterable(asked))
         samples = self._samples(finished)
         while taken := list(islice(samples, self._batch)):
             self.position, self.keys = taken[-1].after, [each.key for each in taken]
@@ -280,9 +281,6 @@ class Stream:
             for number in range(window, self._jobs.windows):
                 yield epoch, number
             epoch, window = epoch + 1, 0
-
-    def _asked(self) -> Iterator[Job]:
-        return chain.from_iterable(self._jobs.window(*place) for place in self._windows())
 
     def _samples(self, finished: Iterator[Finished]) -> Iterator[_Placed]:
         skipped = self.position.sample

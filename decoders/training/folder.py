@@ -157,16 +157,10 @@ class Scorer:
             count += len(truth)
             for name, picture in shown.items():
                 picture = picture.float().clamp(-1, 1)
-                distances = self._distances(picture, truth)
-                pair = torch.stack([distances, _psnr(picture, truth)]).double()
+                pair = torch.stack([self._alex(picture, truth), _psnr(picture, truth)]).double()
                 sums[name] = sums.get(name, 0) + pair.sum(1)
         means = {name: (total / count).tolist() for name, total in sums.items()}
         return {name: {"alex": mean[0], "psnr": mean[1]} for name, mean in means.items()}
-
-    def _distances(self, picture: Tensor, truth: Tensor) -> Tensor:
-        with torch.no_grad():
-            distances: Tensor = self._alex(picture, truth)
-        return distances
 
     def sheet(self, path: Path) -> None:
         """A PNG with a row for each of a few samples: truth, given, results."""

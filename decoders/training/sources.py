@@ -411,7 +411,8 @@ def chosen(clips: Iterable[Found], settings: Settings) -> tuple[list[Found], dic
         same = None
         if not why:
             numbers = {number for key in own for number in bands.get(key, ())}
-            same = _same(found, [taken[number] for number in sorted(numbers)])
+            alike = [taken[number] for number in sorted(numbers)]
+            same = min(alike, key=lambda other: _distance(other, found), default=None)
         if same and same.clip.key == found.clip.key:
             continue  # the very file, at another address
         if same and _distance(same, found) <= settings.nearest:
@@ -427,11 +428,6 @@ def chosen(clips: Iterable[Found], settings: Settings) -> tuple[list[Found], dic
 
 def _band(value: int, band: int) -> int:
     return value >> band * _BAND_BITS & (1 << _BAND_BITS) - 1
-
-
-def _same(found: Found, others: list[Found]) -> Found | None:
-    """The nearest one."""
-    return min(others, key=lambda other: _distance(other, found), default=None)
 
 
 def _distance(one: Found, other: Found) -> int:

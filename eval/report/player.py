@@ -70,11 +70,6 @@ class Film:
     troubles: list[str]
     """What could not be shown, and why."""
 
-    @property
-    def worst_value(self) -> float:
-        """The mean difference of the judged version in its worst second."""
-        return float(np.mean(self.versions[-1].line[slice(*self.worst)]))
-
 
 def films(
     folder: Path,
@@ -100,7 +95,9 @@ def films(
             if not film.troubles:
                 write_text(file, json.dumps(asdict(film)))
         found.append(_with_facts(film, clip, choices, summary))
-    return sorted(found, key=lambda film: -film.worst_value), without
+    # By the mean difference of the judged version in its worst second.
+    found.sort(key=lambda film: -np.mean(film.versions[-1].line[slice(*film.worst)]))
+    return found, without
 
 
 def _key(choices: Sequence[VersionChoice]) -> str:

@@ -222,11 +222,6 @@ def fit(pairs: Sequence[tuple[int, int]], counts: Counts, versions: int) -> Stre
     return StrengthFit(scores, low, high)
 
 
-def chosen_over(score: float) -> float:
-    """The share of decided answers that a version wins against the one whose score is 0."""
-    return float(1 / (1 + np.exp(-score)))
-
-
 def _solve(pairs: Sequence[tuple[int, int]], counts: Counts, versions: int) -> Counts:
     """Scores of shape (draws, versions) from counts of shape (draws, pairs, 3)."""
     design = _design(pairs, versions)
@@ -380,7 +375,7 @@ def _group(clip: str, level: str, votes: Sequence[Vote], zero: str) -> Iterator[
             score=float(result.scores[index]),
             low=None if result.low is None else float(result.low[index]),
             high=None if result.high is None else float(result.high[index]),
-            chosen=chosen_over(float(result.scores[index])),
+            chosen=float(1 / (1 + np.exp(-result.scores[index]))),
             wins=int(wins),
             ties=int(ties),
             losses=int(losses),

@@ -57,16 +57,8 @@ def ablation_table(summary: Summary) -> Table:
     return Table("Layer by layer", note, ["layers", "decoded", "bits", "more", *metrics], rows)
 
 
-def points_table(summary: Summary) -> Table:
-    """Every point of a run that has nothing to compare: one codec alone."""
-    rows = [] if summary.pooled else summary.points
-    return _points("Points", "Nothing to compare in this run.", summary, rows)
-
-
-def ours_table(summary: Summary) -> Table:
-    """Our points in every metric."""
-    rows = [row for row in summary.points if row.codec == curves.OURS]
-    return _points("Our points", "All points of all codecs are in summary.csv.", summary, rows)
+_ALONE = "Nothing to compare in this run."  # of one codec
+_OURS = "All points of all codecs are in summary.csv."
 
 
 def _points(title: str, note: str, summary: Summary, points: Sequence[curves.PointRow]) -> Table:
@@ -272,6 +264,7 @@ def costs_table(summary: Summary) -> Table:
 def tables(summary: Summary) -> list[Table]:
     """Every table that has rows, the most telling first."""
     judges = rate_tables.primary(summary)
+    ours = [row for row in summary.points if row.codec == curves.OURS]
     made = [
         rate_tables.headline_table(summary),
         rate_tables.slideshow_table(summary),
@@ -279,7 +272,7 @@ def tables(summary: Summary) -> list[Table]:
         troubles_table(summary),
         *(rate_tables.pooled_table(summary, metric) for metric in judges),
         rate_tables.pooled_others_table(summary),
-        points_table(summary),
+        _points("Points", _ALONE, summary, [] if summary.pooled else summary.points),
         *(rate_tables.per_clip_table(summary, metric) for metric in judges),
         *(rate_tables.fixed_rate_table(summary, metric) for metric in judges),
         rate_tables.without_bd_rate_table(summary),
@@ -287,7 +280,7 @@ def tables(summary: Summary) -> list[Table]:
         *(frontier_table(summary, metric) for metric in judges),
         ablation_table(summary),
         costs_table(summary),
-        ours_table(summary),
+        _points("Our points", _OURS, summary, ours),
         ledgers_table(summary),
         seeds_table(summary),
         durations_table(summary),

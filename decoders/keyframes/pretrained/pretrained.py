@@ -20,7 +20,7 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.hub import check_hub_model, hub_folder, hub_model
 from gsvc.decoders.keyframes.pretrained.architectures import ARCHITECTURES
-from gsvc.decoders.keyframes.pretrained.gpu_memory import Need, kind_for, need_of
+from gsvc.decoders.keyframes.pretrained.gpu_memory import kind_for, need_of
 from gsvc.decoders.keyframes.refiner import Backend, RefinerCost, WindowRefiner
 
 if TYPE_CHECKING:
@@ -90,14 +90,6 @@ def keys_on_grid(keys: Mapping[int, Picture], grid: int, *, exact: bool) -> dict
         if now is None or abs(at - place * grid) < abs(now - place * grid):
             chosen[place] = at
     return {at: keys[at] for place, at in chosen.items() if at == place * grid or not exact}
-
-
-def seed_of(seed: int, rendering: NDArray[np.uint8]) -> int:
-    """A seed for the noise of one window, of what it shows.
-
-    Equal windows get equal noise, from wherever a stream is decoded; others do not repeat it.
-    """
-    return seed << 32 | crc32(rendering[:: max(1, len(rendering) - 1)].tobytes())
 
 
 def late_loop(
@@ -193,7 +185,8 @@ class Pretrained(Backend):
             raise ConfigError(f"{self.name} restores in {only}: choose as many")
         known = self.name in ARCHITECTURES
         if self.memory is not None or (known and self.device.startswith("cuda")):
-            self._kind = kind_for(self._need(height, width), self.memory, self.device)
+            need = need_of(self.name, height, width, self.frames, quantized=self.quantize)
+            self._kind = kind_for(need, self.memory, self.device)
 
     def cost(self, height: int, width: int) -> RefinerCost | None:
         """See `Backend.cost`; of a whole window."""
@@ -202,9 +195,6 @@ class Pretrained(Backend):
         from gsvc.decoders.keyframes.pretrained.architecture_work import ArchitectureWork
 
         return ArchitectureWork(ARCHITECTURES[self.name], height, width, self.frames).cost()
-
-    def _need(self, height: int, width: int) -> Need:
-        return need_of(self.name, height, width, self.frames, quantized=self.quantize)
 
     def _loaded(self, pixels: int) -> Any:
         """The pipeline, loaded when first asked for."""
@@ -261,9 +251,11 @@ class PretrainedWindows(Pretrained, WindowRefiner):
 
         grid = {"multiple": self.multiple, "grid": self.grid, "exact": self.exact}
         window = PretrainedWindow.of(rendering, keys, confidence, **grid)  # type: ignore[arg-type]
-        # One noise for all windows where their latents are to be compared, else one each.
+        # One noise for all windows where their latents are to be compared, else one each: equal
+        # windows get equal noise, from wherever a stream is decoded, others do not repeat it.
+        ends = rendering[:: max(1, len(rendering) - 1)].tobytes()
         shared = self.latents is not None and self.latents.is_on
-        noise = seed if shared else seed_of(seed, rendering)
+        noise = seed if shared else seed << 32 | crc32(ends)
         with enough_memory(self.device):
             pipeline = self._loaded(window.frames[0, ..., 0].size)
             with torch.no_grad(), self._cached(pipeline, steps):
