@@ -7,13 +7,12 @@ from pathlib import Path
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import add_json, add_overwrite, integers
-from gsvc.codec.command.main import CommandParser, Verb, find_verb
+from gsvc.codec.command.main import CommandParser, Verb, add_verbs, find_verb
 from gsvc.codec.media.output import atomic_output
 from gsvc.codec.weights.extras import need
 
 DESCRIPTION = "Measure gsvc and other codecs on clips: rate, compute, quality. Needs gsvc[eval]."
 
-_PACKAGE = f"{__package__}."
 _ACTIONS = {
     "run": ("run a benchmark", "bench:RUN"),
     "table": ("print a run's tables", "bench:TABLE"),
@@ -33,25 +32,20 @@ _ACTIONS = {
     "plan": ("measure the planner's errors", "bench_planning:PLAN"),
     "surface": ("plot quality over bits, computation and memory", "bench_planning:SURFACE"),
 }
-"""Action → its line of help, and where its `Verb` is."""
 _OWN_NEEDS = "analyse", "files", "flops", "speed"
 """Actions that need another extra than the rest, and say so themselves, or none."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc bench`."""
-    actions = parser.add_subparsers(
-        dest="action", required=True, metavar="ACTION", parser_class=CommandParser
-    )
-    for name, (text, place) in _ACTIONS.items():
-        actions.add_parser(name, help=text, module=_PACKAGE + place)
+    add_verbs(parser, "action", _ACTIONS)
 
 
 def run(options: Namespace) -> int:
     """Carry out an action."""
     if options.action not in _OWN_NEEDS:
         need("eval", "gsvc bench")
-    return find_verb(_PACKAGE + _ACTIONS[options.action][1]).run(options)
+    return find_verb(_ACTIONS[options.action][1]).run(options)
 
 
 _RUN = """Code, decode and score clips with several codecs at several rates. RUN keeps all results:

@@ -5,29 +5,26 @@ from pathlib import Path
 
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import add_json, tell_event
-from gsvc.codec.command.main import Verb, add_modules, find_verb
+from gsvc.codec.command.main import Verb, add_verbs, find_verb
 from gsvc.codec.weights.extras import need
 
 DESCRIPTION = """Prepare video for training, on one machine or many. Needs gsvc[data]."""
 
 ACTIONS = {
-    "plan": "predict the cost of preparing many clips",
-    "prepare": "make shards of samples from any amount of video",
+    "plan": ("predict the cost of preparing many clips", "data:PLAN"),
+    "prepare": ("make shards of samples from any amount of video", "data_prepare"),
 }
-"""Action → its line in `gsvc data --help`."""
-_PLACES = {"plan": "data:PLAN", "prepare": "data_prepare"}
-_MODULES = f"{__package__}."
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc data`."""
-    add_modules(parser, "action", ACTIONS, _MODULES, _PLACES)
+    add_verbs(parser, "action", ACTIONS)
 
 
 def run(options: Namespace) -> int:
     """Carry out the action."""
     need("data", "gsvc data")
-    return find_verb(_MODULES + _PLACES[options.action]).run(options)
+    return find_verb(ACTIONS[options.action][1]).run(options)
 
 
 _PLAN = """Predict, from what gsvc data prepare measured for OUT, the cost of any number of clips on

@@ -83,9 +83,9 @@ class CommandParser(Parser):
         """Make a parser; `options` are argparse's.
 
         Args:
-            module: The module that describes the command, or "module:NAME" of a `Verb`, imported
-                when the parser is first used: `DESCRIPTION`, `add_arguments(parser)` and, where
-                options had other names once, `RENAMED`: old name → new one.
+            module: Where the command is described, as of `find_verb`, imported when the parser is
+                first used: `DESCRIPTION`, `add_arguments(parser)` and, where options had other
+                names once, `RENAMED`: old name → new one.
         """
         super().__init__(**options)
         self._module = module
@@ -138,60 +138,50 @@ class Verb(NamedTuple):
     """Returns the exit code."""
 
 
+Verbs = Mapping[str, tuple[str, str]]
+"""Verb → its line of help, and the module of this folder that describes it, or "module:NAME"."""
+
+
 def find_verb(place: str) -> Verb:
-    """What is at "module:NAME", or the module that is a command of its own."""
+    """What is at "module:NAME" of this folder, or the module that is a command of its own."""
     module, _, name = place.partition(":")
-    found: Verb = import_module(module)  # type: ignore[assignment]
+    found: Verb = import_module(f"{__package__}.{module}")  # type: ignore[assignment]
     return getattr(found, name) if name else found
 
 
-def add_modules(
-    parser: ArgumentParser,
-    dest: str,
-    lines: Mapping[str, str],
-    prefix: str,
-    places: Mapping[str, str] | None = None,
-) -> None:
-    """Add a command of its own for each name in `lines`, where its line of help is.
-
-    Args:
-        dest: The option that will hold the name.
-        prefix: With the name behind it, the module that has the rest (`CommandParser`).
-        places: Where the others are: another module, or "module:NAME" of a `Verb`.
-    """
+def add_verbs(parser: ArgumentParser, dest: str, verbs: Verbs) -> None:
+    """Add a command of its own for each verb; the option `dest` will hold its name."""
     commands = parser.add_subparsers(
         dest=dest, required=True, metavar=dest.upper(), parser_class=CommandParser
     )
-    for name, line in lines.items():
-        commands.add_parser(name, help=line, module=prefix + (places or {}).get(name, name))
+    for name, (line, place) in verbs.items():
+        commands.add_parser(name, help=line, module=place)
 
 
-COMMANDS = {
-    "encode": "encode a video to a stream",
-    "decode": "decode a stream to a video",
-    "play": "play a stream in a window",
-    "info": "show what a stream contains",
-    "mux": "put a stream into .mp4, .mkv or .webm",
-    "demux": "get the stream back from such a file",
-    "sign": "add content credentials to a decoded file",
-    "analyse": "find objects and events in a stream",
-    "analyze": "same as analyse",
-    "send": "encode a video live and send it",
-    "recv": "receive a live stream",
-    "relay": "link a camera and a player through gsvc",
-    "serve": "serve a stream to browsers",
-    "score": "compare two videos by metrics",
-    "plan": "find the best settings for a budget",
-    "profile": "measure this machine for gsvc plan",
-    "models": "list, download and verify models",
-    "bench": "compare codecs",
-    "data": "prepare videos for training",
-    "train": "train a refiner",
-    "doctor": "check this machine",
-    "completion": "print completions for bash, zsh or fish",
+COMMANDS: Verbs = {
+    "encode": ("encode a video to a stream", "encode"),
+    "decode": ("decode a stream to a video", "decode"),
+    "play": ("play a stream in a window", "decode:PLAY"),
+    "info": ("show what a stream contains", "info"),
+    "mux": ("put a stream into .mp4, .mkv or .webm", "info:MUX"),
+    "demux": ("get the stream back from such a file", "info:DEMUX"),
+    "sign": ("add content credentials to a decoded file", "info:SIGN"),
+    "analyse": ("find objects and events in a stream", "analyse"),
+    "analyze": ("same as analyse", "analyse"),
+    "send": ("encode a video live and send it", "send"),
+    "recv": ("receive a live stream", "recv"),
+    "relay": ("link a camera and a player through gsvc", "relay"),
+    "serve": ("serve a stream to browsers", "recv:SERVE"),
+    "score": ("compare two videos by metrics", "score"),
+    "plan": ("find the best settings for a budget", "plan"),
+    "profile": ("measure this machine for gsvc plan", "plan:PROFILE"),
+    "models": ("list, download and verify models", "doctor:MODELS"),
+    "bench": ("compare codecs", "bench"),
+    "data": ("prepare videos for training", "data"),
+    "train": ("train a refiner", "train"),
+    "doctor": ("check this machine", "doctor"),
+    "completion": ("print completions for bash, zsh or fish", "doctor:COMPLETION"),
 }
-"""Command → its line in `gsvc --help`. The module of that name in this folder holds the rest, or
-what `_PLACES` names: `DESCRIPTION`, `add_arguments(parser)` and `run(options)`."""
 
 _GROUPS = {"encode": "code", "send": "live", "score": "measure and make"}
 """The first command of each group, and what `gsvc --help` calls the group."""
@@ -206,19 +196,6 @@ class _Grouped(HelpFormatter):
         return shown if group is None else f"\n  {group}:\n{shown}"
 
 
-_MODULES = f"{__package__}."
-_PLACES = {
-    "analyze": "analyse",
-    "completion": "doctor:COMPLETION",
-    "demux": "info:DEMUX",
-    "models": "doctor:MODELS",
-    "mux": "info:MUX",
-    "play": "decode:PLAY",
-    "profile": "plan:PROFILE",
-    "serve": "recv:SERVE",
-    "sign": "info:SIGN",
-}
-"""Commands that have no module of their name."""
 _INTERRUPTED = 130
 _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _SIGNALLED = 128
@@ -231,8 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = Namespace(json=False)
     try:
         command_parser().parse_args(arguments, options)
-        name = _PLACES.get(options.command, options.command)
-        code = find_verb(_MODULES + name).run(options)
+        code = find_verb(COMMANDS[options.command][1]).run(options)
         sys.stdout.flush()
         return code
     except GsvcError as error:
@@ -253,7 +229,7 @@ def command_parser() -> Parser:
     title = "Generative semantic video codec."
     parser = Parser(prog="gsvc", description=title, formatter_class=_Grouped)
     parser.add_argument("--version", action="version", version=f"gsvc {__version__}")
-    add_modules(parser, "command", COMMANDS, _MODULES, _PLACES)
+    add_verbs(parser, "command", COMMANDS)
     return parser
 
 

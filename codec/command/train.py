@@ -4,37 +4,30 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from gsvc.codec.bitstream.errors import OutputError
-from gsvc.codec.command.main import Verb, add_modules, find_verb
+from gsvc.codec.command.main import Verb, add_verbs, find_verb
 from gsvc.codec.weights.extras import need
 
 DESCRIPTION = """Train refiners on footage. Needs gsvc[eval]."""
 
 ACTIONS = {
-    "pack": "make a pack of training samples",
-    "run": "train on a pack",
-    "shards": "train on shards, in any number of processes",
-    "plan": "predict the memory of a run, and choose a layout",
-    "adopt": "check, score and ship the weights of a run",
-    "export": "write the trainer as one file",
+    "pack": ("make a pack of training samples", "train_pack"),
+    "run": ("train on a pack", "train:RUN"),
+    "shards": ("train on shards, in any number of processes", "train_shards"),
+    "plan": ("predict the memory of a run, and choose a layout", "train_plan"),
+    "adopt": ("check, score and ship the weights of a run", "train_adopt"),
+    "export": ("write the trainer as one file", "train:EXPORT"),
 }
-"""Action → its line in `gsvc train --help`."""
-_PLACES = {
-    **{name: f"train_{name}" for name in ACTIONS},
-    "run": "train:RUN",
-    "export": "train:EXPORT",
-}
-_MODULES = f"{__package__}."
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The arguments of `gsvc train`."""
-    add_modules(parser, "action", ACTIONS, _MODULES, _PLACES)
+    add_verbs(parser, "action", ACTIONS)
 
 
 def run(options: Namespace) -> int:
     """Carry out the action."""
     need("eval", "gsvc train")
-    return find_verb(_MODULES + _PLACES[options.action]).run(options)
+    return find_verb(ACTIONS[options.action][1]).run(options)
 
 
 _RUN = """Train a network by a recipe on a pack of gsvc train pack. RUN gets averaged weights,
