@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError
 from gsvc.codec.command.analysis_formats import event_fields, rounded_fields
 from gsvc.codec.command.analysis_page import write_page
-from gsvc.codec.command.arguments import add_overwrite, add_quiet, add_untrusted, limits_of
+from gsvc.codec.command.arguments import add_flags, limits_of
 from gsvc.codec.media.output import STANDARD_OUTPUT, atomic_output
 from gsvc.codec.media.places import STANDARD_INPUT, display_name, refuse_same
 
@@ -111,9 +111,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     help = "also decode the video at steps 0 and draw the findings into it"
     add("--draw", metavar="VIDEO", help=help)
     add_settings(parser)
-    add_untrusted(parser)
-    add_overwrite(parser)
-    add_quiet(parser)
+    add_flags(parser, "--untrusted", "-y", "--quiet")
 
 
 def run(options: Namespace) -> int:

@@ -141,10 +141,23 @@ def add_device(parser: ArgumentParser, default: str) -> None:
     parser.add_argument("--device", default=default, help="cpu, cuda or cuda:N (%(default)s)")
 
 
-def add_untrusted(parser: ArgumentParser) -> None:
-    """--untrusted, which `limits_of` reads."""
-    help = "restrictive limits, for streams from strangers: at most 1080p, small packets"
-    parser.add_argument("--untrusted", action="store_true", help=help)
+_FLAGS = {
+    "-y": "overwrite an existing output",
+    "--quiet": "show only errors",
+    "--untrusted": "restrictive limits, for streams from strangers: at most 1080p, small packets",
+    "--conceal": "continue after damage, and conceal missing frames",
+    "--deinterlace": "deinterlace the video",
+    "--events-only": "send pictures only while something moves",
+}
+"""Options without a value that several commands have, with their help."""
+
+
+def add_flags(parser: ArgumentParser, *names: str) -> None:
+    """Some of `_FLAGS`; `limits_of` reads --untrusted."""
+    for name in names:
+        more: dict[str, Any] = {"dest": "overwrite"} if name == "-y" else {}
+        short = ["-q"] if name == "--quiet" else []
+        parser.add_argument(name, *short, action="store_true", help=_FLAGS[name], **more)
 
 
 def limits_of(options: Namespace) -> Limits:
@@ -158,17 +171,6 @@ def limits_of(options: Namespace) -> Limits:
             "run gsvc demux in a sandbox first"
         )
     return Limits.restrictive()
-
-
-def add_overwrite(parser: ArgumentParser) -> None:
-    """-y."""
-    help = "overwrite an existing output"
-    parser.add_argument("-y", dest="overwrite", action="store_true", help=help)
-
-
-def add_quiet(parser: ArgumentParser) -> None:
-    """--quiet."""
-    parser.add_argument("--quiet", "-q", action="store_true", help="show only errors")
 
 
 def add_json(parser: Any, what: str = "") -> None:

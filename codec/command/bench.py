@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.command.arguments import add_json, add_overwrite, integers
+from gsvc.codec.command.arguments import add_flags, add_json, integers
 from gsvc.codec.command.main import CommandParser, Verb, add_verbs, find_verb
 from gsvc.codec.media.output import atomic_output
 from gsvc.codec.weights.extras import need
@@ -130,7 +130,7 @@ def _add_files(parser: ArgumentParser) -> None:
     task = parser.add_mutually_exclusive_group(required=True)
     task.add_argument("--check", metavar="MANIFEST", help="manifest to compare with")
     task.add_argument("--write", metavar="MANIFEST", help="manifest to write")
-    add_overwrite(parser)
+    add_flags(parser, "-y")
 
 
 def _files(options: Namespace) -> int:

@@ -28,11 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     arguments.add_pretrained(parser)
     _add_time(parser)
     arguments.add_part(parser, "decode")
-    conceal = "continue after damage, and conceal missing frames"
-    parser.add_argument("--conceal", action="store_true", help=conceal)
-    arguments.add_untrusted(parser)
-    arguments.add_overwrite(parser)
-    arguments.add_quiet(parser)
+    arguments.add_flags(parser, "--conceal", "--untrusted", "-y", "--quiet")
     arguments.add_json(parser, "progress and result as ")
 
 
@@ -117,10 +113,7 @@ def _add_play(parser: ArgumentParser) -> None:
     parser.add_argument("--player", metavar="COMMAND", help=player)
     arguments.add_refiner(parser, DecoderSettings(steps=0))
     arguments.add_part(parser, "play")
-    conceal = "continue after damage, and conceal missing frames"
-    parser.add_argument("--conceal", action="store_true", help=conceal)
-    arguments.add_untrusted(parser)
-    arguments.add_quiet(parser)
+    arguments.add_flags(parser, "--conceal", "--untrusted", "--quiet")
 
 
 def _play(options: Namespace) -> int:

@@ -253,14 +253,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     found = "detector of --objects and --task: auto (default), coco, people, moving, or one that "
     found += "gsvc analyse takes"
     add("--detector", metavar="NAME|FILE|CLASS", help=found)
-    add("--events-only", action="store_true", help="send pictures only while something moves")
+    arguments.add_flags(parser, "--events-only")
     lead = "with --events-only: seconds to send before an event (%(default)g)"
     add("--pre-roll", type=float, default=defaults.pre_roll, metavar="S", help=lead)
     arguments.add_part(parser, "encode")
     fewer = "at most N frames a second; for images, their frame rate (25)"
     add("--fps", type=arguments.frame_rate, metavar="N", help=fewer)
     arguments.add_size(parser)
-    add("--deinterlace", action="store_true", help="deinterlace the video")
+    arguments.add_flags(parser, "--deinterlace")
     sound = "send the sound, or drop it (sent if the rate allows)"
     add("--audio", choices=AUDIO_CODINGS, help=sound)
     usual = "rate of the sound; mono below 18k (mono 16k, stereo 24k, less with a target of size)"
@@ -273,8 +273,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     tell = "only predict size, time and quality from samples"
     add("--dry-run", "-n", action="store_true", help=tell)
     add_score(parser)
-    arguments.add_overwrite(parser)
-    arguments.add_quiet(parser)
+    arguments.add_flags(parser, "-y", "--quiet")
     arguments.add_json(parser, "progress and result as ")
 
 

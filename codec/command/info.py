@@ -75,7 +75,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--verbose", action="store_true", help="also list each element of header and scaffold")
     trusted = "PEM file of the authorities whose content credentials you trust"
     add("--anchors", metavar="FILE", help=trusted)
-    arguments.add_untrusted(parser)
+    arguments.add_flags(parser, "--untrusted")
     arguments.add_json(parser)
 
 
@@ -189,8 +189,7 @@ subtitles. gsvc decode shows the whole video, and gsvc demux gets the stream bac
 def _add_mapping(source: str, target: str, parser: ArgumentParser) -> None:
     """The arguments of `gsvc mux` and `gsvc demux`, whose paths `source` and `target` describe."""
     arguments.add_paths(parser, source, target)
-    arguments.add_overwrite(parser)
-    arguments.add_quiet(parser)
+    arguments.add_flags(parser, "-y", "--quiet")
     arguments.add_json(parser, "the result as ")
 
 
@@ -241,7 +240,7 @@ def _add_sign(parser: ArgumentParser) -> None:
     add("--cert", dest="certificates", metavar="FILE", required=True, help=chain)
     key = "PEM file of its private key, readable only by you"
     add("--key", metavar="FILE", required=True, help=key)
-    arguments.add_overwrite(parser)
+    arguments.add_flags(parser, "-y")
 
 
 def _sign(options: Namespace) -> int:

@@ -289,7 +289,7 @@ def _add_profile(parser: ArgumentParser) -> None:
     add("--show", action="store_true", help="show the existing profile instead of measuring")
     help = "also write the profile to FILE, for gsvc plan --receiver"
     add("-o", dest="output", metavar="FILE", help=help)
-    arguments.add_quiet(parser)
+    arguments.add_flags(parser, "--quiet")
     arguments.add_json(parser)
 
 

@@ -169,7 +169,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("address", metavar="ADDRESS", help="udp://@:port, tcp://@:port, ws://host:port ...")
     add("-o", dest="output", metavar="OUT", required=True, help="the video, or - for y4m")
-    arguments.add_overwrite(parser)
+    arguments.add_flags(parser, "-y")
     add_receiving(parser)
     silence = "end after S seconds without a packet"
     add("--timeout", dest="silence", type=float, metavar="S", help=silence)
@@ -296,8 +296,7 @@ def _add_serve(parser: ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=_PORT, help="0: any free port (%(default)s)")
     host = "address to listen at; 0.0.0.0: every network (%(default)s)"
     parser.add_argument("--host", default=_HOST, help=host)
-    arguments.add_untrusted(parser)
-    arguments.add_quiet(parser)
+    arguments.add_flags(parser, "--untrusted", "--quiet")
 
 
 def _serve(options: Namespace) -> int:

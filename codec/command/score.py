@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
-from gsvc.codec.command.arguments import add_json, add_overwrite, add_quiet, say, without_warnings
+from gsvc.codec.command.arguments import add_flags, add_json, say, without_warnings
 from gsvc.codec.command.main import complain
 from gsvc.codec.weights.extras import need
 
@@ -34,8 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--scale", action="store_true", help="scale B to the size of A")
     add("--per-frame", action="store_true", help="also show each frame")
     add("--plot", metavar="FILE", help="plot the metrics over time to a .svg or .png file")
-    add_overwrite(parser)
-    add_quiet(parser)
+    add_flags(parser, "-y", "--quiet")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="comma-separated values")
     add_json(form)

@@ -53,7 +53,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_sending(parser)
     arguments.add_part(parser, "send")
     add("--objects", action="store_true", help="detect objects and send them too")
-    add("--events-only", action="store_true", help="send pictures only while something moves")
+    arguments.add_flags(parser, "--events-only")
     add("--loop", action="store_true", help="repeat the video without end")
     fast = "send as fast as possible, not in real time"
     add("--fast", dest="realtime", action="store_false", help=fast)
@@ -81,7 +81,7 @@ def add_sending(parser: ArgumentParser) -> None:
     arguments.add_gop(parser)
     add("--fps", type=arguments.frame_rate, metavar="N", help="at most N frames a second")
     arguments.add_size(parser)
-    add("--deinterlace", action="store_true", help="deinterlace the video")
+    arguments.add_flags(parser, "--deinterlace")
     size = "largest datagram in bytes, without 28 of IP and UDP; splits pictures (%(default)s)"
     add("--mtu", "--max-packet-bytes", type=int, default=wire.mtu, metavar="N", help=size)
     follow = "follow the network between these rates, starting at --bitrate: 4k:60k"
