@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.reports import DecodeReport, shown_time
-from gsvc.codec.command import arguments, main, planned
+from gsvc.codec.command import arguments, main
 from gsvc.codec.media.places import piece_paths
 from gsvc.codec.planning.process import peak_memory, process_seconds
 
 if TYPE_CHECKING:
+    from gsvc.codec.command.planned import Foretold
     from gsvc.codec.planning.realtime import DeadlinePace
 
 DESCRIPTION = """Decode a stream to a video. OUT is a container such as video.mp4 or video.mkv,
@@ -85,14 +86,16 @@ def _places(options: Namespace) -> tuple[str | list[str], str]:
 
 def _spending(
     options: Namespace,
-) -> "tuple[DecoderSettings, DeadlinePace | None, planned.Foretold | None]":
+) -> "tuple[DecoderSettings, DeadlinePace | None, Foretold | None]":
     """As chosen by hand, or by what there is time for."""
+    if options.deadline is None and options.time_budget is None:
+        return arguments.settings_of(DecoderSettings, options), None, None
+    from gsvc.codec.command import planned
+
     if options.deadline is not None:
         return *planned.deadline_decoding(options), None
-    if options.time_budget is not None:
-        settings, foretold = planned.budgeted_decoding(options)
-        return settings, None, foretold
-    return arguments.settings_of(DecoderSettings, options), None, None
+    settings, foretold = planned.budgeted_decoding(options)
+    return settings, None, foretold
 
 
 def _line(report: DecodeReport) -> str:

@@ -2,8 +2,9 @@
 
 import sys
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.header import TOOLS
 from gsvc.codec.command import arguments
-from gsvc.codec.command.planned import log_predictions, planned_encoding
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.places import STANDARD_INPUT
 from gsvc.codec.weights.extras import need
@@ -326,7 +326,7 @@ def run(options: Namespace) -> int:
     if options.dry_run:
         return _run_dry(options, [options.source])
     target = arguments.target_of(options, ".gsv" if options.packets is None else ".pieces")
-    planned = planned_encoding(options) if options.plan is not None else None
+    log_predictions = options.plan and _planned(options)
     metrics = metrics_of(options, target)
     with arguments.shown_progress(options, "encoded") as progress:
         if metrics and options.quality is not None:
@@ -340,9 +340,16 @@ def run(options: Namespace) -> int:
     else:
         wait = _startup(options, target) if report.frames > 1 else ""
         arguments.tell_result(options, as_line(report) + wait)
-    if planned is not None:
-        log_predictions(options, *planned, report)
+    if log_predictions:
+        log_predictions(report)
     return score_stream(options, options.source, target, metrics) if metrics else 0
+
+
+def _planned(options: Namespace) -> Callable[[reports.EncodeReport], None]:
+    """Have the options say what was planned; what to do with the report."""
+    from gsvc.codec.command import planned
+
+    return partial(planned.log_predictions, options, *planned.planned_encoding(options))
 
 
 def _startup(options: Namespace, target: str) -> str:

@@ -16,7 +16,6 @@ from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command import arguments
 from gsvc.codec.command.main import Verb
-from gsvc.codec.command.planned import TCP, Carried, carried, trial_judge
 from gsvc.codec.media.output import atomic_output, refuse_foreign
 from gsvc.codec.planning import budgets as asked
 from gsvc.codec.planning.budgets import JUDGES, Budgets, HeldModel, VideoClass
@@ -253,6 +252,7 @@ def budgets_of(options: Namespace) -> Budgets:
 
 def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -> "BudgetPlanner":
     """The planner of a video, which is tried, or of a class; profiles are asked for first."""
+    from gsvc.codec.command.planned import TCP, Carried, carried, trial_judge
     from gsvc.codec.planning.machine_profile import load_profile
     from gsvc.codec.planning.plan_search import LinkLoad, planner_for
 

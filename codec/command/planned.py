@@ -3,33 +3,35 @@
 What a job took is written beside what was foretold of it, for the next plan to be nearer.
 """
 
+import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
-from typing import TYPE_CHECKING
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encode_file import EncodeJob, sized, suited
+from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.api.inspection import info
 from gsvc.codec.api.reports import EncodeReport
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.command.arguments import has_watcher, shown_dimensions
+from gsvc.codec.command.arguments import has_watcher, limits_of, shown_dimensions
 from gsvc.codec.media.places import STANDARD_INPUT
+from gsvc.codec.media.video_reader import Size
+from gsvc.codec.network.rtp import WireSettings
+from gsvc.codec.network.video_sender import SOUND_HEADERS, pictures_within
+from gsvc.codec.planning import plan_search, prediction, process, realtime
+from gsvc.codec.planning.budgets import Budgets, option, read_budgets, time_of
+from gsvc.codec.planning.machine_profile import known_profile
+from gsvc.codec.planning.video_trial import Judge
 from gsvc.codec.weights.extras import EXTRAS
-
-if TYPE_CHECKING:
-    from gsvc.codec.media.video_reader import Size
-    from gsvc.codec.planning.budgets import Budgets
-    from gsvc.codec.planning.plan_search import BudgetPlan, LinkLoad
-    from gsvc.codec.planning.prediction import Range
-    from gsvc.codec.planning.realtime import DeadlinePace
-    from gsvc.codec.planning.video_trial import Judge
 
 
 @contextmanager
-def trial_judge(wanted: bool = True) -> "Iterator[Judge | None]":
+def trial_judge(wanted: bool = True) -> Iterator[Judge | None]:
     """CVVDP, where gsvc[eval] is installed and it is wanted; else None."""
     if not wanted or EXTRAS["eval"].missing:
         yield None
@@ -50,30 +52,23 @@ _HEARD = 30
 class Carried:
     """What a link carries of a video, and at which size and frame rate."""
 
-    link: "LinkLoad"
-    size: "Size | None" = None
+    link: plan_search.LinkLoad
+    size: Size | None = None
     fps: float | None = None
     audio_bitrate: int | None = None
 
 
-def carried(source: str, budgets: "Budgets", options: Namespace) -> Carried:
+def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     """What the bandwidth leaves to pictures: RTP takes of it where the latency is short, else TCP.
 
     `options`: audio, size and fps. Raises ConfigError where nothing is left.
     """
-    from gsvc.codec.api.encode_file import EncodeJob, sized, suited
-    from gsvc.codec.api.encoder_settings import EncoderSettings
-    from gsvc.codec.network.rtp import WireSettings
-    from gsvc.codec.network.video_sender import SOUND_HEADERS, pictures_within
-    from gsvc.codec.planning.plan_search import LinkLoad
-    from gsvc.codec.planning.prediction import LONG_LATENCY
-
     total, is_heard = budgets.bandwidth, options.audio != "none"
     job = EncodeJob(
         source, EncoderSettings(), fps=options.fps, sound=is_heard, texts=False, size=options.size,
         sound_may_go=options.audio is None,
     )  # fmt: skip
-    is_live = budgets.latency is not None and budgets.latency < LONG_LATENCY
+    is_live = budgets.latency is not None and budgets.latency < prediction.LONG_LATENCY
     sound = heads = 0.0
     if total is None:
         job = suited(job, None)
@@ -90,28 +85,19 @@ def carried(source: str, budgets: "Budgets", options: Namespace) -> Carried:
     told += ["--audio-bitrate", str(job.audio_bitrate)] if job.audio_bitrate else []
     shape = ["--size", shown_dimensions(job.size)] if job.size and job.size != "source" else []
     shape += ["--fps", f"{job.fps:.6g}"] if job.fps else []
-    link = LinkLoad(TCP, TCP * sound, (*told, *shape))
+    link = plan_search.LinkLoad(TCP, TCP * sound, (*told, *shape))
     if is_live and total is not None:
         live = ["gsvc", "send", source, "udp://HOST:5004", "--total-bitrate", f"{total:.0f}"]
         live += [*shape, *["--audio", "opus"] * job.sound]
         factor = 1 / pictures_within(1.0, 0.0, WireSettings())
-        link = LinkLoad(factor, heads + sound, link.arguments, tuple(live))
+        link = plan_search.LinkLoad(factor, heads + sound, link.arguments, tuple(live))
     size_now = None if isinstance(job.size, str) else job.size
     return Carried(link, size_now, job.fps, job.audio_bitrate)
 
 
-_ENCODING = {
-    "level": "--level",
-    "bpp": "--bpp",
-    "bitrate": "--bitrate",
-    "quality": "--quality",
-    "preset": "--preset",
-    "low_delay": "--low-delay",
-    "low_memory": "--low-memory",
-    "gop": "--gop",
-}
+_ENCODING = "level", "bpp", "bitrate", "quality", "preset", "low_delay", "low_memory", "gop"
+_DECODING = "steps", "backend", "motion"
 """Options that a plan decides."""
-_DECODING = {"steps": "--steps", "backend": "--backend", "motion": "--motion"}
 
 
 @dataclass(frozen=True)
@@ -119,29 +105,23 @@ class Foretold:
     """What a job is to come to: by name, the prediction and its value before any correction."""
 
     job: str
-    numbers: Mapping[str, "tuple[Range, float]"]
+    numbers: Mapping[str, tuple[prediction.Range, float]]
 
     def note(self, measured: Mapping[str, float | None]) -> None:
         """Write the truth beside it, in the log of predictions. Raises OutputError."""
-        from gsvc.codec.planning.prediction import Truth, note
-
         truth = {
-            name: Truth(*self.numbers[name], value)
+            name: prediction.Truth(*self.numbers[name], value)
             for name, value in measured.items()
             if value is not None
         }
-        note(self.job, truth)
+        prediction.note(self.job, truth)
 
 
-def planned_encoding(options: Namespace) -> "tuple[BudgetPlan, Foretold]":
+def planned_encoding(options: Namespace) -> tuple[plan_search.BudgetPlan, Foretold]:
     """Plan for the budgets of the file `options.plan`; the options then say what was chosen.
 
     Raises ConfigError for budgets that cannot be met, and for options that a plan decides.
     """
-    from gsvc.codec.api.encoder_settings import EncoderSettings
-    from gsvc.codec.planning.budgets import read_budgets
-    from gsvc.codec.planning.plan_search import encoder_settings, planner_for
-
     _refuse(options, EncoderSettings(), _ENCODING, "--plan")
     if options.target_size is not None or options.total_bitrate is not None:
         raise ConfigError("--plan decides the rate: leave --target-size and --total-bitrate out")
@@ -152,11 +132,11 @@ def planned_encoding(options: Namespace) -> "tuple[BudgetPlan, Foretold]":
     budgets = read_budgets(options.plan)
     found = carried(options.source, budgets, options)
     with trial_judge() as judge:
-        planner = planner_for(
+        planner = plan_search.planner_for(
             options.source, budgets, judge=judge, link=found.link, size=found.size, fps=found.fps
         )
     plan = planner.plan(budgets)
-    chosen = encoder_settings(plan.best.settings)
+    chosen = plan_search.encoder_settings(plan.best.settings)
     options.bitrate, options.preset = chosen.bitrate, chosen.preset
     options.low_delay, options.low_memory = chosen.low_delay, chosen.low_memory
     options.gop, options.size, options.fps = chosen.gop, found.size or "source", found.fps
@@ -172,14 +152,9 @@ def planned_encoding(options: Namespace) -> "tuple[BudgetPlan, Foretold]":
 
 
 def log_predictions(
-    options: Namespace, plan: "BudgetPlan", foretold: Foretold, report: EncodeReport
+    options: Namespace, plan: plan_search.BudgetPlan, foretold: Foretold, report: EncodeReport
 ) -> None:
     """After encoding: log what was predicted and what came out; tell a watcher how to decode."""
-    import shlex
-
-    from gsvc.codec.planning.machine_profile import known_profile
-    from gsvc.codec.planning.process import peak_memory
-
     whole = options.start == 0 and options.frames is None  # else it is another job than foretold
     preset = plan.best.settings.preset
     seconds = report.elapsed + known_profile().encode[preset].start if whole else None
@@ -188,7 +163,7 @@ def log_predictions(
             "rate": report.bitrate if whole else None,
             "encode_seconds": seconds,
             f"encode_seconds {preset}": seconds,
-            "encode_memory": peak_memory() if whole else None,
+            "encode_memory": process.peak_memory() if whole else None,
         }
     )
     if has_watcher(options) and not options.json:
@@ -198,18 +173,11 @@ def log_predictions(
 
 def budgeted_decoding(options: Namespace) -> tuple[DecoderSettings, Foretold]:
     """The best way that keeps `options.time_budget`. Raises ConfigError where none does."""
-    from gsvc.codec.api.inspection import info
-    from gsvc.codec.command.arguments import limits_of
-    from gsvc.codec.planning.budgets import time_of
-    from gsvc.codec.planning.machine_profile import known_profile
-    from gsvc.codec.planning.plan_search import own_numbers
-    from gsvc.codec.planning.realtime import spendings, within
-
     time = time_of("--time-budget", options.time_budget)
     _check_whole(options, "--time-budget")
-    fitted, stream = own_numbers(), info(options.source, limits=limits_of(options))
-    found = spendings(stream, known_profile(), fitted)
-    chosen = within(found, time.seconds(stream.duration), options.judge, fitted)
+    fitted, stream = plan_search.own_numbers(), info(options.source, limits=limits_of(options))
+    found = realtime.spendings(stream, known_profile(), fitted)
+    chosen = realtime.within(found, time.seconds(stream.duration), options.judge, fitted)
     numbers = {
         "decode_seconds": (chosen.seconds, chosen.raw),
         "decode_memory": (chosen.memory, chosen.raw_memory),
@@ -217,24 +185,18 @@ def budgeted_decoding(options: Namespace) -> tuple[DecoderSettings, Foretold]:
     return _settings(options, chosen.way.settings), Foretold(f"decode {options.source}", numbers)
 
 
-def deadline_decoding(options: Namespace) -> "tuple[DecoderSettings, DeadlinePace]":
+def deadline_decoding(options: Namespace) -> tuple[DecoderSettings, realtime.DeadlinePace]:
     """The settings and the pace that use the time `options.deadline`, from the process's start.
 
     Raises ConfigError where plain decoding alone takes longer.
     """
-    from gsvc.codec.api.inspection import info
-    from gsvc.codec.command.arguments import limits_of
-    from gsvc.codec.planning.budgets import time_of
-    from gsvc.codec.planning.machine_profile import known_profile
-    from gsvc.codec.planning.plan_search import own_numbers
-    from gsvc.codec.planning.process import process_seconds
-    from gsvc.codec.planning.realtime import decoding_by_deadline
-
     time = time_of("--deadline", options.deadline)
     _check_whole(options, "--deadline")
     stream, profile = info(options.source, limits=limits_of(options)), known_profile()
     seconds = time.seconds(stream.duration)
-    way, pace = decoding_by_deadline(stream, profile, own_numbers(), seconds, process_seconds())
+    way, pace = realtime.decoding_by_deadline(
+        stream, profile, plan_search.own_numbers(), seconds, process.process_seconds()
+    )
     return _settings(options, way.settings), pace
 
 
@@ -250,9 +212,7 @@ def _settings(options: Namespace, chosen: DecoderSettings) -> DecoderSettings:
     return DecoderSettings(**{**asdict(chosen), "device": options.device, "seed": options.seed})
 
 
-def _refuse(options: Namespace, usual: object, decided: Mapping[str, str], name: str) -> None:
-    given = [
-        text for field, text in decided.items() if getattr(options, field) != getattr(usual, field)
-    ]
+def _refuse(options: Namespace, usual: object, decided: Iterable[str], name: str) -> None:
+    given = [one for one in decided if getattr(options, one) != getattr(usual, one)]
     if given:
-        raise ConfigError(f"{given[0]} is what {name} decides: leave one of them out")
+        raise ConfigError(f"{option(given[0])} is what {name} decides: leave one of them out")
