@@ -9,6 +9,9 @@ encoder's search" and "An
 objective that sees motion").
 """
 
+import math
+from typing import TypeVar
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +29,7 @@ _SSIM_WINDOW = 7
 _SSIM_FLOORS = (0.01 * 255) ** 2, (0.03 * 255) ** 2
 
 FloatMap = NDArray[np.float32]
+_Values = TypeVar("_Values", np.uint8, np.float32)
 
 
 class Structure:
@@ -60,9 +64,14 @@ class Reference:
         weighs 1; `weights`: of the picture's parts, same shape as of `texture`, None: all 1."""
         luma = gray(picture)
         self._structure_weight = structure_weight
-        self._weights = np.float32(1) if weights is None else weights
+        self._weights: FloatMap = np.ones((), np.float32) if weights is None else weights
         self._energies = _energies(luma)
         self.structure = Structure(quarter(luma))
+
+    def sampled(self, picture: Picture) -> "Reference":
+        """The reference that `sampled(picture)` makes; `picture`: what this one was made of."""
+        weights = None if np.ndim(self._weights) == 0 else sampled(self._weights, STRIDE)
+        return Reference(sampled(picture), self._structure_weight, weights)
 
     @property
     def weight(self) -> float:
@@ -106,6 +115,32 @@ class Reference:
         parts = self.texture(_energies(gray(other))), self._structure_weight * self.misplaced(other)
         texture, misplaced = (float((self._weights * part).sum()) * STRIDE**2 for part in parts)
         return texture, misplaced
+
+
+_WINDOWS = 3
+_SAMPLED_PIXELS = 512 * 288
+"""Pixels of a picture, about, that are enough to choose for all of it."""
+
+
+def sampled(values: NDArray[_Values], stride: int = 1) -> NDArray[_Values]:
+    """A large picture's sample: three rows of three windows, spread over it and joined.
+
+    `values`: (H, W, ...), a map of every `stride`-th pixel of every such line. Windows of a picture
+    and of its maps fit. A picture of up to 512x288 pixels is its own sample.
+    """
+    rows, columns = (-(-side * stride // STRIDE) for side in values.shape[:2])
+    share = math.sqrt(_SAMPLED_PIXELS / (rows * columns * STRIDE**2))
+    if share >= 1:
+        return values
+    down, across = (_windows(side, share, STRIDE // stride) for side in (rows, columns))
+    return np.concatenate([np.concatenate([values[y, x] for x in across], 1) for y in down])
+
+
+def _windows(side: int, share: float, step: int) -> list[slice]:
+    """Slices of `share` of a side, in its units of `step` values."""
+    third, length = side // _WINDOWS, max(1, int(share * side / _WINDOWS))
+    starts = (n * side // _WINDOWS + (third - length) // 2 for n in range(_WINDOWS))
+    return [slice(step * start, step * (start + length)) for start in starts]
 
 
 class Distortion:

@@ -157,7 +157,7 @@ class Effort:
     live: int
     """The same without look-ahead, where a picture is coded while the next one arrives."""
     guides: int
-    """Coded pictures of a group whose restoration is tried, about."""
+    """Coded pictures whose restoration is tried, about, of a group of 100 frames or more."""
     anchors: int
     """Most scaffold samples tried between two coded pictures."""
 
@@ -168,6 +168,10 @@ class Effort:
     def preset_of(self, keys: Sequence[int]) -> int:
         """SVT-AV1's preset for coded pictures at these indices."""
         return self.svt + (keys[-1] - keys[0] < _CLOSE * (len(keys) - 1))
+
+    def guides_of(self, frames: int) -> int:
+        """Of how many coded pictures of a group of `frames` restoration is tried, about."""
+        return max(4, round(self.guides * min(1.0, frames / _USUAL_FRAMES)))
 
     def samples_of(self, frames: int) -> int:
         """How many frames of a group of `frames` distortion is measured on."""

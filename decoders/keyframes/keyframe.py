@@ -118,14 +118,17 @@ class KeyframeDecoder:
         self._decoder.options = {"max_frame_delay": "1", "max_pixels": str(limit)}
         self._decoder.thread_count = 1
 
-    def decode(self, unit: bytes, coded_size: tuple[int, int]) -> Picture:
+    def decode(self, unit: bytes, coded_size: tuple[int, int], *, luma: bool = False) -> Picture:
         """Decode one temporal unit: RGB uint8 (H, W, 3), at the size to show.
 
+        `luma`: give only that, (H, W): sooner, as one plane in place of three is enlarged.
         Raises BitstreamError when it is not one picture of `coded_size`.
         """
-        return self.decode_lazily(unit, coded_size)()
+        return self.decode_lazily(unit, coded_size, luma=luma)()
 
-    def decode_lazily(self, unit: bytes, coded_size: tuple[int, int]) -> Callable[[], Picture]:
+    def decode_lazily(
+        self, unit: bytes, coded_size: tuple[int, int], *, luma: bool = False
+    ) -> Callable[[], Picture]:
         """Decode one temporal unit; call the result for the picture that `decode` would return.
 
         Raises BitstreamError as `decode`.
@@ -138,11 +141,13 @@ class KeyframeDecoder:
         if len(frames) != 1 or (frames[0].width, frames[0].height) != coded_size:
             raise BitstreamError("a coded picture is not the one that its packet declares")
         self.count += 1
-        return partial(self._picture, frames[0])
+        return partial(self._picture, frames[0], luma=luma)
 
-    def _picture(self, frame: av.VideoFrame) -> Picture:
-        """The frame as RGB at display size."""
+    def _picture(self, frame: av.VideoFrame, *, luma: bool) -> Picture:
+        """The frame as RGB, or its luma, at display size."""
         picture = rgb_from_yuv(frame, self._color)
+        if luma:
+            picture = np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), np.uint8)
         coded_size = frame.width, frame.height
         width, height = self._size
         if coded_size == (width + width % 2, height + height % 2):

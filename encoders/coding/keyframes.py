@@ -43,7 +43,14 @@ from gsvc.decoders.keyframes import keyframe
 from gsvc.decoders.keyframes.compact.restorer_network import Restorations, RestorerNetwork
 from gsvc.encoders import tuning
 from gsvc.encoders.config import CodingConfig
-from gsvc.encoders.distortion import Reference, block_sums, local_mean, log_energy, quarter
+from gsvc.encoders.distortion import (
+    Reference,
+    block_sums,
+    local_mean,
+    log_energy,
+    quarter,
+    sampled,
+)
 from gsvc.encoders.frame_buffer import FrameBuffer
 from gsvc.encoders.plans import GroupPlan
 from gsvc.encoders.svt_av1 import MAX_CRF, encode_pictures
@@ -182,7 +189,7 @@ class Keyframes:
 
     def choose_guides(
         self,
-        references: Sequence[Reference],
+        references: Sequence[tuple[Reference, Picture]],
         frames: int,
         lmbda: float,
         restorer: RestorerNetwork,
@@ -190,12 +197,13 @@ class Keyframes:
     ) -> None:
         """Choose how each is to be restored, for a group of `frames` frames; after the textures.
 
-        Tries at most `effort.guides` pictures; the others copy the guide of the last one tried.
+        `references`: with the pictures that they were made of. Tries some pictures, samples of
+        large ones; the others copy the guide of the last one tried.
         """
         each, guides = max(1.0, frames / len(self.decoded)), list[int | None]()
         weight = self.config.level.guide_structure_weight
-        step = max(1.0, len(references) / self.config.effort.guides)
-        for number, reference in enumerate(references):
+        step = max(1.0, len(references) / self.config.effort.guides_of(frames))
+        for number, (reference, source) in enumerate(references):
             if guides and int(number / step) == int((number - 1) / step):
                 guides.append(guides[-1])
                 continue
@@ -203,11 +211,16 @@ class Keyframes:
             key = keyframe.Keyframe.of(
                 decoded, texture, self.plan.crf, self.plan.scale, keyframe.temporal_layer(number)
             )
+            key = replace(key, picture=sampled(key.picture), gain=sampled(key.gain))
             distortion = partial(
-                _restored_distortion, reference, weight, restorer.restorations(key)
+                _restored_distortion,
+                reference.sampled(source),
+                weight,
+                restorer.restorations(key),
             )
+            stand_for = each * decoded.size / key.picture.size
             costs = [
-                each * error + lmbda * (_GUIDE_BITS if guides[-1:] != [guide] else 0)
+                stand_for * error + lmbda * (_GUIDE_BITS if guides[-1:] != [guide] else 0)
                 for guide, error in enumerate(pool.map(distortion, MIXTURES))
             ]
             guides.append(costs.index(min(costs)))

@@ -266,8 +266,9 @@ class Lookahead(GroupCoder):
         references = [reference for one in planned for reference in one.references]
         keys.choose_textures(references, self._frames, self._planner.lmbda, self._pool)
         if self._restorer is not None:
+            sources = (one.shot.pictures[key] for one in planned for key in one.keys)
             given = self._frames, self._planner.lmbda, self._restorer, self._pool
-            keys.choose_guides(references, *given)
+            keys.choose_guides(list(zip(references, sources, strict=True)), *given)
         return keys
 
     def _sources(

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.decoders.interpolation.optical_flow import dis_flow, pixel_grid, warp
+from gsvc.decoders.interpolation.optical_flow import Flow, dis_flow, pixel_grid, warp
 from gsvc.decoders.interpolation.rendering import dissolved
 from gsvc.encoders.distortion import FloatMap, Structure
 from gsvc.encoders.tuning import (
@@ -190,20 +190,25 @@ class Placement:
             -(-n * length // parts) if 2 * n > parts else n * length // parts
             for n in range(1, parts)
         }
+        there, back = _rough_flow(left, right), _rough_flow(right, left)
         errors = []
         for offset in seen:
-            near, far = (left, right) if 2 * offset <= length else (right, left)
-            share = np.float32(min(offset, length - offset) / length)
-            flow = dis_flow(far, near, cv2.DISOPTICAL_FLOW_PRESET_FAST)
-            mixed = dissolved(left, right, offset / length)
-            moved = warp(near, grid + share * flow)
-            errors.append(min(self._misplaced(start + offset, one) for one in (moved, mixed)))
+            time = offset / length
+            ahead, behind = np.float32(time) * back, np.float32(1 - time) * there
+            moved = warp(left, grid + ahead), warp(right, grid + behind)
+            ways = dissolved(*moved, time), dissolved(left, right, time)
+            errors.append(min(self._misplaced(start + offset, one) for one in ways))
         return (length - 1) * sum(errors) / len(errors)
 
     def _misplaced(self, index: int, drawn: Picture) -> float:
         error = self._structure(index).misplaced(drawn.astype(np.float32))
         weights = self._weights[index]
         return float((error if weights is None else weights * error).mean())
+
+
+def _rough_flow(a: Picture, b: Picture) -> Flow:
+    """Optical flow from picture `a` to `b`, luma, uint8 (H, W)."""
+    return dis_flow(a, b, cv2.DISOPTICAL_FLOW_PRESET_FAST, finest_scale=1)
 
 
 def _path(came_from: NDArray[np.int32], end: int) -> tuple[int, ...]:

@@ -315,7 +315,7 @@ class Probes:
         """Luma of the plan's first coded pictures, as they come out."""
         decoder = KeyframeDecoder((self._geometry.width, self._geometry.height), self._color)
         size = self._geometry.coded_size(plan.scale)
-        return [gray(decoder.decode(unit, size)) for unit in units]
+        return [decoder.decode(unit, size, luma=True) for unit in units]
 
 
 def _parts(frames: int) -> list[range]:
