@@ -4,16 +4,13 @@ import asyncio
 import time
 from argparse import ArgumentParser, Namespace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.codec.command import recv
-from gsvc.codec.command.send import add_sending, send_video, settings_for
+from gsvc.codec.command.send import FramesOf, add_sending, send_video, settings_for
+from gsvc.codec.media.places import display_name, is_live
 from gsvc.codec.network.congestion_control import Adaptation
-
-if TYPE_CHECKING:
-    from gsvc.codec.command.send import FramesOf
-    from gsvc.codec.network.player_relay import Outage
+from gsvc.codec.network.player_relay import Outage, PageRelay, PlayerRelay, newest
 
 DESCRIPTION = """Connect a camera and a player over a thin link, by one relay at each end. At the
 camera, SOURCE is rtsp://..., /dev/video0, an .sdp file (RTP), udp://0.0.0.0:port (MPEG-TS) or a
@@ -55,8 +52,6 @@ def run(options: Namespace) -> int:
 
 
 def _to_player(options: Namespace) -> int:
-    from gsvc.codec.network.player_relay import PageRelay, PlayerRelay
-
     settings, where = recv.receive_settings(options), (options.source, options.target)
     relay: PageRelay | PlayerRelay
     if options.target.startswith("http://"):
@@ -73,9 +68,6 @@ def _to_player(options: Namespace) -> int:
 
 
 def _from_camera(options: Namespace) -> int:
-    from gsvc.codec.media.places import display_name, is_live
-    from gsvc.codec.network.player_relay import Outage, newest
-
     del options.seed  # of what the receiver draws
     given = options.bitrate, options.total_bitrate, options.level, options.adapt
     if options.low_delay and given == (None,) * len(given):
@@ -92,7 +84,7 @@ def _from_camera(options: Namespace) -> int:
     return 0
 
 
-def _is_lost(options: Namespace, frames_of: "FramesOf", outage: "Outage") -> bool:
+def _is_lost(options: Namespace, frames_of: FramesOf, outage: Outage) -> bool:
     """Send; whether the camera was lost, after a pause, or else it is over."""
     why = f"{outage.name}: it ended"
     try:

@@ -6,27 +6,27 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from gsvc.codec.api import encode_file
+from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
 from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.frames import Frame
+from gsvc.codec.bitstream.scaffold import nominal_time
 from gsvc.codec.command import arguments
 from gsvc.codec.command.recv import Watch, add_security, add_watch, security_of
+from gsvc.codec.media import track_source
 from gsvc.codec.media.output import explain_failure, refuse_foreign
 from gsvc.codec.media.places import STANDARD_INPUT
+from gsvc.codec.media.video_reader import INTERLACED, VideoReader
+from gsvc.codec.network import video_sender
 from gsvc.codec.network.congestion_control import Adaptation
 from gsvc.codec.network.rtp import WireSettings, session_description
 from gsvc.codec.network.stats import SenderStats
 from gsvc.encoders.tuning import LIVE_GOP
 
-if TYPE_CHECKING:  # late: --help does not wait for FFmpeg
-    from gsvc.codec.bitstream.frames import Frame
-    from gsvc.codec.media.track_source import Sound
-    from gsvc.codec.media.video_reader import VideoReader
-    from gsvc.codec.network.video_sender import SendSettings
-
-    FramesOf = Callable[[VideoReader], Iterator[Frame]]
+FramesOf = Callable[[VideoReader], Iterator[Frame]]
 
 DESCRIPTION = """Encode a video in real time and send it. ADDRESS is udp://host:port (RTP), tcp://,
 tls://, ws:// or wss://; the last two need gsvc[stream]. With @ before the host, gsvc listens and
@@ -98,12 +98,10 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def settings_for(options: Namespace) -> "tuple[SendSettings, EncoderSettings]":
+def settings_for(options: Namespace) -> tuple[video_sender.SendSettings, EncoderSettings]:
     """Of the options of `add_arguments`, checked."""
-    from gsvc.codec.network.video_sender import SendSettings
-
     wire, security = arguments.settings_of(WireSettings, options), security_of(options)
-    settings = arguments.settings_of(SendSettings, options, wire=wire, **security)
+    settings = arguments.settings_of(video_sender.SendSettings, options, wire=wire, **security)
     if settings.adapt and options.bitrate is None:
         options.bitrate = min(_BEGINNING * settings.adapt.least, settings.adapt.most)
     if not options.low_delay and options.gop is None:
@@ -120,15 +118,13 @@ def settings_for(options: Namespace) -> "tuple[SendSettings, EncoderSettings]":
 
 def _check_sound(options: Namespace) -> None:
     """Refuse sound where it cannot go along."""
-    from gsvc.codec.media.track_source import check_bitrate
-
     if options.loop:
         raise ConfigError("--loop repeats pictures: leave it or --audio out")
     if options.adapt:
         raise ConfigError("--adapt follows the network by pictures alone: leave it or --audio out")
     if not options.address.startswith("udp:"):
         raise ConfigError(f"{options.address}: sound is sent to udp:// addresses only")
-    check_bitrate(options.audio_bitrate and round(options.audio_bitrate))
+    track_source.check_bitrate(options.audio_bitrate and round(options.audio_bitrate))
 
 
 def adaptation(text: str) -> Adaptation:
@@ -146,31 +142,27 @@ def adaptation(text: str) -> Adaptation:
 
 async def send_video(
     options: Namespace,
-    settings: "SendSettings",
+    settings: video_sender.SendSettings,
     encoding: EncoderSettings,
-    frames_of: "FramesOf" = iter,
+    frames_of: FramesOf = iter,
 ) -> bool:
     """Send to the end, the frames that `frames_of` takes; gives whether it was interrupted."""
-    from gsvc.codec.api.encoder import Encoder
-    from gsvc.codec.media.video_reader import INTERLACED
-    from gsvc.codec.network.video_sender import VideoSender
-
-    _suit(options, settings.wire)
-    with _opened(options) as video:
+    job = _suited(options, settings.wire)
+    with job.open() as video:
         if video.is_interlaced:
             _log.warning("%s: %s", options.source, INTERLACED)
         if options.total_bitrate is not None:
             encoding = _within_link(options, encoding, video, settings.wire)
         sound = _sound(options, has_any=video.has_sound)
         encoder = Encoder(video.format, encoding, audio=bool(sound))
-        sender = VideoSender(options.address, encoder, settings)
+        sender = video_sender.VideoSender(options.address, encoder, settings)
         if options.sdp:
             refuse_foreign(options.sdp, b"v=0")
             with explain_failure(options.sdp):
                 Path(options.sdp).write_text(
                     session_description(encoder.header, sender.address), encoding="utf-8"
                 )
-        frames = _looped(video, options) if options.loop else frames_of(video)
+        frames = _looped(video, job) if options.loop else frames_of(video)
         async with Watch(sender, options) as watch:
             await sender.run(frames, sound.rest(None))
         if settings.adapt is None:
@@ -178,13 +170,10 @@ async def send_video(
         return watch.was_interrupted
 
 
-def _suit(options: Namespace, wire: WireSettings) -> None:
-    """Give the options the size and frame rate that suit their rate. Raises as `_least_sound`."""
-    from gsvc.codec.api.encode_file import EncodeJob, suited
-    from gsvc.codec.network.video_sender import pictures_within
-
+def _suited(options: Namespace, wire: WireSettings) -> encode_file.EncodeJob:
+    """The pictures to send, at a size and frame rate that suit. Raises as `_least_sound`."""
     rate = options.bitrate
-    job = EncodeJob(
+    job = encode_file.EncodeJob(
         options.source, EncoderSettings(), options.start, options.frames, options.fps,
         deinterlace=options.deinterlace, size=options.size,
     )  # fmt: skip
@@ -193,10 +182,8 @@ def _suit(options: Namespace, wire: WireSettings) -> None:
         if options.audio != "none" and Path(options.source).is_file():  # no camera is opened twice
             with job.open() as video:
                 sound = _least_sound(options, has_any=video.has_sound)
-        rate = pictures_within(options.total_bitrate, sound, wire)
-    job = suited(job, rate)
-    options.fps, options.frames = job.fps, job.frames
-    options.size = None if isinstance(job.size, str) else job.size
+        rate = video_sender.pictures_within(options.total_bitrate, sound, wire)
+    return encode_file.suited(job, rate)
 
 
 def _least_sound(options: Namespace, *, has_any: bool) -> float:
@@ -204,51 +191,44 @@ def _least_sound(options: Namespace, *, has_any: bool) -> float:
 
     Raises ConfigError where it leaves pictures too little.
     """
-    from gsvc.codec.api.encode_file import LEAST_BESIDE, SOUND
-    from gsvc.codec.network.video_sender import SOUND_HEADERS
-
     if options.audio == "none" or not has_any or Path(options.source).is_fifo():
         return 0.0
-    rate = options.audio_bitrate or SOUND[0]
-    least: float = rate + SOUND_HEADERS + LEAST_BESIDE
+    lowest = encode_file.SOUND[0]
+    rate = options.audio_bitrate or lowest
+    least: float = rate + video_sender.SOUND_HEADERS + encode_file.LEAST_BESIDE
     if options.total_bitrate < least:
-        lower = f", lower its rate (--audio-bitrate {SOUND[0]})" if rate > SOUND[0] else ""
+        lower = f", lower its rate (--audio-bitrate {lowest})" if rate > lowest else ""
         raise ConfigError(
             f"a link of {options.total_bitrate / 1000:g} kbit/s is too slow for pictures and sound "
             f"of {rate / 1000:g}: leave the sound out (--audio none){lower}, or allow at least "
             f"--total-bitrate {least:.0f}"
         )
-    return rate + SOUND_HEADERS
+    return rate + video_sender.SOUND_HEADERS
 
 
 def _within_link(
-    options: Namespace, encoding: EncoderSettings, video: "VideoReader", wire: WireSettings
+    options: Namespace, encoding: EncoderSettings, video: VideoReader, wire: WireSettings
 ) -> EncoderSettings:
     """With the rate that pictures begin with; the options get that of the sound."""
-    from gsvc.codec.api.encode_file import sound_bitrate
-    from gsvc.codec.media.track_source import USUAL_STEREO
-    from gsvc.codec.network.video_sender import SOUND_HEADERS, pictures_within
-
     total, sound = options.total_bitrate, 0.0
     if _least_sound(options, has_any=video.has_sound):
-        room = pictures_within(total, SOUND_HEADERS, wire)
-        options.audio_bitrate = options.audio_bitrate or sound_bitrate(encoding, video.format, room)
-        sound = (options.audio_bitrate or USUAL_STEREO) + SOUND_HEADERS
-    return replace(encoding, bitrate=pictures_within(total, sound, wire))
+        room = video_sender.pictures_within(total, video_sender.SOUND_HEADERS, wire)
+        usual = encode_file.sound_bitrate(encoding, video.format, room)
+        options.audio_bitrate = options.audio_bitrate or usual
+        sound = (options.audio_bitrate or track_source.USUAL_STEREO) + video_sender.SOUND_HEADERS
+    return replace(encoding, bitrate=video_sender.pictures_within(total, sound, wire))
 
 
-def _sound(options: Namespace, *, has_any: bool) -> "Sound":
+def _sound(options: Namespace, *, has_any: bool) -> track_source.Sound:
     """The sound to send; none where it is not asked for, of which a warning tells."""
-    from gsvc.codec.media.track_source import READ_ONCE, Sound, open_sound
-
     if options.audio == "none":
         if has_any:
             _log.warning("%s: its sound is not sent: %s", options.source, options.no_sound)
-        return Sound(iter(()))
+        return track_source.Sound(iter(()))
     if has_any and Path(options.source).is_fifo():
-        _log.warning("%s: %s", options.source, READ_ONCE)
+        _log.warning("%s: %s", options.source, track_source.READ_ONCE)
     rate = options.audio_bitrate and round(options.audio_bitrate)
-    return open_sound(options.source, options.start, rate)
+    return track_source.open_sound(options.source, options.start, rate)
 
 
 def _tell_of_rate(stats: SenderStats, fps: float, link: float | None) -> None:
@@ -269,10 +249,8 @@ def _tell_of_rate(stats: SenderStats, fps: float, link: float | None) -> None:
         )
 
 
-def _looped(video: "VideoReader", options: Namespace) -> "Iterator[Frame]":
+def _looped(video: VideoReader, job: encode_file.EncodeJob) -> Iterator[Frame]:
     """The video over and over, its times going on."""
-    from gsvc.codec.bitstream.scaffold import nominal_time
-
     ticks = 1 / (video.format.frame_rate * video.format.time_base)
     shift, last = 0, 0
     frames: Iterator[Frame] = iter(video)
@@ -281,22 +259,9 @@ def _looped(video: "VideoReader", options: Namespace) -> "Iterator[Frame]":
             last = frame.pts + shift
             yield replace(frame, pts=last)
         shift = last + nominal_time(1, ticks)
-        frames = _again(options)
+        frames = _again(job)
 
 
-def _opened(options: Namespace) -> "VideoReader":
-    from gsvc.codec.media.video_reader import open_video
-
-    return open_video(
-        options.source,
-        start=options.start,
-        frames=options.frames,
-        fps=options.fps,
-        deinterlace=options.deinterlace,
-        size=options.size,
-    )
-
-
-def _again(options: Namespace) -> "Iterator[Frame]":
-    with _opened(options) as video:
+def _again(job: encode_file.EncodeJob) -> Iterator[Frame]:
+    with job.open() as video:
         yield from video
