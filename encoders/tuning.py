@@ -45,42 +45,10 @@ class Level:
 
 
 LEVELS = (
-    Level(
-        lmbda=300,
-        most_bpp=0.001,
-        usual_bpp=0.0015,
-        spacing=0.8,
-        block_log2=3,
-        texture_log2=3,
-        guide_structure_weight=3,
-    ),
-    Level(
-        lmbda=90,
-        most_bpp=0.003,
-        usual_bpp=0.0045,
-        spacing=0.5,
-        block_log2=2,
-        texture_log2=2,
-        guide_structure_weight=6,
-    ),
-    Level(
-        lmbda=30,
-        most_bpp=0.007,
-        usual_bpp=0.012,
-        spacing=0.33,
-        block_log2=2,
-        texture_log2=2,
-        guide_structure_weight=8,
-    ),
-    Level(
-        lmbda=9,
-        most_bpp=0.02,
-        usual_bpp=math.inf,
-        spacing=0.2,
-        block_log2=1,
-        texture_log2=2,
-        guide_structure_weight=12,
-    ),
+    Level(300, 0.001, 0.0015, 0.8, block_log2=3, texture_log2=3, guide_structure_weight=3),
+    Level(90, 0.003, 0.0045, 0.5, block_log2=2, texture_log2=2, guide_structure_weight=6),
+    Level(30, 0.007, 0.012, 0.33, block_log2=2, texture_log2=2, guide_structure_weight=8),
+    Level(9, 0.02, math.inf, 0.2, block_log2=1, texture_log2=2, guide_structure_weight=12),
 )
 """Index = level. The rates are decided, not fitted; the multipliers are those at which development
 clips of 288 lines come near to them, scaled to the distance of "Place"."""
