@@ -51,17 +51,6 @@ class _FramePacker:
         return context
 
 
-class _Packed:
-    """A packed frame."""
-
-    def __init__(self, picture: Picture, packer: _FramePacker) -> None:
-        self._data, self._packer = packer.packed(picture), packer
-
-    def picture(self) -> Picture:
-        """It, unpacked."""
-        return self._packer.unpacked(self._data)
-
-
 class FrameBuffer(Sequence[Picture]):
     """Pictures in order, RGB uint8 (H, W, 3) of one size. A slice of packed ones is packed."""
 
@@ -70,7 +59,7 @@ class FrameBuffer(Sequence[Picture]):
         too much memory."""
         self._packs = packs
         self._packer: _FramePacker | None = None
-        self._held: list[Picture | _Packed] = []
+        self._held: list[Picture | bytes] = []
         for picture in pictures:
             self.append(picture)
 
@@ -80,7 +69,7 @@ class FrameBuffer(Sequence[Picture]):
             self._held.append(picture)
             return
         self._packer = self._packer or _FramePacker(*picture.shape[:2])
-        self._held.append(_Packed(picture, self._packer))
+        self._held.append(self._packer.packed(picture))
 
     def __len__(self) -> int:
         return len(self._held)
@@ -97,4 +86,7 @@ class FrameBuffer(Sequence[Picture]):
             some._held = self._held[index]
             return some
         held = self._held[index]
-        return held.picture() if isinstance(held, _Packed) else held
+        if not isinstance(held, bytes):
+            return held
+        assert self._packer is not None  # it packed this one
+        return self._packer.unpacked(held)
