@@ -57,24 +57,6 @@ _JUDGED = 2
 """Frames of an interval that are looked at, at most; what is chosen is judged again at the end."""
 
 
-class FaceProbe:
-    """Renders an interval under other faces."""
-
-    def __init__(self, drawn: RenderedInterval, distortion: Distortion) -> None:
-        self._drawn, self._distortion = drawn, distortion
-
-    def distortions(self, ways: Sequence[Faces | None]) -> list[float]:
-        """Distortion of the frames drawn, each way summed over pixels and frames."""
-        intervals = [with_faces(self._drawn.interval, faces) for faces in ways]
-        sums, times = [0.0] * len(ways), self._drawn.times(_JUDGED)
-        # Motion is found once for all that is drawn of a frame.
-        for time in times:
-            reference = self._distortion.reference(self._drawn.source_at(time))
-            for n, interval in enumerate(intervals):
-                sums[n] += reference.total(self._drawn.picture(interval, time))
-        return [one * self._drawn.last / len(times) for one in sums]
-
-
 def with_faces(interval: Interval, faces: Faces | None) -> Interval:
     """The interval with these faces in place of its own."""
     return replace(interval, values={**interval.values, FACES: faces})
@@ -118,6 +100,7 @@ class FaceExtractor:
         self, geometry: Geometry, distortion: Distortion, find: FaceMesh, pool: Executor
     ) -> None:
         self._geometry, self._distortion, self._find, self._pool = geometry, distortion, find, pool
+        self._likeness = LandmarkFinder(find)
 
     def added(
         self,
@@ -157,12 +140,23 @@ class FaceExtractor:
         ways: list[Faces | None] = [None]
         for slot, forms in enumerate(coded):
             ways += [_alone(slot, face) for face in forms or ()]
-        none, *each = FaceProbe(drawn, self._distortion).distortions(ways)
+        none, *each = self._distortions(drawn, ways)
         left = iter(each)
         return [
             None if one is None else _Offer(one, [none - next(left) for _ in _FORMS])
             for one in motions
         ]
+
+    def _distortions(self, drawn: RenderedInterval, ways: Sequence[Faces | None]) -> list[float]:
+        """Distortion of the frames drawn, each way summed over pixels and frames."""
+        intervals = [with_faces(drawn.interval, faces) for faces in ways]
+        sums, times = [0.0] * len(ways), drawn.times(_JUDGED)
+        # Motion is found once for all that is drawn of a frame.
+        for time in times:
+            reference = self._distortion.reference(drawn.source_at(time))
+            for n, interval in enumerate(intervals):
+                sums[n] += reference.total(drawn.picture(interval, time))
+        return [one * drawn.last / len(times) for one in sums]
 
     def _motion(self, track: Points, start: int, interval: Interval) -> _FaceMotion | None:
         """A track over the interval after the picture `start`; None where it is lost or even."""
@@ -316,33 +310,6 @@ class FaceComparison:
         return self.bare.inside[slot] - self.faced.inside[slot]
 
 
-class FaceComparer:
-    """Threads may share it."""
-
-    def __init__(self, geometry: Geometry, distortion: Distortion, find: FaceMesh) -> None:
-        self._geometry, self._distortion = geometry, distortion
-        self._likeness = LandmarkFinder(find)
-
-    def seen(self, number: int, view: RenderedInterval, interval: Interval) -> FaceComparison:
-        """An interval under its faces and without, on a few frames; `number`: its slots'."""
-        seen, plain = FaceComparison(), with_faces(interval, None)
-        boxed = [((number, slot), face) for slot, face in enumerate(_faces(interval)) if face]
-        times = view.times(_FACE_RDO_JUDGED)
-        for time in times if boxed else ():
-            source, frames = view.source_at(time), view.last / len(times)
-            reference = self._distortion.reference(source)
-            around = [(slot, _points(face, interval, time, self._geometry)) for slot, face in boxed]
-            known = [self._likeness.points(source, points) for _, points in around]
-            for way, look in ((plain, seen.bare), (interval, seen.faced)):
-                drawn = view.picture(way, time)
-                distortion = frames * reference.distortion(drawn)
-                look.total += float(distortion.sum()) * STRIDE**2
-                for (slot, points), true in zip(around, known, strict=True):
-                    error = landmark_error(true, self._likeness.points(drawn, points))
-                    look.add(slot, float(distortion[_box(points)].sum()), frames * error)
-        return seen
-
-
 def slots_of(intervals: Sequence[Interval]) -> list[Slot]:
     """The slots of all faces."""
     return [
@@ -397,13 +364,27 @@ class WaysToPack:
     """Renders the intervals of a packed group."""
 
 
-class FaceRdo:
-    """Chooses how to code a group in which faces were found."""
+class FaceRdo(FaceExtractor):
+    """Also judges faces in finished pictures. Threads may share it."""
 
-    def __init__(
-        self, geometry: Geometry, distortion: Distortion, find: FaceMesh, pool: Executor
-    ) -> None:
-        self._pool, self._comparer = pool, FaceComparer(geometry, distortion, find)
+    def _seen(self, number: int, view: RenderedInterval, interval: Interval) -> FaceComparison:
+        """An interval under its faces and without, on a few frames; `number`: its slots'."""
+        seen, plain = FaceComparison(), with_faces(interval, None)
+        boxed = [((number, slot), face) for slot, face in enumerate(_faces(interval)) if face]
+        times = view.times(_FACE_RDO_JUDGED)
+        for time in times if boxed else ():
+            source, frames = view.source_at(time), view.last / len(times)
+            reference = self._distortion.reference(source)
+            around = [(slot, _points(face, interval, time, self._geometry)) for slot, face in boxed]
+            known = [self._likeness.points(source, points) for _, points in around]
+            for way, look in ((plain, seen.bare), (interval, seen.faced)):
+                drawn = view.picture(way, time)
+                distortion = frames * reference.distortion(drawn)
+                look.total += float(distortion.sum()) * STRIDE**2
+                for (slot, points), true in zip(around, known, strict=True):
+                    error = landmark_error(true, self._likeness.points(drawn, points))
+                    look.add(slot, float(distortion[_box(points)].sum()), frames * error)
+        return seen
 
     def chosen(
         self, plain: PackedGroup, faced: Sequence[Interval], ways: WaysToPack, price: float
@@ -454,7 +435,7 @@ class FaceRdo:
     ) -> dict[int, FaceComparison]:
         """Comparisons by interval; `numbers`: intervals to compare, None: all with faces."""
         chosen = sorted({n for n, _ in slots_of(faced)} if numbers is None else numbers)
-        looks = self._pool.map(lambda n: self._comparer.seen(n, views[n], faced[n]), chosen)
+        looks = self._pool.map(lambda n: self._seen(n, views[n], faced[n]), chosen)
         return dict(zip(chosen, looks, strict=True))
 
 
@@ -462,22 +443,15 @@ _MOST_PIXELS = 640 * 360 * 30
 """A second, of video that a processor of today codes with faces as fast as it comes."""
 
 
-class LiveFaces:
+class LiveFaces(FaceRdo):
     """Finds and judges the faces of one interval after the other."""
-
-    def __init__(
-        self, geometry: Geometry, distortion: Distortion, find: FaceMesh, pool: Executor
-    ) -> None:
-        self._geometry, self._find = geometry, find
-        self._extractor = FaceExtractor(geometry, distortion, find, pool)
-        self._comparer = FaceComparer(geometry, distortion, find)
 
     def in_sight(self, picture: Picture) -> bool:
         """Whether RGB uint8 (H, W, 3) shows a face: a group that opens without one has no layer."""
         squares = self._find.squares(picture)
         return any(self._find.points(picture, square) is not None for square in squares)
 
-    def added(
+    def judged(
         self, view: RenderedInterval, before: Before, last: Faces | None, price: float
     ) -> Interval:
         """The interval of `view` with the faces that hold in its finished pictures, without those
@@ -487,13 +461,13 @@ class LiveFaces:
         the distortion, over pixels and frames, that a bit must save.
         """
         plain = view.interval
-        (faced,) = self._extractor.added([view], before, price, last)
-        seen = self._comparer.seen(0, view, faced)
+        (faced,) = self.added([view], before, price, last)
+        seen = self._seen(0, view, faced)
         gains = {slot: seen.gain(slot) for slot in seen.faced.inside}
         for slots in _fewer_and_fewer(gains):
             kept = with_some(faced, 0, slots)
             if len(slots) < len(gains):
-                seen = self._comparer.seen(0, view, kept)
+                seen = self._seen(0, view, kept)
             bits = FACES.bits(Site(self._geometry, plain.place, plain.length), last, kept[FACES])
             if seen.bare.total - seen.faced.total > price * bits:
                 return kept

@@ -16,7 +16,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers import BRIGHTNESS, CAMERA, GUIDE, POSE, SEGMENTATION, TEXTURE
 from gsvc.codec.bitstream.scaffold import Interval, Place, Values
 from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
-from gsvc.encoders.coding.face_rdo import FaceExtractor, FaceRdo, WaysToPack
+from gsvc.encoders.coding.face_rdo import FaceRdo, WaysToPack
 from gsvc.encoders.coding.flicker import Flicker, lasting_changes
 from gsvc.encoders.coding.group_coder import GroupCoder, Target
 from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
@@ -82,10 +82,8 @@ class Lookahead(GroupCoder):
         self._distortion = config.distortion()
         self._extractor = ScaffoldExtractor(config, self._distortion, self._pool)
         find = config.face_points(self._distortion)
-        self._faces = None
-        if find is not None:
-            parts = config.header.geometry, self._distortion, find, self._pool
-            self._faces, self._face_rdo = FaceExtractor(*parts), FaceRdo(*parts)
+        given = config.header.geometry, self._distortion
+        self._faces = None if find is None else FaceRdo(*given, find, self._pool)
         is_guided = GUIDE.name in config.header.tools
         self._restorer = RestorerNetwork(lean=config.lean) if is_guided else None
         self._planner, self._packer = GroupPlanner(config), Packer(config)
@@ -254,7 +252,7 @@ class Lookahead(GroupCoder):
         repacked = partial(self._packer.repacked, budget=budget, exact=self._rate.exact)
         faced = self._faces.added(views(group), self._before, price)
         ways = WaysToPack(packed, repacked, views)
-        return self._face_rdo.chosen(group, faced, ways, price), group
+        return self._faces.chosen(group, faced, ways, price), group
 
     def _keyframes(self, planned: Sequence[_PlannedShot], goal: float) -> Keyframes:
         """The coded pictures, near to `goal` bits with their framing."""

@@ -261,7 +261,7 @@ class LowDelay(GroupCoder):
         """The interval with its faces, where they pay."""
         if self._faces is not None and self._before is not None and group.sends_faces:
             view = extraction.RenderedInterval(source, self._before, interval, self._before.closing)
-            interval = self._faces.added(view, self._before, group.faces, self._level.lmbda)
+            interval = self._faces.judged(view, self._before, group.faces, self._level.lmbda)
         group.faces = interval[FACES]
         return interval
 
