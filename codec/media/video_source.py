@@ -213,20 +213,20 @@ def _side_data(frame: av.VideoFrame) -> list[SideData]:
 
 
 def _without_unknown(frame: av.VideoFrame) -> av.VideoFrame:
-    graph = Graph()
-    last = graph.add_buffer(
-        width=frame.width, height=frame.height, format=frame.format, time_base=Fraction(1)
+    graph = _graph(frame, *(f"sidedata=mode=delete:type={kind}" for kind in _UNKNOWN_KINDS))
+    graph.push(frame)
+    return cast(av.VideoFrame, graph.pull())
+
+
+def _graph(frame: av.VideoFrame, *filters: str) -> Graph:
+    """Filters, each as NAME=OPTIONS, one behind the other, for frames such as this one."""
+    graph, form = Graph(), frame.format
+    source = graph.add_buffer(
+        width=frame.width, height=frame.height, format=form, time_base=Fraction(1)
     )
-    source = last
-    for kind in _UNKNOWN_KINDS:
-        remover = graph.add("sidedata", f"mode=delete:type={kind}")
-        last.link_to(remover)
-        last = remover
-    sink = graph.add("buffersink")
-    last.link_to(sink)
-    graph.configure()
-    source.push(frame)
-    return cast(av.VideoFrame, sink.pull())
+    nodes = (graph.add(name, how) for name, _, how in (one.partition("=") for one in filters))
+    graph.link_nodes(source, *nodes, graph.add("buffersink")).configure()
+    return graph
 
 
 def deinterlaced(
@@ -239,14 +239,7 @@ def deinterlaced(
     graph: Graph | None = None
     waiting: deque[tuple[str, int | None]] = deque()
     for label, frame in frames:
-        if graph is None:
-            graph = Graph()
-            source = graph.add_buffer(
-                width=frame.width, height=frame.height, format=frame.format, time_base=Fraction(1)
-            )
-            graph.link_nodes(
-                source, graph.add("bwdif", "mode=send_frame"), graph.add("buffersink")
-            ).configure()
+        graph = graph or _graph(frame, "bwdif=mode=send_frame")
         waiting.append((label, frame.pts))
         graph.push(frame)
         yield from _pulled(graph, waiting)

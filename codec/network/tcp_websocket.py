@@ -53,6 +53,7 @@ _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.5
 _VARINT_BYTES = 5
+_GONE = "the connection ends early: the sender is gone"
 _WS_BOUNDS: dict[str, Any] = {"max_size": errors.DEFAULT_LIMITS.packet_bytes + 64, "max_queue": 4}
 
 
@@ -127,6 +128,11 @@ async def end_all(tasks: Collection[asyncio.Task[None]]) -> None:
         await asyncio.wait(tasks)
 
 
+def _check_length(length: int, most: int) -> None:
+    if length > most:
+        raise errors.BitstreamError(f"a message of {length} bytes where {most} are the most")
+
+
 class _TcpChannel:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -144,8 +150,7 @@ class _TcpChannel:
 
     async def read_message(self, most: int) -> bytes:
         length = int.from_bytes(await self._read(4), "big")
-        if length > most:
-            raise errors.BitstreamError(f"a message of {length} bytes where {most} are the most")
+        _check_length(length, most)
         return await self._read(length)
 
     async def read_header(self, limits: errors.Limits) -> Header:
@@ -173,9 +178,7 @@ class _TcpChannel:
         try:
             return await self._reader.readexactly(count)
         except (asyncio.IncompleteReadError, OSError) as error:
-            raise errors.TruncatedStreamError(
-                "the connection ends early: the sender is gone"
-            ) from error
+            raise errors.TruncatedStreamError(_GONE) from error
 
 
 class _WsChannel:
@@ -199,10 +202,7 @@ class _WsChannel:
 
     async def read_message(self, most: int) -> bytes:
         message = await self._message()
-        if len(message) > most:
-            raise errors.BitstreamError(
-                f"a message of {len(message)} bytes where {most} are the most"
-            )
+        _check_length(len(message), most)
         return message
 
     async def read_header(self, limits: errors.Limits) -> Header:
@@ -217,9 +217,7 @@ class _WsChannel:
         try:
             message = await self._connection.recv()
         except ConnectionClosed as error:
-            raise errors.TruncatedStreamError(
-                "the connection ends early: the sender is gone"
-            ) from error
+            raise errors.TruncatedStreamError(_GONE) from error
         if isinstance(message, str):
             raise errors.BitstreamError(
                 "a text message: gsvc sends binary ones, is the sender a gsvc?"
