@@ -14,7 +14,7 @@ other papers or of clips of other lengths.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -54,23 +54,26 @@ class StLpips(base.ProvedMetric):
     """ST-LPIPS: mean weighted squared difference of unit-length features over layers and places."""
 
     advice = _REINSTALL
+    method = "ST-LPIPS"
+    goldens: Mapping[Net, base.Golden] = _GOLDEN
 
     def __init__(self, net: Net) -> None:
         super().__init__()
-        self.net = net
-        self.name = f"st_lpips_{net}"
-        self.golden = _GOLDEN[net]
+        self.net, self.golden = net, self.goldens[net]
+        self.name = f"{self.method.lower().replace('-', '_')}_{net}"
 
     def version(self) -> str:
-        load_network(self.net)
+        self._network()
         return f"stlpips-pytorch {version('stlpips-pytorch')} {self.net} shift-tolerant"
 
     def _values(self, source: TestClip, tests: base.Tests, indices: base.Indices) -> base.Values:
         reference = base.chosen(source.frames, indices)
-        base.check_sides(reference, SMALLEST_SIDE, "ST-LPIPS")
-        return distances(
-            load_network(self.net), reference, [base.chosen(test, indices) for test in tests]
-        )
+        base.check_sides(reference, SMALLEST_SIDE, self.method)
+        shown = [base.chosen(test, indices) for test in tests]
+        return distances(self._network(), reference, shown)
+
+    def _network(self) -> torch.nn.Module:
+        return load_network(self.net)
 
 
 def distances(
@@ -198,7 +201,7 @@ def _tilde(folder: Path) -> str:
 _sha256 = cache(sha256_of)
 
 
-class Lpips(base.ProvedMetric):
+class Lpips(StLpips):
     """LPIPS on its original networks; as ST-LPIPS, but shifts are not forgiven.
 
     R. Zhang et al., "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric", CVPR
@@ -206,23 +209,17 @@ class Lpips(base.ProvedMetric):
     """
 
     # Without a number for the damaged pair: the backbone's file is proved by its hash instead.
-    golden = base.Golden(0, None)
+    goldens = dict.fromkeys(NETS, base.Golden(0, None))
     advice = "reinstall it: pip install --force-reinstall lpips==0.1.4"
-
-    def __init__(self, net: Net) -> None:
-        super().__init__()
-        self.net = net
-        self.name = f"lpips_{net}"
+    method = "LPIPS"
 
     def version(self) -> str:
-        lpips_network(self.net)
+        self._network()
         return f"lpips {version('lpips')} {self.net} v0.1"
 
-    def _values(self, source: TestClip, tests: base.Tests, indices: base.Indices) -> base.Values:
-        reference = base.chosen(source.frames, indices)
-        base.check_sides(reference, SMALLEST_SIDE, "LPIPS")
-        shown = [base.chosen(test, indices) for test in tests]
-        return distances(lpips_network(self.net), reference, shown)
+    def _network(self) -> torch.nn.Module:
+        network: torch.nn.Module = lpips_network(self.net)
+        return network
 
 
 @cache

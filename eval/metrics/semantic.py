@@ -9,7 +9,7 @@ for a clip, for all metrics and all decodes.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,9 +49,8 @@ class _SemanticMetric(base.FrameMetric):
     advice = "bring the models again: gsvc models pull"
     nothing = "the source shows nobody on the frames measured"
 
-    @cached_property
-    def _poses(self) -> PoseEstimator:
-        return PoseEstimator()
+
+_masks, _poses, _face_points = cache(PersonSegmenter), cache(PoseEstimator), cache(FaceMesh)
 
 
 class MaskIou(_SemanticMetric):
@@ -62,19 +61,15 @@ class MaskIou(_SemanticMetric):
 
     name = "mask_iou"
 
-    @cached_property
-    def _masks(self) -> PersonSegmenter:
-        return PersonSegmenter()
-
     def version(self) -> str:
-        _ = self._masks, self._poses
+        _ = _masks(), _poses()
         return models_version("selfie_segmentation", "pose_detection")
 
     def _against(self, source: base.Frames, index: int) -> Callable[[base.Frames], float] | None:
-        if not self._poses(source[index]):
+        if not _poses()(source[index]):
             return None
-        mask = self._masks(source[index]) >= _PERSON
-        return lambda test: intersection_over_union(mask, self._masks(test[index]) >= _PERSON)
+        mask = _masks()(source[index]) >= _PERSON
+        return lambda test: intersection_over_union(mask, _masks()(test[index]) >= _PERSON)
 
 
 class PersonMotionError(MotionError):
@@ -88,20 +83,15 @@ class PersonMotionError(MotionError):
     golden = None
     nothing = "nobody moves in the source on the frames measured"
 
-    @cached_property
-    def _people(self) -> tuple[PersonSegmenter, PoseEstimator]:
-        return PersonSegmenter(), PoseEstimator()
-
     def version(self) -> str:
-        _ = self._people
+        _ = _masks(), _poses()
         models = models_version("selfie_segmentation", "pose_detection")
         return f"{super().version()}, from people, {models}"
 
     def _counts(self, picture: Picture) -> NDArray[np.bool_]:
-        masks, poses = self._people
-        if not poses(picture):
+        if not _poses()(picture):
             return np.zeros(picture.shape[:2], bool)
-        return masks(picture) >= _PERSON
+        return _masks()(picture) >= _PERSON
 
 
 class PoseScore(_SemanticMetric):
@@ -114,14 +104,14 @@ class PoseScore(_SemanticMetric):
         self._description = description
 
     def version(self) -> str:
-        _ = self._poses
+        _poses()
         return f"{self._description}, {models_version('pose_detection', 'pose_landmark_full')}"
 
     def _against(self, source: base.Frames, index: int) -> Callable[[base.Frames], float] | None:
-        people = [one for one in self._poses(source[index]) if _points(one)[1].any()]
+        people = [one for one in _poses()(source[index]) if _points(one)[1].any()]
 
         def mean_of_best(test: base.Frames) -> float:
-            found = self._poses(test[index])
+            found = _poses()(test[index])
             best = [max((self._score(one, it) for it in found), default=0.0) for one in people]
             return float(np.mean(best))
 
@@ -141,22 +131,19 @@ class FaceError(_SemanticMetric):
     higher_is_better = False
     nothing = NO_FACE
 
-    @cached_property
-    def _faces(self) -> FaceMesh:
-        return FaceMesh()
-
     def version(self) -> str:
-        _ = self._faces
+        _face_points()
         models = models_version(*FACE_MODELS)
         return f"468 points over the outer eye corners' distance, {models}"
 
     def _against(self, source: base.Frames, index: int) -> Callable[[base.Frames], float] | None:
-        squares = self._faces.squares(source[index])
-        faces = [(square, self._faces.points(source[index], square)) for square in squares]
+        look = _face_points()
+        squares = look.squares(source[index])
+        faces = [(square, look.points(source[index], square)) for square in squares]
         known = [(square, points) for square, points in faces if points is not None]
 
         def mean_error(test: base.Frames) -> float:
-            found = [self._faces.points(test[index], square) for square, _ in known]
+            found = [look.points(test[index], square) for square, _ in known]
             pairs = zip((points for _, points in known), found, strict=True)
             return float(np.mean([normalised_error(one, other) for one, other in pairs]))
 
@@ -313,11 +300,6 @@ def main_faces(source: TestClip) -> dict[int, MainFace]:
         _last.clear()
         _last[source.sha256] = found
     return _last[source.sha256]
-
-
-@cache
-def _face_points() -> FaceMesh:
-    return FaceMesh()
 
 
 def _box(source: TestClip) -> Box | None:
