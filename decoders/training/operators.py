@@ -29,42 +29,6 @@ FLOW_STRIDE = 4
 """Pixels from one vector to the next."""
 _CERTAIN = 255
 
-Extracted = tuple[dict[str, bytes], dict[str, object]]
-"""Files, and entries of the JSON file."""
-
-
-class Looks:
-    """Looks at the frames of one clip."""
-
-    def __init__(self, frames: Sequence[Picture], side: int) -> None:
-        """`side`: of the samples' crops."""
-        self._frames, self._side = frames, side
-        self._seen: dict[tuple[str, int], NDArray[np.float32]] = {}
-
-    def at(self, name: str, numbers: Sequence[int], place: Place) -> Extracted:
-        """What `name` (of `EXTRACTED`) gives for frames, cut at a place."""
-        if name == "masks":
-            masks = [self._cut(name, number, place) for number in numbers]
-            return {"mask.webp": picture_bytes(np.stack(masks)[..., None].astype(np.uint8))}, {}
-        if name == "flow":
-            flows = [self._cut(name, number, place) for number in numbers]
-            small = [each[::FLOW_STRIDE, ::FLOW_STRIDE] for each in flows]
-            return {"flow.npy": pipeline.array_bytes(np.stack(small).astype(np.float16))}, {}
-        corner = np.array(place[::-1], np.float32)
-        points = [self._look(name, number) for number in numbers]
-        moved = [np.concatenate([p[..., :2] - corner, p[..., 2:]], -1) for p in points]
-        return {}, {name: [each.round(2).tolist() for each in moved]}
-
-    def _cut(self, name: str, number: int, place: Place) -> NDArray[np.float32]:
-        top, left = place
-        seen = self._look(name, number)
-        return seen[top : top + self._side, left : left + self._side]
-
-    def _look(self, name: str, number: int) -> NDArray[np.float32]:
-        if (name, number) not in self._seen:
-            self._seen[name, number] = EXTRACTED[name](self._frames, number)
-        return self._seen[name, number]
-
 
 def _masks(frames: Sequence[Picture], number: int) -> NDArray[np.float32]:
     """Probability of people, 0 to 255, (H, W)."""
@@ -99,20 +63,7 @@ EXTRACTED: dict[str, Callable[[Sequence[Picture], int], NDArray[np.float32]]] = 
 }
 
 
-@cache
-def _segmenter() -> PersonSegmenter:
-    return PersonSegmenter()
-
-
-@cache
-def _poses() -> PoseEstimator:
-    return PoseEstimator()
-
-
-@cache
-def _faces() -> FaceMesh:
-    return FaceMesh()
-
+_segmenter, _poses, _faces = cache(PersonSegmenter), cache(PoseEstimator), cache(FaceMesh)
 
 NETWORKS = "drawings", "features"
 """What `networks` makes operators of."""
@@ -198,12 +149,29 @@ def _extract(settings: Settings, name: str, item: pipeline.ClipItem) -> None:
     where a model is not on the node.
     """
     cv2.setNumThreads(1)
-    looks = Looks(item.frames, KINDS[settings.kind].side)
+    look = cache(partial(EXTRACTED[name], item.frames))
     for crop in item.crops:
         known = crop.sample.numbers
-        members, facts = looks.at(name, known["frames"], known["place"])
+        seen = [look(number) for number in known["frames"]]
+        members, facts = _cut_out(name, seen, known["place"], KINDS[settings.kind].side)
         crop.members |= members
         crop.sample = replace(crop.sample, numbers={**known, **facts})
+
+
+def _cut_out(
+    name: str, seen: Sequence[NDArray[np.float32]], place: Place, side: int
+) -> tuple[dict[str, bytes], dict[str, object]]:
+    """What was seen in frames, cut at a place: files, and entries of the JSON file."""
+    top, left = place
+    if name in ("masks", "flow"):
+        cut = np.stack([each[top : top + side, left : left + side] for each in seen])
+        if name == "masks":
+            return {"mask.webp": picture_bytes(cut[..., None].astype(np.uint8))}, {}
+        small = cut[:, ::FLOW_STRIDE, ::FLOW_STRIDE].astype(np.float16)
+        return {"flow.npy": pipeline.array_bytes(small)}, {}
+    corner = np.array((left, top), np.float32)
+    moved = [np.concatenate([p[..., :2] - corner, p[..., 2:]], -1) for p in seen]
+    return {}, {name: [each.round(2).tolist() for each in moved]}
 
 
 def _release(item: pipeline.ClipItem) -> None:
