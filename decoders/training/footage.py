@@ -60,37 +60,26 @@ def find_footage(folder: Path, held_out: Sequence[str] = ()) -> tuple[list[Path]
 
 
 class Footage:
-    """Scenes of clips and photographs."""
+    """Scenes of clips, shrunk, without repeated frames and scene cuts, and of photographs."""
 
     def __init__(self, files: Sequence[Path], clips: float = 0.5) -> None:
         """`clips`: the share of scenes that are of clips, where there are both."""
         self.clips = [path for path in files if path.suffix.lower() in VIDEO_SUFFIXES]
         self.photos = [path for path in files if path.suffix.lower() in PHOTO_SUFFIXES]
-        self._clips = ClipFootage(self.clips) if self.clips else None
-        self._photos = PhotoFootage(self.photos) if self.photos else None
-        self._share = clips
-
-    def scene(self, frames: int, rng: Generator) -> Scene | None:
-        """`frames` pictures of a clip or of photographs; None where the place drawn has no run."""
-        if self._photos is None or (self._clips is not None and rng.random() < self._share):
-            assert self._clips is not None
-            return self._clips.scene(frames, rng)
-        return self._photos.scene(frames, rng)
-
-
-class ClipFootage:
-    """Sequences of real clips, shrunk, without repeated frames and scene cuts."""
-
-    def __init__(self, clips: Sequence[Path]) -> None:
-        self._clips = [(path, *_shape(path)) for path in clips]
+        self._share, self._shapes = clips, [_shape(path) for path in self.clips]
         # A long talking head must not make up half of the data.
-        weight = np.sqrt([min(seconds, _LONGEST_CLIP) for _, _, _, seconds in self._clips])
+        weight = np.sqrt([min(seconds, _LONGEST_CLIP) for _, _, seconds in self._shapes])
         self._probability = weight / weight.sum()
 
     def scene(self, frames: int, rng: Generator) -> Scene | None:
-        """`frames` pictures; None where the place drawn has no run."""
-        number = int(rng.choice(len(self._clips), p=self._probability))
-        path, short, rate, seconds = self._clips[number]
+        """`frames` pictures of a clip or of photographs; None where the place drawn has no run."""
+        if not self.photos or (self.clips and rng.random() < self._share):
+            return self._of_clip(frames, rng)
+        return filmed(self.photos, frames, rng)
+
+    def _of_clip(self, frames: int, rng: Generator) -> Scene | None:
+        number = int(rng.choice(len(self.clips), p=self._probability))
+        path, (short, rate, seconds) = self.clips[number], self._shapes[number]
         start = rng.random() * max(0.0, seconds - 1.4 * frames / rate)
         least, most = _SHORT_SIDE
         side = rng.integers(least, max(least, min(most, int(short * 0.95))) + 1)
@@ -152,45 +141,43 @@ def _decoded(path: Path, start: float) -> Iterator[Picture]:
                 yield np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)
 
 
-class PhotoFootage:
-    """Photographs under a moving camera, with cut-outs moving over them."""
+def filmed(photos: Sequence[Path], frames: int, rng: Generator) -> Scene | None:
+    """`frames` pictures of a photograph under a moving camera, with cut-outs moving over it.
 
-    def __init__(self, pictures: Sequence[Path]) -> None:
-        self._pictures = pictures
-
-    def _draw(self, rng: Generator, *, cutout: bool) -> tuple[NDArray[np.uint8], Path] | None:
-        """A photograph as RGB or a cut-out as RGBA, and its file; None if the draws find none."""
-        for _ in range(_TRIES):
-            path = self._pictures[int(rng.integers(len(self._pictures)))]
-            image = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
-            if image is not None and image.dtype == np.uint8 and image.ndim == 3:
-                if cutout and image.shape[2] == 4:
-                    return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGRA2RGBA), np.uint8), path
-                if not cutout and image.shape[2] == 3:
-                    return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8), path
+    None if the draws find no photograph.
+    """
+    drawn = _found(photos, rng, cutout=False)
+    if drawn is None:
         return None
+    photo, path = drawn
+    short = int(rng.integers(192, 360))
+    long = round(short * float(rng.choice([4 / 3, 16 / 9])) / 4) * 4
+    size = (long, short // 4 * 4)
+    if photo.shape[0] > photo.shape[1]:
+        size = size[::-1]
+    scale = rng.uniform(1.1, 2.0) * max(size[0] / photo.shape[1], size[1] / photo.shape[0])
+    layers, files = [_MovingPicture(photo, scale, size, frames, rng)], [path]
+    for _ in range(int(rng.choice([0, 1, 2], p=[0.4, 0.35, 0.25]))):
+        over = _found(photos, rng, cutout=True)
+        if over is not None:
+            cutout, path = over
+            scale = rng.uniform(0.2, 0.6) * min(size) / max(cutout.shape[:2])
+            layers.append(_MovingPicture(cutout, scale, size, frames, rng))
+            files.append(path)
+    return Scene(partial(_drawn, layers), tuple(files))
 
-    def scene(self, frames: int, rng: Generator) -> Scene | None:
-        """`frames` pictures; None if the draws find no photograph."""
-        drawn = self._draw(rng, cutout=False)
-        if drawn is None:
-            return None
-        photo, path = drawn
-        short = int(rng.integers(192, 360))
-        long = round(short * float(rng.choice([4 / 3, 16 / 9])) / 4) * 4
-        size = (long, short // 4 * 4)
-        if photo.shape[0] > photo.shape[1]:
-            size = size[::-1]
-        scale = rng.uniform(1.1, 2.0) * max(size[0] / photo.shape[1], size[1] / photo.shape[0])
-        layers, files = [_MovingPicture(photo, scale, size, frames, rng)], [path]
-        for _ in range(int(rng.choice([0, 1, 2], p=[0.4, 0.35, 0.25]))):
-            over = self._draw(rng, cutout=True)
-            if over is not None:
-                cutout, path = over
-                scale = rng.uniform(0.2, 0.6) * min(size) / max(cutout.shape[:2])
-                layers.append(_MovingPicture(cutout, scale, size, frames, rng))
-                files.append(path)
-        return Scene(partial(_drawn, layers), tuple(files))
+
+def _found(
+    photos: Sequence[Path], rng: Generator, *, cutout: bool
+) -> tuple[NDArray[np.uint8], Path] | None:
+    """A photograph as RGB or a cut-out as RGBA, and its file; None if the draws find none."""
+    channels, to_rgb = (4, cv2.COLOR_BGRA2RGBA) if cutout else (3, cv2.COLOR_BGR2RGB)
+    for _ in range(_TRIES):
+        path = photos[int(rng.integers(len(photos)))]
+        image = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
+        if image is not None and image.dtype == np.uint8 and image.shape[2:] == (channels,):
+            return np.asarray(cv2.cvtColor(image, to_rgb), np.uint8), path
+    return None
 
 
 def _drawn(layers: Sequence["_MovingPicture"], index: int) -> Picture:
