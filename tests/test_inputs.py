@@ -19,6 +19,7 @@ from av.stream import Stream
 from av.video.stream import VideoStream
 
 import gsvc
+from gsvc.codec.media.video_reader import open_video
 from video_clips import MS, SAME
 
 RATE = 48_000
@@ -40,7 +41,7 @@ def film(
     base: Fraction = MS,
     last: int | None = None,
     empty: Sequence[int] = (),
-    tags: dict[str, int | str] | None = None,
+    tags: dict[str, int | str | Fraction] | None = None,
 ) -> Path:
     """A file of pictures at `times` and of sound from its first moment to its second.
 
@@ -178,6 +179,17 @@ INPUTS: dict[str, tuple[Callable[[Path], Path], Seen]] = {
         lambda path: film(path, empty=range(15, 20), codec="mjpeg", form="yuvj420p"),
         Seen(20),
     ),
+    "stands.nut": (
+        lambda path: film(
+            path,
+            range(0, 3000, 40),
+            empty=range(20, 75),
+            sound=(0, 3000),
+            codec="mjpeg",
+            form="yuvj420p",
+        ),
+        Seen(21, sound=3, seconds=3),
+    ),
     "prores.mov": (
         lambda path: film(path, codec="prores_ks", form="yuva444p10le"),
         Seen(),
@@ -214,6 +226,35 @@ def test_what_comes_out_is_what_went_in(name: str, tmp_path: Path) -> None:
         assert beeps == pytest.approx(wanted.beeps or wanted.flashes, abs=0.05)
 
 
+def test_a_part_begins_with_the_picture_that_stands_there(tmp_path: Path) -> None:
+    """Its sound goes on after the last picture, as in the whole."""
+    times = [*range(0, 1000, 40), *range(6000, 6400, 40)]
+    source = film(tmp_path / "it.mkv", times, flashes=(400, 6000), sound=(0, 8000))
+    whole, part = tmp_path / "whole.gsv", tmp_path / "part.gsv"
+    settings = gsvc.EncoderSettings(preset="fast", faces=False, level=3)
+    gsvc.encode(source, whole, settings=settings)
+    gsvc.encode(source, part, settings=settings, start=2)
+    for stream, start in ((whole, 2), (part, 0)):
+        target = tmp_path / f"{start}.mp4"
+        gsvc.decode(stream, target, settings=gsvc.DecoderSettings(steps=0), start=start)
+        assert flashes_of(target) == pytest.approx([4], abs=0.03)
+        beeps, seconds = beeps_of(target)
+        assert beeps == pytest.approx([4], abs=0.05)
+        assert seconds == pytest.approx(6, abs=0.15)
+
+
+def test_another_shape_of_pixels_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "it.ts"
+    wide = film(path, tags={"sample_aspect_ratio": Fraction(4, 3)}).read_bytes()
+    path.write_bytes(film(path).read_bytes() + wide)
+    with open_video(path) as video:
+        assert video.format.pixel_aspect == 1
+        assert len(list(video)) == 50
+    assert "pixels of shape 4/3" in caplog.text
+    with open_video(path, start=1.2) as video:
+        assert video.format.pixel_aspect == Fraction(4, 3)
+
+
 def flashes_of(path: Path) -> list[float]:
     """When the picture becomes bright."""
     with av.open(str(path)) as file:
@@ -238,7 +279,7 @@ def beeps_of(path: Path) -> tuple[list[float], float | None]:
     return [begin + at / 100 for at in starts], len(sound) / RATE
 
 
-PQ: dict[str, int | str] = {"color_trc": 16, "color_primaries": 9, "colorspace": 9}
+PQ: dict[str, int | str | Fraction] = {"color_trc": 16, "color_primaries": 9, "colorspace": 9}
 REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "pq.mkv": (lambda path: film(path, tags=PQ), "PQ"),
     "dolby.mp4": (lambda path: film(path, tags={"codec_tag": "dvh1"}, codec="libx265"), "Dolby"),

@@ -48,6 +48,17 @@ def test_fields_become_whole_pictures_where_asked(tmp_path: Path) -> None:
         assert (np.abs(steps).mean() > comb) == (not deinterlace)
 
 
+def test_another_size_is_refused_where_fields_become_pictures_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.ts"
+    parts = [
+        Clip([scene(0, *size)] * 5, "libx264", "yuv420p").write(path).read_bytes()
+        for size in ((64, 48), (48, 48))
+    ]
+    path.write_bytes(b"".join(parts))
+    with open_video(path, deinterlace=True) as video, pytest.raises(InputError, match="48x48"):
+        list(video)
+
+
 @pytest.mark.parametrize("first", [0, 700])
 def test_times_of_a_variable_frame_rate_are_kept(tmp_path: Path, first: int) -> None:
     pictures = [scene(index) for index in range(len(VFR_TIMES))]

@@ -5,8 +5,9 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import chain
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO, TypeVar
@@ -48,7 +49,7 @@ class TimeRange:
     times: range = _ALWAYS
     """The pts of frames to show, in ticks."""
     origin: int = 0
-    """The pts that becomes 0."""
+    """The pts that becomes 0; a frame before it is shown then."""
     damage: errors.BitstreamError | None = None
     """What is wrong with the stream, where a decoder conceals it."""
 
@@ -134,12 +135,28 @@ def _salvaged(salvage: Salvage, limits: errors.Limits, *, is_container: bool) ->
     return TimeRange(salvage.header, every, sound, texts, frames, damage=salvage.damage)
 
 
+_REST = Fraction(1 << 24)
+"""Seconds that no stream has."""
+_STANDS = 1
+"""Seconds that lack at the begin of a part where the frame before it is shown for them."""
+
+
+def _begin(index: stream_info.StreamIndex, start: float) -> tuple[int, int]:
+    """Number of a part's first frame, and its tick unless that frame is later."""
+    first, begins = index.frame_at(start), 0
+    if 0 < first < len(index.times):
+        base = index.header.format.time_base
+        begins = index.times[0] + ceil(start / base)
+        first -= (index.times[first] - begins) * base >= _STANDS
+    return first, begins
+
+
 def _part(
     file: BinaryIO, start: float, frames: int | None, limits: errors.Limits, *, is_container: bool
 ) -> TimeRange:
     """A part of a file; arguments as of `find_time_range`."""
     index = stream_info.StreamIndex(file, limits, partial=True)
-    first = index.frame_at(start)
+    first, begins = _begin(index, start)
     times = index.times[first:][:frames]
     if not times:
         if index.damage is not None:
@@ -154,14 +171,16 @@ def _part(
     texts, whole = _texts_before(
         _whole(StreamReader(file, limits)), held := errors.HeldBytes(limits)
     )
-    form, length = index.header.format, duration(times, index.header.format)
-    begin = (times[0] - index.times[0]) * form.time_base
+    form, origin = index.header.format, max(begins, times[0])
+    begin = (origin - index.times[0]) * form.time_base
+    to_end = frames is None or len(times) < frames
+    length = duration(times, form) - (origin - times[0]) * form.time_base
+    length = _REST if to_end else length  # sound and texts may go on for longer
     texts = audio_and_text.moved(texts, round(1000 * begin), round(1000 * length))
     if is_container and index.header.audio:
         sound = list(audio_and_text.cut(_survey(whole, held)[0], begin, begin + length))
-    ticks, origin = range(times[0], times[-1] + 1), times[0]
-    is_cut = frames is None or len(times) < frames
-    packets = _and_damage(index.packets(first, len(times)), index.damage if is_cut else None)
+    ticks = range(times[0], times[-1] + 1)
+    packets = _and_damage(index.packets(first, len(times)), index.damage if to_end else None)
     return TimeRange(index.header, packets, sound, texts, len(times), ticks, origin)
 
 
@@ -282,7 +301,7 @@ class FileDecoding:
         for frame in frames:
             if frame.pts not in portion.times:
                 continue
-            self._writer.write(replace(frame, pts=frame.pts - portion.origin))
+            self._writer.write(replace(frame, pts=max(0, frame.pts - portion.origin)))
             self.times.append(frame.pts)
             self.concealed += frame.concealed
             if self._progress:

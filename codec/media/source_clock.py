@@ -68,6 +68,8 @@ class SourceClock:
         self._limit = _AHEAD[0 if joins else 1 if len(main) > 1 else 2]
         self.taken_out = Fraction(0)
         """Seconds by which it jumped ahead so far."""
+        self.end = 0
+        """Ticks at which the latest of the wanted packets ends, those without data too."""
         self._offsets = [Fraction(0)]  # of the parts between jumps
         self._latest = 0
         self._part = dict.fromkeys(self._main, 0)
@@ -84,8 +86,11 @@ class SourceClock:
             if isinstance(packet, av.FFmpegError):
                 raise packet
             self._place(packet)
-            is_end = packet.dts is None and packet.pts is None
-            if packet.stream.index in self._wanted and (packet.size or is_end):
+            if packet.stream.index not in self._wanted:
+                continue
+            if packet.pts is not None and not packet.is_discard:
+                self.end = max(self.end, packet.pts + (packet.duration or 0))
+            if packet.size or (packet.dts is None and packet.pts is None):
                 yield packet
 
     def nominal_rate(self, stream: Stream, claimed: Fraction | None) -> Fraction | None:

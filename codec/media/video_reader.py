@@ -169,6 +169,7 @@ class VideoReader:
         """`frames` and `rate`: most of them, in all and a second; None for all."""
         self._deinterlaces, self._size = deinterlace, size
         self._source, self._start, self._limit = source, start, frames
+        self._is_aspect_told = False
         self._lead = Fraction(0) if start else source.lead
         self._rate = _lower(rate or source.frame_rate, source)
         self._thinning = Thinning(rate, source.frame_rate)
@@ -210,35 +211,45 @@ class VideoReader:
     def _read(self) -> Iterator[Frame]:
         """The frames from the start on; the first one sets the format."""
         source, offset = self._source, None
-        earliest = source.start_time + self._start - _TOLERANCE
-        frames = source.frames(self._start)
-        for label, frame in video_source.deinterlaced(frames) if self._deinterlaces else frames:
-            pts = self._clock.stamp(frame.pts)
-            if self._start and pts * self._clock.time_base < earliest:
-                continue
+        for label, frame, pts in self._begun():
             first = pts - round(self._lead / self._clock.time_base) if offset is None else offset
             if not self._thinning.keeps((pts - first) * self._clock.time_base):
                 continue
-            picture = video_source.oriented(color.rgb_picture(frame, label), source.matrix(frame))
+            matrix = source.matrix(frame)
+            picture = video_source.oriented(color.rgb_picture(frame, label), matrix)
             picture = _scaled(picture, self._size)
+            aspect = source.pixel_aspect
+            aspect = 1 / aspect if video_source.swaps_sides(matrix) else aspect
             if offset is None:
                 self.is_interlaced = frame.interlaced_frame
                 offset, self.origin, pts = first, first * self._clock.time_base, first
-                self.format = self._format_of(frame, picture)
+                self.format = self._format_of(frame, picture, aspect)
                 self.frame_count = self._expected_count()
-            self._check_size(label, picture)
+            self._check_shape(label, picture, aspect)
             yield Frame(picture, pts - offset)
 
-    def _format_of(self, frame: av.VideoFrame, picture: Picture) -> VideoFormat:
-        aspect = self._source.pixel_aspect
+    def _begun(self) -> Iterator[tuple[str, av.VideoFrame, int]]:
+        """The frames from the start on with their times; one that stands there begins then."""
+        begin = self._source.start_time + self._start
+        frames = self._source.frames(self._start)
+        before: tuple[str, av.VideoFrame] | None = None
+        for label, frame in video_source.deinterlaced(frames) if self._deinterlaces else frames:
+            pts, base = self._clock.stamp(frame.pts), self._clock.time_base
+            if self._start and pts * base < begin - _TOLERANCE:
+                before = label, frame
+                continue
+            if before is not None and pts * base - begin >= video_source.LONG:
+                yield *before, math.ceil(begin / base)
+            before = None
+            yield label, frame, pts
+
+    def _format_of(self, frame: av.VideoFrame, picture: Picture, aspect: Fraction) -> VideoFormat:
         return VideoFormat(
             width=picture.shape[1],
             height=picture.shape[0],
             time_base=self._clock.time_base,
             frame_rate=self._rate,
-            pixel_aspect=1 / aspect
-            if video_source.swaps_sides(self._source.matrix(frame))
-            else aspect,
+            pixel_aspect=aspect,
             color=color.source_color(frame),
         )
 
@@ -250,9 +261,16 @@ class VideoReader:
         rest = max(1, math.ceil((whole - round(skipped)) * self._rate / self._source.frame_rate))
         return rest if self._limit is None else min(rest, self._limit)
 
-    def _check_size(self, label: str, picture: Picture) -> None:
+    def _check_shape(self, label: str, picture: Picture, aspect: Fraction) -> None:
         height, width = picture.shape[:2]
         wanted = self.format
+        if aspect != wanted.pixel_aspect and not self._is_aspect_told:
+            self._is_aspect_told = True
+            _log.warning(
+                "%s: pixels of shape %s, but all are shown as the first, %s: "
+                "encode the parts one by one, with start= and frames=",
+                label, aspect, wanted.pixel_aspect,
+            )  # fmt: skip
         if (width, height) != (wanted.width, wanted.height):
             raise InputError(
                 f"{label}: size {width}x{height}, but the first frame has "

@@ -13,7 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from shlex import quote
 from typing import Any, cast
@@ -234,18 +234,23 @@ def deinterlaced(
 ) -> Iterator[tuple[str, av.VideoFrame]]:
     """The frames with every second row drawn anew by those around it in place and time: bwdif.
 
-    One frame for each one: 50 fields a second become 25 frames.
+    One frame for each one: 50 fields a second become 25 frames. A filter takes those of one kind.
     """
-    graph: Graph | None = None
     waiting: deque[tuple[str, int | None]] = deque()
-    for label, frame in frames:
-        graph = graph or _graph(frame, "bwdif=mode=send_frame")
-        waiting.append((label, frame.pts))
-        graph.push(frame)
-        yield from _pulled(graph, waiting)
-    if graph is not None:
+    for _, alike in groupby(frames, lambda each: _kind_of(each[1])):
+        graph: Graph | None = None
+        for label, frame in alike:
+            graph = graph or _graph(frame, "bwdif=mode=send_frame")
+            waiting.append((label, frame.pts))
+            graph.push(frame)
+            yield from _pulled(graph, waiting)
+        assert graph is not None
         graph.push(None)
         yield from _pulled(graph, waiting)
+
+
+def _kind_of(frame: av.VideoFrame) -> tuple[int, int, str]:
+    return frame.width, frame.height, frame.format.name
 
 
 def _pulled(
@@ -314,8 +319,9 @@ _FASTEST = 1000
 _SLOWEST = Fraction(1, 100)
 _Y4M, _WEBP = "yuv4mpegpipe", "webp_pipe"
 _SHORTEST_LEAD, _LONGEST_LEAD = Fraction(1, 2), 600
-_LONG_LAST = 1
-"""Seconds that a last frame must be shown beyond the usual."""
+LONG = 1
+"""Seconds beyond the usual for which a frame stands where others end or begin."""
+_STANDS = "%s: FFmpeg makes no picture of its last %d packets: the last one stands for them"
 # A demuxer out of sync may fail many times before it finds the next packet or the end.
 _MAX_READ_ERRORS = 100_000
 _TS_PACKETS = 188, 192, 204
@@ -391,10 +397,17 @@ class VideoSource:
             claimed = _sane(self._clock.nominal_rate(stream, claimed))
         self.frame_rate = claimed or FALLBACK_RATE
         self.pixel_aspect = source_clock.fraction(stream.sample_aspect_ratio) or Fraction(1)
+        self._decoded_aspect = _decoded_aspect(stream)
         self.start_time = (stream.start_time or 0) * self.time_base
         self.frame_count = self._estimated_count()
         self.has_sound = bool(self._container.streams.audio)
         self.lead, self.may_jump = self._lead(), self._clock.may_jump
+
+    def _see_aspect(self) -> None:
+        """Follow the shape of pixels where the decoder finds another one than before."""
+        aspect = _decoded_aspect(self._stream)
+        if aspect != self._decoded_aspect:
+            self.pixel_aspect = self._decoded_aspect = aspect
 
     def _lead(self) -> Fraction:
         """Seconds of sound before the first picture; 0 where a player would leave them out."""
@@ -444,10 +457,11 @@ class VideoSource:
     ) -> Iterator[tuple[str, av.VideoFrame]]:
         """Decode from here on. Damage before the first frame is skipped: a recording may start
         between two intra pictures. Later it is an error, and so is an early end."""
-        self._reached = 0
+        self._reached = silent = 0
         trouble: av.FFmpegError | None = None
         frame: av.VideoFrame | None = None
         for packet in packets:
+            silent += _has_data(packet)
             if self._reached and trouble is not None and _has_data(packet):
                 raise self._damaged(trouble)
             try:
@@ -458,18 +472,26 @@ class VideoSource:
             if frames and not self._reached:
                 trouble = None
             for frame in frames:
+                silent = 0 if _has_data(packet) else silent - 1  # the end brings late ones
                 self._color.complete(frame)
+                self._see_aspect()
                 yield f"{self.name}, frame {self._reached}", frame
                 self._reached += 1
                 self._is_last_damaged = frame.is_corrupt
         if frame is not None and self._stands(frame):
+            if silent > 0:
+                _log.warning(_STANDS, self.name, silent)
             yield f"{self.name}, frame {self._reached - 1}", frame
         self._report_end(trouble, sought)
 
     def _stands(self, last: av.VideoFrame) -> bool:
-        """Whether the last frame is shown for long: then it comes again, at the end of that."""
-        rest = last.duration - round(1 / (self.frame_rate * self.time_base))
-        if last.pts is None or rest * self.time_base < _LONG_LAST:
+        """Whether the last frame is shown for long, by itself or by packets that bring no other:
+        then it comes again, at the end of that."""
+        if last.pts is None:
+            return False
+        length = max(last.duration, self._clock.end - last.pts)
+        rest = length - round(1 / (self.frame_rate * self.time_base))
+        if rest * self.time_base < LONG:
             return False
         last.pts += rest
         return True
@@ -572,6 +594,10 @@ def _frames(packet: "source_clock.AnyPacket | av.FFmpegError") -> list[av.VideoF
     if isinstance(packet, av.FFmpegError):
         raise packet
     return cast(list[av.VideoFrame], packet.decode())
+
+
+def _decoded_aspect(stream: av.VideoStream) -> Fraction:
+    return source_clock.fraction(stream.codec_context.sample_aspect_ratio) or Fraction(1)
 
 
 def _claimed_rate(stream: av.VideoStream) -> Fraction | None:
