@@ -25,11 +25,12 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.eval.baselines import base, conventional
-from gsvc.eval.late_loading import optional
+from gsvc.eval.late_loading import Late, optional
 
 if TYPE_CHECKING:
     import torch
-
+else:
+    torch = Late("torch")
 _CHECKSUM = 4
 _INSTALL = 'pip install "gsvc[research]"'
 
@@ -83,8 +84,6 @@ class LearnedCodec(base.Codec, ABC):
 
         Raises as `version`, ConfigError for settings, InputError for a clip without frames.
         """
-        import torch
-
         quality, scale = self._read(settings)
         base.require_frames(clip)
         size = conventional.coded_size((clip.format.width, clip.format.height), scale)
@@ -107,8 +106,6 @@ class LearnedCodec(base.Codec, ABC):
         self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings
     ) -> base.Decoded:
         """Decode. Raises BitstreamError when the checksum or the number of frames does not fit."""
-        import torch
-
         quality, scale = self._read(settings)
         network = self._network(quality)
         shown = clip.width, clip.height
@@ -155,8 +152,6 @@ class LearnedCodec(base.Codec, ABC):
         own = Path(self._weights)
         if self._weights and own.is_file():
             return own
-        import torch
-
         folder = own if self._weights else Path(torch.hub.get_dir()) / "checkpoints"
         address: str = _package(self.zoo).model_urls[self.name]["mse"][quality]
         name = address.rpartition("/")[2]
@@ -262,8 +257,6 @@ def _package(zoo: str) -> ModuleType:
 @cache
 def _load(zoo: str, name: str, path: Path) -> Any:
     """The network with its weights and entropy tables."""
-    import torch
-
     module = _package(zoo)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
@@ -288,8 +281,6 @@ def _checked_parts(data: bytes) -> Iterator[bytes]:
 
 def _tensor(picture: Picture, multiple: int) -> "torch.Tensor":
     """Float (1, 3, H, W) in 0-1, padded by repeating its border."""
-    import torch
-
     height, width = picture.shape[:2]
     border = ((0, -height % multiple), (0, -width % multiple), (0, 0))
     padded = np.pad(picture, border, mode="edge")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
@@ -18,8 +18,13 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import TestClip
-from gsvc.eval.late_loading import optional
+from gsvc.eval.late_loading import Late, optional
 from gsvc.eval.metrics import base
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = Late("torch")
 
 Channels = NDArray[np.float32]
 """Float32 (H, W, 4)."""
@@ -166,8 +171,6 @@ class _Masking:
 
 def _sight(package: Any, frame_rate: float) -> tuple[Channels, list[NDArray[np.float32]]]:
     """The display's light for each level, and from light to channels for each frame back."""
-    import torch
-
     levels = torch.arange(256, dtype=torch.float32) / 255
     light = package.display_photometry.forward(levels).numpy()
     unit = torch.eye(3).reshape(3, 3, 1, 1, 1)  # red, green and blue light, one after another
@@ -272,8 +275,6 @@ def differences_over_time(source: TestClip, test: Sequence[Picture]) -> Differen
     base.check_pairs(source.frames, test)
     base.check_sides(source.frames, SMALLEST_SIDE, "ColorVideoVDP")
     observer, found = _observer(source), _observed(source, [test])[0]
-    import torch
-
     package = _metric()
     weights = 4 * package.get_ch_weights(4)[0].repeat(1, 1, found.shape[-1])
     weights[:, 0, -1] *= package.baseband_weight
@@ -294,16 +295,12 @@ def _observer(source: TestClip) -> Observer:
 
 def _pooled(differences: NDArray[np.float32]) -> NDArray[np.float64]:
     """(tests, 4, frames, bands) → JOD of each test."""
-    import torch
-
     scores = [_metric().do_pooling_and_jods(torch.from_numpy(one)[None]) for one in differences]
     return np.array([float(score) for score in scores])
 
 
 def _of_pictures(reference: Picture, tests: Sequence[Picture]) -> NDArray[np.float64]:
     """The package's score of single pictures, which has no channel of change."""
-    import torch
-
     with torch.inference_mode():
         scores = [_metric().predict(one, reference, dim_order="HWC")[0] for one in tests]
     return np.array([[float(score)] for score in scores])
@@ -315,7 +312,6 @@ def _metric() -> Any:
     logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
     with optional('ColorVideoVDP cannot be imported ({error}): pip install "gsvc[bench]"'):
         import pycvvdp
-        import torch
     return pycvvdp.cvvdp(display_name=DISPLAY, device=torch.device("cpu"), quiet=True)
 
 

