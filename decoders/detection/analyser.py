@@ -8,6 +8,7 @@ motion linear in time and the scaffold place them.
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from time import monotonic
 
 import cv2
@@ -145,7 +146,7 @@ class ObjectFollower:
             self._next = piece.picture
             if len(self._gap) >= self._least_gap:
                 self._close()
-        return list(self._queue.decided())
+        return list(tracker.decided(self._undecided))
 
     def finish(self) -> list[tracker.Draft]:
         """All other frames of a scene."""
@@ -153,7 +154,7 @@ class ObjectFollower:
         while self._waiting:
             self._step()
         self._tracker.restart()
-        left = list(self._queue.all())
+        left = list(chain(*self._undecided))
         self._end_scene()
         return left
 
@@ -161,7 +162,7 @@ class ObjectFollower:
         self._background = Background()
         self._last: SmallPicture | None = None
         self._waiting: list[_Anchor] = []
-        self._queue = tracker.Queue()
+        self._undecided: list[list[tracker.Draft]] = []
         self._looked: int | None = None
 
     def _begins(self, piece: tracker.StreamPiece) -> bool:
@@ -199,7 +200,7 @@ class ObjectFollower:
             draft.objects = [(one.track, self._box(draft, one, arrival, share)) for one in steps]
         for draft in anchor.held:
             draft.objects = [(one.track, self._bent(draft, one.end)) for one in steps]
-        self._queue.put(anchor.drafts + anchor.held)
+        self._undecided.append(anchor.drafts + anchor.held)
 
     def _speed(self, anchor: _Anchor) -> FloatImage:
         """Motion beside the camera's at an anchor, to it or from it, whichever is faster."""

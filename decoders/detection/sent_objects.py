@@ -18,7 +18,7 @@ from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.pose import POSE, Person, pose_unit
 from gsvc.codec.bitstream.scaffold import Geometry, Sample, nominal_time
 from gsvc.decoders.detection import findings
-from gsvc.decoders.detection.tracker import Draft, Queue, StreamPiece, Tracker, TrackStep
+from gsvc.decoders.detection.tracker import Draft, StreamPiece, Tracker, TrackStep, decided
 
 REACH = 0.08
 """Share of their extent that a body reaches beyond its key points."""
@@ -30,7 +30,8 @@ class SentPeople:
     def __init__(self, geometry: Geometry) -> None:
         """`geometry`: of the stream."""
         self._size, self._unit = (geometry.width, geometry.height), pose_unit(geometry)
-        self._tracker, self._queue = Tracker(self._size), Queue()
+        self._tracker = Tracker(self._size)
+        self._waiting: list[list[Draft]] = []
         self._gap: list[Draft] = []
         self._last: list[TrackStep] = []
 
@@ -45,16 +46,16 @@ class SentPeople:
                 after = sample.offset
                 self._step(sample)
         self._gap += drafts[after:]
-        return [*ended, *self._queue.decided()]
+        return [*ended, *decided(self._waiting)]
 
     def finish(self) -> list[Draft]:
         """All other frames of a scene: people stay where they were sent last."""
         for draft in self._gap:
             draft.objects = [(one.track, one.end) for one in self._last]
-        self._queue.put(self._gap)
+        left = [*chain(*self._waiting), *self._gap]
         self._tracker.restart()
-        self._gap, self._last = [], []
-        return list(self._queue.all())
+        self._gap, self._last, self._waiting = [], [], []
+        return left
 
     def _step(self, sample: Sample) -> None:
         found = [one for person in sample[POSE] or () if (one := self._detection(person))]
@@ -64,7 +65,7 @@ class SentPeople:
             for track, start, end in self._last:
                 way = end - (end if start is None else start)
                 draft.objects.append((track, end - (1 - share) * way))
-        self._queue.put(self._gap)
+        self._waiting.append(self._gap)
         self._gap = []
 
     def _detection(self, person: Person) -> findings.Detection | None:

@@ -485,22 +485,7 @@ class Draft:
                 yield track, findings.clipped(box, size)
 
 
-class Queue:
-    """Holds frames, a run at a time, until they are decided."""
-
-    def __init__(self) -> None:
-        self._runs: list[list[Draft]] = []
-
-    def put(self, run: list[Draft]) -> None:
-        """Add the next frames."""
-        self._runs.append(run)
-
-    def decided(self) -> Iterator[Draft]:
-        """Take out those that are decided; the last run stays."""
-        while len(self._runs) > 1 and all(draft.is_decided for draft in self._runs[0]):
-            yield from self._runs.pop(0)
-
-    def all(self) -> Iterator[Draft]:
-        """Take out everything."""
-        while self._runs:
-            yield from self._runs.pop(0)
+def decided(runs: list[list[Draft]]) -> Iterator[Draft]:
+    """Take the frames that are decided out of those that wait, a run at a time; the last stays."""
+    while len(runs) > 1 and all(draft.is_decided for draft in runs[0]):
+        yield from runs.pop(0)

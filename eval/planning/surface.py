@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from importlib.resources import files
-from math import exp, log
+from math import exp
 from pathlib import Path
 from shlex import join
-from statistics import fmean
+from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -151,13 +151,8 @@ def exchanges(points: Sequence[MeasuredPoint], judge: str) -> Mapping[str, bd_co
             bd_comparisons.exchange(bd_comparisons.frontier(ways, target))
             for target in bd_comparisons.targets(ways)
         ]
-        some = [one for one in each if one is not None]
-        if some:
-            found[clip] = bd_comparisons.Exchange(
-                exp(fmean(log(one.compute) for one in some)),
-                exp(fmean(log(one.compression) for one in some)),
-                fmean(one.exponent for one in some),
-            )
+        if some := [one for one in each if one is not None]:
+            found[clip] = bd_comparisons.mean_exchange(some)
     return found
 
 
@@ -177,7 +172,7 @@ def rate_of_quality(points: Sequence[MeasuredPoint], judge: str) -> float:
 def _computation(points: Sequence[MeasuredPoint], own: Sequence[MeasuredPoint]) -> float:
     """Decoding time in multiples of plain decoding of the same streams."""
     plain = {point.key: point.seconds for point in points if point.way == _PLAIN}
-    return exp(fmean([log(p.seconds / plain[p.key]) for p in own if p.key in plain] or [0.0]))
+    return geometric_mean([p.seconds / plain[p.key] for p in own if p.key in plain] or [1.0])
 
 
 def _is_ours(line: Mapping[str, str]) -> bool:
@@ -300,8 +295,6 @@ LATENT_BYTES = 184_000
 
 def windows(pictures: Sequence[Picture]) -> list[latent_cache.Embedding]:
     """Of consecutive windows, which share a frame."""
-    import numpy as np
-
     starts = range(0, len(pictures) - WINDOW + 1, WINDOW - 1)
     return [latent_cache.embedding(np.stack(pictures[at : at + WINDOW])) for at in starts]
 
@@ -413,7 +406,7 @@ def _dial_computes(points: Sequence[MeasuredPoint]) -> list[float]:
     for clip in clips_of(points):
         for dial in dials(points, clip, "jod"):
             found.setdefault(dial.name, []).append(dial.compute)
-    return [float(np.exp(np.mean(np.log(each)))) for each in found.values()]
+    return [geometric_mean(each) for each in found.values()]
 
 
 def page(

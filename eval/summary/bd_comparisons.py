@@ -8,8 +8,8 @@ reaches quality Q0 with decoder compute of at most C, over the hulls of our own 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, log
-from statistics import fmean
+from math import log
+from statistics import fmean, geometric_mean
 
 import numpy as np
 
@@ -261,22 +261,14 @@ class BesideRow:
 
 def beside_rows(found: Sequence[curves.Curve]) -> list[BesideRow]:
     """A row for each of our points among curves of one metric."""
-    anchors = [curve for curve in found if curve.is_anchor]
-    return [
-        _beside_row(curve, point, [anchor for anchor in anchors if anchor.clip == curve.clip])
-        for curve in found
-        if curve.codec == curves.OURS
-        for point in curve.points
-    ]
-
-
-def _beside_row(
-    curve: curves.Curve, point: curves.CurvePoint, anchors: Sequence[curves.Curve]
-) -> BesideRow:
-    hulls = {anchor.name: anchor.value_at(point.bpp) for anchor in anchors}
-    return BesideRow(
-        curve.clip, curve.name, curve.metric, point.settings, point.bpp, point.value, hulls
-    )
+    rows = []
+    for curve in (curve for curve in found if curve.codec == curves.OURS):
+        of_curve = curve.clip, curve.name, curve.metric
+        anchors = [one for one in found if one.is_anchor and one.clip == curve.clip]
+        for point in curve.points:
+            hulls = {anchor.name: anchor.value_at(point.bpp) for anchor in anchors}
+            rows.append(BesideRow(*of_curve, point.settings, point.bpp, point.value, hulls))
+    return rows
 
 
 FIXED_RATES = 0.001, 0.002, 0.003, 0.006, 0.012
@@ -385,6 +377,15 @@ def exchange(points: Sequence[FrontierPoint]) -> Exchange | None:
     return Exchange(last / first, dear / cheap, max(0.0, -slope))
 
 
+def mean_exchange(many: Sequence[Exchange]) -> Exchange:
+    """Geometric means, and the mean of the exponents."""
+    return Exchange(
+        geometric_mean(one.compute for one in many),
+        geometric_mean(one.compression for one in many),
+        fmean(one.exponent for one in many),
+    )
+
+
 UNITS = {
     "flops": "FLOPs per pixel of a frame, counted in the networks; steps 0 runs none",
     "time": "decoding time as a multiple of x265 slow encoding; with steps 0: motion and rendering",
@@ -411,7 +412,7 @@ class ExchangeRow:
     metric: str
     unit: str
     exchange: Exchange
-    """Geometric means, and the mean of the exponents."""
+    """As of `mean_exchange`."""
     frontiers: int
     """How many were pooled."""
 
@@ -447,11 +448,7 @@ def exchange_rows(rows: Sequence[FrontierRow]) -> list[ExchangeRow]:
         ExchangeRow(
             metric,
             unit,
-            Exchange(
-                exp(fmean(log(one.compute) for one in many)),
-                exp(fmean(log(one.compression) for one in many)),
-                fmean(one.exponent for one in many),
-            ),
+            mean_exchange(many),
             len(many),
         )
         for (metric, unit), many in pooled.items()
