@@ -17,16 +17,6 @@ from typing import Any
 from gsvc.codec.bitstream.errors import MissingDependencyError
 
 
-class Late:
-    """A module that is imported when something of it is first asked for."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, attribute: str) -> Any:
-        return getattr(import_module(self._name), attribute)
-
-
 @contextmanager
 def optional(message: str) -> Iterator[None]:
     """For imports: raises MissingDependencyError(`message`) where one fails.

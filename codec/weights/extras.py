@@ -11,6 +11,16 @@ from typing import Any, NamedTuple
 from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError
 
 
+class Late:
+    """A module that is imported when something of it is first asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(importlib.import_module(self._name), attribute)
+
+
 class Extra(NamedTuple):
     """An extra of the package, as in `pip install 'gsvc[refine]'`."""
 

@@ -22,10 +22,11 @@ import numpy as np
 
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.weights.extras import Late
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.eval.baselines import base, conventional
-from gsvc.eval.late_loading import Late, optional
+from gsvc.eval.late_loading import optional
 
 if TYPE_CHECKING:
     import torch

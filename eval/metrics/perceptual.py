@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import InputError, MissingDependencyError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.weights.extras import Late
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.datasets.clips.clip_reader import TestClip
-from gsvc.eval.late_loading import Late, optional
+from gsvc.eval.late_loading import optional
 from gsvc.eval.metrics import base
 
 if TYPE_CHECKING:

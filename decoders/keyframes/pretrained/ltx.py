@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.decoders.keyframes.pretrained import pretrained
+from gsvc.decoders.keyframes.pretrained.late_modules import pipes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,8 +30,6 @@ class LtxBackend(pretrained.PretrainedWindows):
     def _drawn(
         self, pipeline: Any, window: pretrained.PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
-        from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
-
         pipeline.scheduler = pipes.GivenLevels()
         levels = [STRENGTH * (1 - step / steps) for step in range(steps)]
         clean = _latents(pipeline, window.frames, self.device)
@@ -59,8 +58,6 @@ class LtxBackend(pretrained.PretrainedWindows):
 
 def _latents(pipeline: Any, frames: NDArray[np.uint8], device: str) -> "Tensor":
     """Of the rendering, normalised, float32: the pipeline takes them so."""
-    from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
-
     vae = pipeline.vae
     encoded = (
         vae.encode(pipes.video_tensor(frames).to(device, vae.dtype)).latent_dist.mode().float()
@@ -72,8 +69,6 @@ def _latents(pipeline: Any, frames: NDArray[np.uint8], device: str) -> "Tensor":
 
 def _conditions(window: pretrained.PretrainedWindow) -> list[Any]:
     from diffusers.pipelines.ltx.pipeline_ltx_condition import LTXVideoCondition
-
-    from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
     return [
         LTXVideoCondition(image=pipes.picture_tensor(picture), frame_index=at, strength=1.0)
@@ -102,8 +97,6 @@ def _passed(
 def _noise(like: "Tensor", seed: int) -> "Tensor":
     """The noise that the pipeline draws first of its generator, and mixes into the latents."""
     from diffusers.utils.torch_utils import randn_tensor
-
-    from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
     drawn: Tensor = randn_tensor(
         like.shape, generator=pipes.noise_from(seed), device=like.device, dtype=like.dtype

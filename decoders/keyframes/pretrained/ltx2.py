@@ -1,14 +1,12 @@
 """LTX-2: keys, the rendering, and beside them the rendering again where it is to be trusted."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.decoders.keyframes.pretrained import pretrained
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from gsvc.decoders.keyframes.pretrained.late_modules import pipes, torch
 
 STRENGTH = 0.4
 """Noise level at which the rendering is taken up, 0 to 1: nobody has tuned it."""
@@ -45,10 +43,6 @@ class Ltx2ConditionBackend(pretrained.PretrainedWindows):
     def _drawn(
         self, pipeline: Any, window: pretrained.PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
-        import torch
-
-        from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
-
         pipeline.scheduler = pipes.GivenLevels()
         frames = shifted(window.frames)
         output = pipeline(
@@ -83,10 +77,7 @@ class Ltx2Backend(Ltx2ConditionBackend):
     made_by = ""
 
     def _beside(self, frames: NDArray[np.uint8], confidence: NDArray[np.float32]) -> dict[str, Any]:
-        import torch
         from diffusers.pipelines.ltx2.pipeline_ltx2_ic_lora import LTX2ReferenceCondition
-
-        from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
         reference = LTX2ReferenceCondition(pipes.frame_tensors(frames), strength=1.0)
         return {
@@ -129,12 +120,10 @@ def _conditions(window: pretrained.PretrainedWindow) -> list[Any]:
     return made
 
 
-def _latents(pipeline: Any, frames: NDArray[np.uint8], device: str) -> "Tensor":
+def _latents(pipeline: Any, frames: NDArray[np.uint8], device: str) -> "torch.Tensor":
     """Of the rendering, as the autoencoder gives them: the pipeline normalises them itself."""
-    from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
-
     vae = pipeline.vae
-    latents: Tensor = vae.encode(
+    latents: torch.Tensor = vae.encode(
         pipes.video_tensor(frames).to(device, vae.dtype)
     ).latent_dist.mode()
     return latents.float()

@@ -21,6 +21,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.hub import check_hub_model, hub_folder, hub_model
 from gsvc.decoders.keyframes.pretrained.architectures import ARCHITECTURES
 from gsvc.decoders.keyframes.pretrained.gpu_memory import kind_for, need_of
+from gsvc.decoders.keyframes.pretrained.late_modules import pipes, torch
 from gsvc.decoders.keyframes.refiner import Backend, RefinerCost, WindowRefiner
 
 if TYPE_CHECKING:
@@ -199,19 +200,15 @@ class Pretrained(Backend):
     def _loaded(self, pixels: int) -> Any:
         """The pipeline, loaded when first asked for."""
         if self._pipeline is None:
-            from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import load_pipeline
-
             made_by = self.made_by or hub_model(self.name).pipeline
             held = self._kind, pixels, self.quantize
-            self._pipeline = load_pipeline(self.name, made_by, self.device, *held)
+            self._pipeline = pipes.load_pipeline(self.name, made_by, self.device, *held)
         return self._pipeline
 
     def _prompt(self, pipeline: Any) -> "dict[str, Tensor]":
         """Arguments that stand for the empty prompt."""
-        from gsvc.decoders.keyframes.pretrained.diffusers_pipeline import load_prompt
-
         network = getattr(pipeline, "transformer", None) or pipeline.unet
-        return load_prompt(self.name, self.device, network.dtype)
+        return pipes.load_prompt(self.name, self.device, network.dtype)
 
     @contextmanager
     def _cached(self, pipeline: Any, steps: int) -> Iterator[None]:
@@ -245,8 +242,6 @@ class PretrainedWindows(Pretrained, WindowRefiner):
         seed: int,
     ) -> Sequence[Picture]:
         """See `WindowRefiner.restore`. Errors as of `Backend.check` and `Backend.files`."""
-        import torch
-
         from gsvc.decoders.keyframes.devices import enough_memory
 
         grid = {"multiple": self.multiple, "grid": self.grid, "exact": self.exact}

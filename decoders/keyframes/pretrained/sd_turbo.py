@@ -8,6 +8,7 @@ import numpy as np
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.pretrained import pretrained
+from gsvc.decoders.keyframes.pretrained.late_modules import pipes, torch
 from gsvc.decoders.keyframes.refiner import KeyRefiner
 
 STRENGTH = 0.25
@@ -32,10 +33,6 @@ class SdTurboBackend(pretrained.Pretrained, KeyRefiner):
         return drawn[:height, :width]
 
     def _drawn(self, pipeline: Any, picture: Picture, steps: int, seed: int) -> Picture:
-        import torch
-
-        from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
-
         whole = ceil(steps / STRENGTH)
         with torch.no_grad():
             output = pipeline(

@@ -5,15 +5,13 @@ four frames at `index // 4`, are channels side by side; the network is asked onc
 the scheduler's velocity gives the latents of the result.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.decoders.keyframes.pretrained import pretrained
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from gsvc.decoders.keyframes.pretrained.late_modules import pipes, torch
 
 _TIME = 399
 _GROUP = 4
@@ -31,10 +29,6 @@ class SparkVsrBackend(pretrained.PretrainedWindows):
     def _drawn(
         self, pipeline: Any, window: pretrained.PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
-        import torch
-
-        from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
-
         vae, noise = pipeline.vae, pipes.noise_from(seed)
         seen = pipes.video_tensor(window.frames).to(self.device, vae.dtype)
         given = _encoded(vae, seen, noise)
@@ -43,10 +37,8 @@ class SparkVsrBackend(pretrained.PretrainedWindows):
         video = vae.decode(restored.to(vae.dtype) / vae.config.scaling_factor).sample
         return pipes.video_frames(video)
 
-    def _one_step(self, pipeline: Any, latents: "Tensor", channels: int) -> "Tensor":
+    def _one_step(self, pipeline: Any, latents: "torch.Tensor", channels: int) -> "torch.Tensor":
         """`latents` (1, 2C, F, h, w) -> restored ones, (1, C, F, h, w)."""
-        import torch
-
         config = pipeline.transformer.config
         ahead = -latents.shape[2] % (config.patch_size_t or 1)
         padded = torch.cat([latents[:, :, :1]] * ahead + [latents], 2).transpose(1, 2)
@@ -59,13 +51,13 @@ class SparkVsrBackend(pretrained.PretrainedWindows):
             image_rotary_emb=_places(config, padded),
             return_dict=False,
         )[0]
-        velocity: Tensor = pipeline.scheduler.get_velocity(
+        velocity: torch.Tensor = pipeline.scheduler.get_velocity(
             foretold[:, :, :channels].float(), padded[:, :, :channels].float(), time
         )
         return velocity[:, ahead:].transpose(1, 2)
 
 
-def _places(config: Any, latents: "Tensor") -> "tuple[Tensor, Tensor] | None":
+def _places(config: Any, latents: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor] | None":
     """Rotary embeddings of the tokens of `latents`, (1, F, 2C, h, w).
 
     Not the pipeline's own: they end at the size of its training, which 4K exceeds.
@@ -76,7 +68,7 @@ def _places(config: Any, latents: "Tensor") -> "tuple[Tensor, Tensor] | None":
         return None
     grid = latents.shape[3] // config.patch_size, latents.shape[4] // config.patch_size
     trained = config.sample_height // config.patch_size, config.sample_width // config.patch_size
-    places: tuple[Tensor, Tensor] = get_3d_rotary_pos_embed(
+    places: tuple[torch.Tensor, torch.Tensor] = get_3d_rotary_pos_embed(
         embed_dim=config.attention_head_dim,
         crops_coords=None,
         grid_size=grid,
@@ -88,8 +80,8 @@ def _places(config: Any, latents: "Tensor") -> "tuple[Tensor, Tensor] | None":
     return places
 
 
-def _encoded(vae: Any, video: "Tensor", noise: "Generator") -> "Tensor":
-    latents: Tensor = vae.encode(video).latent_dist.sample(noise) * vae.config.scaling_factor
+def _encoded(vae: Any, video: "torch.Tensor", noise: "torch.Generator") -> "torch.Tensor":
+    latents: torch.Tensor = vae.encode(video).latent_dist.sample(noise) * vae.config.scaling_factor
     return latents
 
 
@@ -97,14 +89,10 @@ def _references(
     backend: SparkVsrBackend,
     vae: Any,
     window: pretrained.PretrainedWindow,
-    like: "Tensor",
-    noise: "Generator",
-) -> "Tensor":
+    like: "torch.Tensor",
+    noise: "torch.Generator",
+) -> "torch.Tensor":
     """Latents of the keyframes where they belong, zeros elsewhere: of `like`'s shape."""
-    import torch
-
-    from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
-
     references = torch.zeros_like(like)
     for at, picture in sorted(window.keys.items()):
         still = np.repeat(picture[None], _GROUP, 0)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.errors import DeviceError, MissingDependencyError
 from gsvc.codec.weights.hub import hub_folder
 from gsvc.decoders.keyframes.pretrained import pretrained
+from gsvc.decoders.keyframes.pretrained.late_modules import torch
 
 _CLIP = 24
 """Frames that it takes at once, a multiple of 4."""
@@ -47,8 +48,6 @@ class SwiftVrBackend(pretrained.PretrainedWindows):
     def _drawn(
         self, pipeline: Any, window: pretrained.PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
-        import torch
-
         height, width = window.frames.shape[1:3]
         session = pipeline.stream(clip_len=_CLIP, resolution=(width, height))
         given = torch.from_numpy(window.frames)

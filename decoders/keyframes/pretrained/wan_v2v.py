@@ -2,15 +2,13 @@
 
 from dataclasses import replace
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.decoders.keyframes.pretrained import pretrained
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from gsvc.decoders.keyframes.pretrained.late_modules import pipes, torch
 
 STRENGTH = 0.3
 """Share of the schedule that is run, 0 to 1: nobody has tuned it."""
@@ -25,8 +23,6 @@ class WanV2vBackend(pretrained.PretrainedWindows):
     def _drawn(
         self, pipeline: Any, window: pretrained.PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
-        from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
-
         whole = ceil(steps / STRENGTH)
         begun = _begun(pipeline, window, whole, steps, seed, self.device)
         shares = _shares(pipeline, whole, steps)
@@ -66,18 +62,14 @@ def _begun(
     steps: int,
     seed: int,
     device: str,
-) -> "Tensor":
+) -> "torch.Tensor":
     """The latents that the pipeline makes of a video itself: with noise, float32."""
-    import torch
-
-    from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
-
     size = window.frames.shape[1:3]
     pipeline.scheduler.set_timesteps(whole, device=device)
     times = pipeline.scheduler.timesteps
     times, _ = pipeline.get_timesteps(whole, times, _strength(steps, whole), device)
     video = pipeline.video_processor.preprocess_video(pipes.images_of(window.frames), *size)
-    latents: Tensor = pipeline.prepare_latents(
+    latents: torch.Tensor = pipeline.prepare_latents(
         video.to(device, torch.float32),
         1,
         pipeline.transformer.config.in_channels,

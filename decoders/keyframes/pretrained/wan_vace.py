@@ -5,15 +5,13 @@ and where that is gray, out of nothing. So groups of frames that end in a keyfra
 else is white, and gray where motion was not to be trusted.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.decoders.keyframes.pretrained import pretrained
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from gsvc.decoders.keyframes.pretrained.late_modules import pipes, torch
 
 TRUSTED = 0.3
 """Confidence from which the rendering is shown to the model: nobody has tuned it."""
@@ -33,8 +31,6 @@ class WanVaceBackend(pretrained.PretrainedWindows):
     def _drawn(
         self, pipeline: Any, window: pretrained.PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
-        from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
-
         video, mask = control(window)
         noise = _noise(pipeline.transformer.config.in_channels, video.shape, seed, self.device)
         loop = pretrained.late_loop(self, noise, window, steps, seed)
@@ -62,16 +58,13 @@ class WanVaceBackend(pretrained.PretrainedWindows):
         return pipes.frames_of(output)
 
 
-def _noise(channels: int, shape: tuple[int, ...], seed: int, device: str) -> "Tensor":
+def _noise(channels: int, shape: tuple[int, ...], seed: int, device: str) -> "torch.Tensor":
     """What the pipeline begins with, float32: the same as it draws itself."""
-    import torch
     from diffusers.utils.torch_utils import randn_tensor
-
-    from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
 
     count, height, width = shape[:3]
     size = 1, channels, (count - 1) // _GROUP + 1, height // _SIDE, width // _SIDE
-    drawn: Tensor = randn_tensor(
+    drawn: torch.Tensor = randn_tensor(
         size, generator=pipes.noise_from(seed), device=torch.device(device), dtype=torch.float32
     )
     return drawn
