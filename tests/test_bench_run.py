@@ -6,6 +6,7 @@ import os
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -18,7 +19,7 @@ from gsvc.datasets.clips.sets import find_clips
 from gsvc.eval.bench.cells import CellJob, RunSettings, codec_spec
 from gsvc.eval.bench.run import RunPlan, RunProgress, TextReporter, carry_out, make_plan
 from gsvc.eval.bench.store import BenchFolder, CellRecord, load_run
-from gsvc.eval.bench.workers import CellStep, Pool, Workers, local_pool
+from gsvc.eval.bench.workers import CellStep, Pool, Workers
 from gsvc.eval.report.exhibits import source_of
 
 BLOCKS = "bench_doubles:Blocks"
@@ -59,7 +60,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(Path(__file__).parent))
         patch.setenv("BENCH_LOG", str(log))
-        with local_pool(2) as workers:
+        with closing(Pool(2)) as workers:
             yield workers
 
 

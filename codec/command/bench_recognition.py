@@ -96,7 +96,7 @@ def _people(options: Namespace) -> int:
     from gsvc.eval.bench.cells import RunSettings, codec_spec
     from gsvc.eval.bench.run import TextReporter, make_run
     from gsvc.eval.bench.store import BenchFolder
-    from gsvc.eval.bench.workers import local_pool
+    from gsvc.eval.bench.workers import Pool
     from gsvc.eval.layout import markdown
     from gsvc.eval.report.sheets import write_people_strips
     from gsvc.eval.summary.rate_tables import METRICS, people_table
@@ -111,7 +111,7 @@ def _people(options: Namespace) -> int:
         stride=options.stride,
     )
     with closing(TextReporter()) as reporter:
-        folder, pool = BenchFolder(options.out), local_pool(options.jobs)
+        folder, pool = BenchFolder(options.out), closing(Pool(options.jobs))
         plan, errors = make_run(settings, folder, pool, reporter)
     table = people_table(write_summary(options.out))
     print(f"{table.title}\n\n{markdown(table.header, table.rows)}\n\n{table.note}")

@@ -3,7 +3,7 @@
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from gsvc.eval.baselines.base import Option
 from gsvc.eval.bench.cells import CONDITIONS, CodecSpec, RunSettings, codec_spec, under
 from gsvc.eval.bench.run import JsonReporter, Reporter, TextReporter, make_plan, make_run
 from gsvc.eval.bench.store import BenchFolder
-from gsvc.eval.bench.workers import Workers, local_pool, ray_workers
+from gsvc.eval.bench.workers import Pool, RayWorkers, Workers, ray_cluster
 from gsvc.eval.layout import markdown
 from gsvc.eval.metrics import DEFAULT_METRICS
 from gsvc.eval.summary.rate_tables import headline_gaps, protocol, warnings
@@ -100,10 +100,10 @@ def _workers(options: Namespace) -> Iterator[Workers]:
     if options.jobs < 0:
         raise ConfigError(f"jobs {options.jobs}: 0 for one a core, or a number of workers")
     if options.ray is not None:
-        with ray_workers(options.ray, options.jobs) as cluster:
-            yield cluster
+        with ray_cluster(options.ray, options.jobs) as ray:
+            yield RayWorkers(ray)
     else:
-        with local_pool(options.jobs) as pool:
+        with closing(Pool(options.jobs)) as pool:
             yield pool
 
 

@@ -84,22 +84,14 @@ class Crash:
     reason: str
 
 
-class Workers(Protocol):
-    """What carries tasks out: the pool of this machine, or a cluster."""
-
-    def run(
-        self, tasks: Sequence[WorkerTask[R]], listener: Listener
-    ) -> Iterator[tuple[int, R | Crash]]:
-        """Each task's index with each of its results, as they come."""
-
-
 class Pool:
     """Processes that carry out one task at a time, started when they are first needed."""
 
     def __init__(self, workers: int) -> None:
+        """`workers`: how many, 0 for one a core."""
         self._idle: list[_Worker] = []
         self._busy: dict[Connection, tuple[_Worker, int]] = {}
-        self._free = _shares(workers)
+        self._free = _shares(workers or len(_cores()))
 
     def run(
         self, tasks: Sequence[WorkerTask[R]], listener: Listener
@@ -141,16 +133,6 @@ class Pool:
             worker.kill()
             self._free.append(worker.cores)
         self._busy.clear()
-
-
-@contextmanager
-def local_pool(workers: int) -> Iterator[Pool]:
-    """A pool of `workers` processes, 0 for one a core."""
-    pool = Pool(workers or len(_cores()))
-    try:
-        yield pool
-    finally:
-        pool.close()
 
 
 class _Worker:
@@ -333,17 +315,10 @@ class RayWorkers:
             return Crash(str(error).strip().splitlines()[0])
 
 
-@contextmanager
-def ray_workers(address: str, jobs: int = 0) -> Iterator[RayWorkers]:
-    """Connect to the cluster at `address` ("auto", "ray://host:port", "host:port").
-
-    "local" starts one on this machine with `jobs` cores, 0 for all. Raises MissingDependencyError
-    without Ray, ConfigError when nothing answers at the address.
-    """
-    with ray_cluster(address, jobs) as ray:
-        yield RayWorkers(ray)
-
-
 def _on_a_node(task: WorkerTask[R]) -> Iterator[R | Crash]:
     settle(1)
     yield from carry_out(task, lambda _: None)
+
+
+Workers = Pool | RayWorkers
+"""What carries tasks out."""
