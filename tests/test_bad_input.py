@@ -312,9 +312,13 @@ def test_little_memory_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) 
         MemoryError(),
         RuntimeError("can't start new thread"),
         OSError(12, "Cannot allocate memory"),
+        BlockingIOError(11, "Resource temporarily unavailable"),
     ):
         monkeypatch.setattr("gsvc.codec.command.info.run", Mock(side_effect=cause))
         assert_one_line(run_gsvc("info", "x.gsv"), FAILED, "out of memory: end other programs")
+    files = OSError(24, "Too many open files", "module.py")
+    monkeypatch.setattr("gsvc.codec.command.info.run", Mock(side_effect=files))
+    assert_one_line(run_gsvc("info", "x.gsv"), FAILED, "too many open files: end other programs")
 
 
 def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Pieces: a budget of bytes is kept, and whatever arrives, in any order, shows something."""
 
 import json
+import os
 import random
 import re
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 from PIL import Image
 
 import gsvc
-from commands import run_gsvc
+from commands import USAGE, assert_one_line, run_gsvc
 from gsvc import BitstreamError, ConfigError, InputError, OutputError
 from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.bitstream.pieces import gather, split
@@ -225,6 +226,11 @@ def test_what_cannot_be_is_told(image: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="read but once"):
         gsvc.encode_pieces("-", tmp_path / "a", packets=9, packet_bytes=90)
     assert not list(tmp_path.iterdir())
+    os.mkfifo(pipe := tmp_path / "pipe")
+    for goal in ("--packets=9 --packet-bytes=90", "--target-size=900", "--total-bitrate=9k"):
+        out = ("-o", tmp_path / "a.gsv", *goal.split())
+        assert_one_line(run_gsvc("encode", pipe, *out), USAGE, "pipe can be read but once")
+    pipe.unlink()
     least = int(re.findall(r"(\d+) x 40", str(told.value))[-1])
     gsvc.encode_pieces(image, tmp_path / "a", packets=least, packet_bytes=40, settings=FAST)
 

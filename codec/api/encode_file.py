@@ -176,7 +176,7 @@ class EncodeJob:
         """Title, chapters and subtitles. Warns once about what cannot be carried."""
         if self._beside is None:
             wanted = track_source.Wanted(self.sound, self.audio_bitrate, self.texts)
-            if self.sound and video.has_sound and Path(self.source).is_fifo():
+            if self.sound and video.has_sound and places.is_read_once(self.source):
                 _log.warning("%s: %s", self.source, track_source.READ_ONCE)
             if video.is_interlaced:
                 _log.warning("%s: %s", self.source, INTERLACED)
@@ -438,8 +438,8 @@ def _check(job: EncodeJob, size: int) -> None:
         raise ConfigError("a size to meet and a rate or quality beside it: give one of them")
     if job.settings.task is not None:
         raise ConfigError("a task sends no pictures, whose rate would make the size: leave it out")
-    if str(job.source) == places.STANDARD_INPUT:
-        raise ConfigError("standard input can be read but once: meet a size with a file, or a rate")
+    if places.is_read_once(job.source):
+        raise ConfigError("a pipe can be read but once: meet a size with a file, or a rate")
 
 
 def _beside(job: EncodeJob, end: Fraction) -> int:

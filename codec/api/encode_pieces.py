@@ -86,8 +86,8 @@ def encode_pieces(
     _check(packets, packet_bytes, parity, settings)
     folder = Path(folder)
     _check_folder(folder, overwrite)
-    if source == places.STANDARD_INPUT:
-        raise ConfigError("standard input can be read but once: make pieces of a file")
+    if isinstance(source, str | Path) and places.is_read_once(source):
+        raise ConfigError("a pipe can be read but once: make pieces of a file")
     with places.local_path(source) as path:
         job = EncodeJob(
             path, settings, start, frames, fps, audio, audio_bitrate, False, progress, deinterlace,

@@ -22,6 +22,7 @@ Each message is one line: what is wrong, then what to do. The command line print
 anything is allocated.
 """
 
+import errno
 import inspect
 import io
 from collections.abc import Callable, Iterable, Sequence
@@ -34,6 +35,16 @@ from threading import Lock
 from types import NoneType, UnionType
 from typing import Any, BinaryIO, Self, TypeVar, Union, cast, get_args, get_origin
 from warnings import warn
+
+OUT_OF_MEMORY = "out of memory: end other programs, lift ulimit -v, or take a smaller video"
+TOO_MANY_FILES = "too many open files: end other programs, or lift ulimit -n"
+SHORTAGES = {
+    errno.ENOMEM: OUT_OF_MEMORY,
+    errno.EAGAIN: OUT_OF_MEMORY,  # for a thread
+    errno.EMFILE: TOO_MANY_FILES,
+    errno.ENFILE: TOO_MANY_FILES,
+}
+"""errno → what to say where the system has no more."""
 
 
 class GsvcError(Exception):

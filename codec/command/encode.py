@@ -17,7 +17,7 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.header import TOOLS
 from gsvc.codec.command import arguments
 from gsvc.codec.media.output import STANDARD_OUTPUT
-from gsvc.codec.media.places import STANDARD_INPUT
+from gsvc.codec.media.places import is_read_once
 from gsvc.codec.weights.extras import need
 from gsvc.decoders.detection.findings import AUTO, OWN, Detector
 from gsvc.encoders.tuning import TASKS
@@ -156,7 +156,7 @@ def metrics_of(options: Namespace, target: str | None = None) -> "dict[str, Metr
         return {}
     if options.task is not None:
         raise ConfigError("--task sends no pictures, and --score compares pictures: leave one out")
-    if options.source == STANDARD_INPUT:
+    if is_read_once(options.source):
         raise ConfigError("--score reads the source again: give a file")
     if target == STANDARD_OUTPUT:
         raise ConfigError("--score reads the stream again: write it to a file")

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any, NamedTuple, NoReturn
 
 from gsvc import __version__
-from gsvc.codec.bitstream.errors import ConfigError, GsvcError
+from gsvc.codec.bitstream.errors import OUT_OF_MEMORY, TOO_MANY_FILES, ConfigError, GsvcError
 
 _NAMES = (
     *("audio", "backend", "cache", "deinterlace", "detector", "device", "frames", "latent_cache"),
@@ -235,7 +235,7 @@ def command_parser() -> Parser:
 
 _LITTLE_MEMORY = re.compile(
     r"MemoryError|(out of|insufficient) memory|can(not|'t) (allocate memory|start new thread)"
-    r"|failed to map segment|bad_alloc",
+    r"|failed to map segment|bad_alloc|Resource temporarily unavailable",
     re.IGNORECASE,
 )
 """What libraries say where memory is short, each with an error of its own."""
@@ -245,7 +245,9 @@ def _unexpected(error: Exception) -> str:
     if os.environ.get("GSVC_DEBUG"):
         raise error
     if _LITTLE_MEMORY.search(f"{type(error).__name__}: {error}"):
-        return "out of memory: end other programs, lift ulimit -v, or take a smaller video"
+        return OUT_OF_MEMORY
+    if "Too many open files" in str(error):
+        return TOO_MANY_FILES
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         # Every file names its own failures: what is left is what was printed.
         from gsvc.codec.media.output import STANDARD_OUTPUT, failure_text

@@ -19,7 +19,7 @@ from gsvc.codec.api.inspection import info
 from gsvc.codec.api.reports import EncodeReport
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import has_watcher, limits_of, shown_dimensions
-from gsvc.codec.media.places import STANDARD_INPUT
+from gsvc.codec.media.places import is_read_once
 from gsvc.codec.media.video_reader import Size
 from gsvc.codec.network.rtp import WireSettings
 from gsvc.codec.network.video_sender import SOUND_HEADERS, pictures_within
@@ -127,8 +127,8 @@ def planned_encoding(options: Namespace) -> tuple[plan_search.BudgetPlan, Foreto
         raise ConfigError("--plan decides the rate: leave --target-size and --total-bitrate out")
     if options.task is not None:
         raise ConfigError("--plan is for pictures, and a --task sends none: leave one of them out")
-    if STANDARD_INPUT == options.source:
-        raise ConfigError("--plan tries the video first: not standard input, save it as a file")
+    if is_read_once(options.source):
+        raise ConfigError("--plan tries the video first: not a pipe, save it as a file")
     budgets = read_budgets(options.plan)
     found = carried(options.source, budgets, options)
     with trial_judge() as judge:
@@ -202,8 +202,8 @@ def deadline_decoding(options: Namespace) -> tuple[DecoderSettings, realtime.Dea
 
 def _check_whole(options: Namespace, name: str) -> None:
     _refuse(options, DecoderSettings(), _DECODING, name)
-    if STANDARD_INPUT == options.source:
-        raise ConfigError(f"{name} looks at the stream first: not standard input, save it")
+    if is_read_once(options.source):
+        raise ConfigError(f"{name} looks at the stream first: not a pipe, save it")
     if options.start or options.frames is not None or options.conceal:
         raise ConfigError(f"{name} is for whole streams: leave out --start, --frames, --conceal")
 

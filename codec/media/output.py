@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gsvc.codec.bitstream.errors import ConfigError, OutputError
+from gsvc.codec.bitstream.errors import SHORTAGES, ConfigError, OutputError
 
 _LONGEST_ENDING = 245
 """Bytes of the 255 that a name may have."""
@@ -227,6 +227,8 @@ def explain_failure(target: str | Path, only: set[int] | None = None) -> Iterato
 def failure_text(target: str | Path, code: int | None, text: str | None) -> str:
     """One line for a failed write: what is wrong and what to do."""
     name = "standard output" if str(target) == STANDARD_OUTPUT else str(target)
+    if code in SHORTAGES:
+        return SHORTAGES[code]
     if code in _FULL:
         return f"no space left to write {name}: free some or choose another folder"
     if code == errno.ENAMETOOLONG:

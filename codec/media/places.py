@@ -47,6 +47,11 @@ def is_live(source: str | Path) -> bool:
     return is_url(source) or str(source).startswith(DEVICE) or Path(source).suffix == SDP
 
 
+def is_read_once(source: str | Path) -> bool:
+    """Whether this is standard input or a pipe with a name, as <(command) has."""
+    return str(source) == STANDARD_INPUT or Path(source).is_fifo()
+
+
 NUMBER = re.compile(r"%(?:0?(\d+))?d")
 """What stands for a number in the names of images, %05d or %d; its group is the least digits."""
 

@@ -57,8 +57,7 @@ class Sound:
 
 def open_sound(source: str | Path, start: float, bitrate: int | None) -> Sound:
     """The audio of what `open_video` reads; none of images or pipes, which are read once."""
-    is_pipe = Path(source).is_fifo()
-    return Sound(iter(()) if is_pipe else read_audio(source, start=start, bitrate=bitrate))
+    return Sound(read_audio(source, start=start, bitrate=bitrate))
 
 
 def read_audio(
@@ -69,11 +68,11 @@ def read_audio(
     Stereo stays stereo, and more channels become stereo; of channels that FFmpeg cannot mix, as of
     ambisonic sound, the first becomes mono. `start` is as given to `open_video`;
     `bitrate` is 6000-510000 bit/s, mono below 18000; None takes 16000 for mono and 24000 for
-    stereo. Images, standard input and silent files give nothing. Raises InputError when the source
+    stereo. Images, pipes and silent files give nothing. Raises InputError when the source
     cannot be read, ConfigError for a bit rate out of range.
     """
     check_bitrate(bitrate)
-    if str(source) == places.STANDARD_INPUT or places.is_glob(source):
+    if places.is_read_once(source) or places.is_glob(source):
         return iter(())
     with video_reader.open_video(source, start=start, frames=1) as video:
         origin = video.origin
@@ -347,7 +346,7 @@ def read_beside(
     `origin`, in seconds on the source's clock, becomes time 0; `seconds` is how long the video is,
     None where that is not known. Images and pipes have nothing.
     """
-    if str(source) == places.STANDARD_INPUT or places.is_glob(source) or Path(source).is_fifo():
+    if places.is_read_once(source) or places.is_glob(source):
         return audio_and_text.Texts()
     with video_source.open_media(source) as container:
         lost = [*_left_out(container, wanted)]

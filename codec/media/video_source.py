@@ -26,7 +26,7 @@ from av.sidedata.sidedata import SideData
 from av.stream import Disposition
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.errors import InputError
+from gsvc.codec.bitstream.errors import SHORTAGES, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media import color, places, source_clock
 
@@ -131,6 +131,8 @@ def open_pipe(pipe: InputPipe) -> InputContainer:
 
 def reason(error: av.FFmpegError) -> str:
     """FFmpeg's error in plain words, with what to do."""
+    if error.errno in SHORTAGES:
+        return SHORTAGES[error.errno]
     if isinstance(error, PermissionError):
         return "no permission to read it: check its mode and owner"
     if isinstance(error, av.error.InvalidDataError):
@@ -515,7 +517,9 @@ class VideoSource:
                     else reason(error)
                 )
                 raise InputError(f"{self.name}: {why}") from error
-        raise InputError(f"{self.name}: FFmpeg finds no further frame in it: convert it first")
+        is_pipe = places.is_read_once(self._source)
+        advice = "give the file, not a pipe" if is_pipe else "convert it first"
+        raise InputError(f"{self.name}: FFmpeg finds no further frame in it: {advice}")
 
     def _report_end(self, trouble: av.FFmpegError | None, sought: bool) -> None:
         if self._pipe is not None:
