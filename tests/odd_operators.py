@@ -4,52 +4,40 @@ import os
 import signal
 import subprocess
 import time
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from gsvc.decoders.training.pipeline import ClipItem, Item, Network, OnCard, Resources
+from gsvc.decoders.training.pipeline import ClipItem, Item, Network, OnCard, Operator, Resources
 
 HANGS, EXITS = 1, 2
 """Numbers of items."""
 _SMALL = Resources(memory=1_000_000)
 
 
-class Fragile:
+def _break(item: Item) -> None:
     """Hangs at one item and ends its process at another one."""
-
-    name = "fragile"
-    resources = Resources(memory=1_000_000, seconds=3.0)
-
-    def __call__(self, item: Item) -> None:
-        """Notes nothing."""
-        if item.number == HANGS:
-            time.sleep(60)
-        if item.number == EXITS:
-            os._exit(3)
+    if item.number == HANGS:
+        time.sleep(60)
+    if item.number == EXITS:
+        os._exit(3)
 
 
-@dataclass
-class Mortal:
-    """Has its helper killed over an item, and a moment later the worker, as on a machine that goes
-    away: as often as `deaths` says."""
+FRAGILE = Operator("fragile", _break, Resources(memory=1_000_000, seconds=3.0))
 
-    folder: Path
-    """Each death leaves a file there."""
-    deaths: int
-    worker: bool
-    """Whether the worker dies as well."""
-    name = "mortal"
-    resources = _SMALL
 
-    def __call__(self, item: Item) -> None:
-        """Notes nothing."""
-        file = self.folder / str(len(list(self.folder.iterdir())))
-        if item.number == EXITS and int(file.name) < self.deaths:
-            file.touch()
-            if self.worker:
-                subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -9 {os.getppid()}"])
-            os.kill(os.getpid(), signal.SIGKILL)
+def mortal(folder: Path, deaths: int, *, worker: bool) -> Operator:
+    """Has its helper killed over an item, and with `worker` a moment later the worker, as on a
+    machine that goes away: as often as `deaths` says. Each death leaves a file in the folder."""
+    return Operator("mortal", partial(_die, folder, deaths, worker), _SMALL)
+
+
+def _die(folder: Path, deaths: int, worker: bool, item: Item) -> None:
+    file = folder / str(len(list(folder.iterdir())))
+    if item.number == EXITS and int(file.name) < deaths:
+        file.touch()
+        if worker:
+            subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -9 {os.getppid()}"])
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def noting(name: str, resources: Resources = _SMALL) -> Network:

@@ -20,7 +20,7 @@ from gsvc.decoders.training.engine import Cards, OnRay, Watched, card_shares, in
 from gsvc.decoders.training.guard import mps_environment
 from gsvc.decoders.training.pipeline import ClipItem, Item, Operator, Resources
 from needs import need_package
-from odd_operators import EXITS, HANGS, Fragile, Mortal, noting
+from odd_operators import EXITS, FRAGILE, HANGS, mortal, noting
 
 need_package("fsspec")
 need_package("stlpips_pytorch")
@@ -90,7 +90,7 @@ def assert_survived(items: Sequence[Item]) -> None:
 
 @pytest.mark.slow
 def test_what_hangs_or_ends_a_worker_is_set_aside(tmp_path: Path) -> None:
-    in_turn([ClipItem(n) for n in range(ITEMS)], [Fragile()], Keep(tmp_path), 2)
+    in_turn([ClipItem(n) for n in range(ITEMS)], [FRAGILE], Keep(tmp_path), 2)
     assert_survived(Keep(tmp_path).items())
 
 
@@ -102,8 +102,8 @@ def test_a_clip_is_not_to_blame_for_what_others_end(
     died, done = tmp_path / "died", tmp_path / "done"
     died.mkdir()
     done.mkdir()
-    mortal = Mortal(died, deaths, worker=False)
-    in_turn([ClipItem(n) for n in range(ITEMS)], [mortal], Keep(done), 2)
+    operator = mortal(died, deaths, worker=False)
+    in_turn([ClipItem(n) for n in range(ITEMS)], [operator], Keep(done), 2)
     errors = {item.number: item.error for item in Keep(done).items() if item.error}
     # Memory that a clip asks for looks the same: after three times it is set aside.
     expected = {} if deaths < 3 else {EXITS: "mortal ended its process (signal 9)"}
@@ -121,8 +121,8 @@ def test_another_worker_takes_the_clip_of_one_that_was_killed(tmp_path: Path) ->
     room: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 100_000_000}
     ray.init(runtime_env={"env_vars": path}, include_dashboard=False, **room)
     try:
-        mortal = Mortal(died, 2, worker=True)
-        OnRay()([ClipItem(n) for n in range(ITEMS)], [mortal], Keep(done), 2)
+        operator = mortal(died, 2, worker=True)
+        OnRay()([ClipItem(n) for n in range(ITEMS)], [operator], Keep(done), 2)
     finally:
         ray.shutdown()
     items = Keep(done).items()
@@ -153,7 +153,7 @@ def test_operators_share_a_logical_gpu_while_cpus_work(tmp_path: Path) -> None:
     ray = need_package("ray")
     able = Resources(memory=1_000_000, device_memory=3 * GB)
     operators: list[Operator] = [
-        Fragile(),
+        FRAGILE,
         noting("early"),
         *(noting(name, resources=able) for name in ("left", "right", "third")),
     ]

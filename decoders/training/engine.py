@@ -35,7 +35,7 @@ def noted(operators: Sequence[pipeline.Operator], folder: Path | None) -> list[p
     if folder is None:
         return list(operators)
     note = partial(_note, folder, [each.name for each in operators])
-    return [*operators, pipeline.Work("_note", note, pipeline.Resources(memory=0))]
+    return [*operators, pipeline.Operator("_note", note, pipeline.Resources(memory=0))]
 
 
 @dataclass

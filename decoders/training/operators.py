@@ -72,26 +72,26 @@ NETWORKS = "drawings", "features"
 def survey(settings: Settings) -> pipeline.Operator:
     """Looks through a source: its hash, its clips, their measures."""
     resources = pipeline.Resources(memory=500_000_000, seconds=3600.0)
-    return pipeline.Work("survey", partial(_survey, settings), resources)
+    return pipeline.Operator("survey", partial(_survey, settings), resources)
 
 
 def clip_operators(settings: Settings) -> list[pipeline.Operator]:
     """What clips pass, in order."""
     looks = [
-        pipeline.Work(name, partial(_extract, settings, name))
+        pipeline.Operator(name, partial(_extract, settings, name))
         for name in EXTRACTED
         if name in settings.extract
     ]
-    file = pipeline.Work("file", partial(_file, settings))
+    file = pipeline.Operator("file", partial(_file, settings))
     read, degrade, release, *networks = training_operators(settings)
     return [read, degrade, *looks, release, *networks, file]
 
 
 def training_operators(settings: Settings) -> list[pipeline.Operator]:
     """What clips pass whose samples are trained on at once, not filed."""
-    read = pipeline.Work("read", partial(_read, settings))
-    degrade = pipeline.Work("degrade", partial(_degrade, settings))
-    release = pipeline.Work("_release", _release)
+    read = pipeline.Operator("read", partial(_read, settings))
+    degrade = pipeline.Operator("degrade", partial(_degrade, settings))
+    release = pipeline.Operator("_release", _release)
     return [read, degrade, release, *network_operators(settings)]
 
 

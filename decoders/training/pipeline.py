@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,16 +102,6 @@ UNCOUNTED = "_"
 """What the name of an operator begins with that does nothing worth a line in reports."""
 
 
-class Operator(Protocol):
-    """One step of the pipeline. It is sent to where it runs: what it loads, it loads there."""
-
-    name: str
-    resources: Resources
-
-    def __call__(self, item: Any) -> None:
-        """Do it to the item, of the kind that it is for. What it raises sets the item aside."""
-
-
 class OnCard(NamedTuple):
     """Where an operator with a network runs."""
 
@@ -121,20 +111,21 @@ class OnCard(NamedTuple):
 
 
 @dataclass
-class Work:
-    """A function of an item, as an operator."""
+class Operator:
+    """One step of the pipeline. It is sent to where it runs: what it loads, it loads there."""
 
     name: str
     work: Callable[..., None]
+    """A function of an item of the kind that it is for. What it raises sets the item aside."""
     resources: Resources = field(default_factory=Resources)
 
     def __call__(self, item: Any) -> None:
-        """See `Operator`."""
+        """Do it to the item."""
         self.work(item)
 
 
 @dataclass
-class Network(Work):
+class Network(Operator):
     """A function of an item and of the place of its network: perhaps a GPU that it shares."""
 
     place: OnCard = field(default_factory=OnCard)
