@@ -45,21 +45,14 @@ def dense_flow(a: Picture, b: Picture) -> Flow:
     return dis_flow(a, b, PRESET)
 
 
-def dis_flow(a: Picture, b: Picture, preset: int, *, finest_scale: int | None = None) -> Flow:
-    """Optical flow from picture `a` to `b`, luma, uint8 (H, W), with a preset of OpenCV's DIS.
-
-    `finest_scale`: where it ends, without variational refinement; None: as the preset has it.
-    """
+def dis_flow(a: Picture, b: Picture, preset: int) -> Flow:
+    """Optical flow from picture `a` to `b`, luma, uint8 (H, W), with a preset of OpenCV's DIS."""
     height, width = a.shape
     # The coarsest level of DIS must hold one patch: smaller pictures are padded.
     pad = max(0, 64 - height), max(0, 64 - width)
     if any(pad):
         a, b = (cv2.copyMakeBorder(x, 0, pad[0], 0, pad[1], cv2.BORDER_REPLICATE) for x in (a, b))
-    dis = cv2.DISOpticalFlow.create(preset)
-    if finest_scale is not None:
-        dis.setFinestScale(finest_scale)
-        dis.setVariationalRefinementIterations(0)
-    flow = dis.calc(a, b, None)
+    flow = cv2.DISOpticalFlow.create(preset).calc(a, b, None)
     return np.ascontiguousarray(flow[:height, :width], np.float32)
 
 

@@ -16,7 +16,7 @@ probes (docs/logs/search.md, "Foretelling trials"); each probe narrows it.
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from itertools import pairwise
 
 import cv2
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.decoders.interpolation.optical_flow import Flow, dis_flow, pixel_grid, warp
+from gsvc.decoders.interpolation.optical_flow import dis_flow, pixel_grid, warp
 from gsvc.decoders.interpolation.rendering import dissolved
 from gsvc.encoders.distortion import FloatMap, Structure
 from gsvc.encoders.tuning import (
@@ -37,24 +37,16 @@ from gsvc.encoders.tuning import (
 
 _LINES = 72
 """Short side at which intervals are tried: motion found there is rough, and fast."""
-_LENGTHS = (
-    *range(1, 11), *range(12, 25, 2), *range(28, 41, 4), 48, 56, 64, 80, 96, 128, 192
-)  # fmt: skip
-"""Frames of intervals that are tried."""
-_STARTS, _FEWER_STARTS = 8, 4
-"""Into how many parts an interval's frames are split, at each of which another may begin; in groups
-of more than _MANY frames."""
-_MANY = 128
-_MOST_HELD = 24
-"""Frames that a first or last picture may hold, at most."""
+_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 192)
+"""Frames of intervals that are tried; longer ones begin at fewer frames."""
+_FINE = 6
+"""Frames up to which intervals may begin anywhere."""
 _PRICES = np.geomspace(100.0, 1e-4, 160)
 """Errors that a picture must save: for each the best positions are found."""
 _KEPT = 2 * _LENGTHS[-1]
 """Frames whose structure is kept."""
 _LONG = 24
-"""Frames of an interval from which five are drawn; of shorter ones three at most."""
-_SAME = 0.001
-"""1 - SSIM of a frame to a mixture of both pictures, up to which motion is not tried."""
+"""Frames of an interval from which four are drawn; of shorter ones two at most."""
 _LOOKED_AT = 2
 """Frames, about, that are looked at where a picture is held."""
 
@@ -149,7 +141,7 @@ class Placement:
         none = np.full(self._last + 1, np.inf)
         before, after = none.copy(), none.copy()
         before[0] = after[self._last] = 0.0
-        reach = min(self._longest, len(self._frames), _MOST_HELD)
+        reach = min(self._longest, len(self._frames), _FINE * 4)
         if self._begins and self._grid == 1:
             # A group has a picture of its own: the next one's is not enough.
             for key in range(1, min(reach, self._last + (not self._open_ended))):
@@ -177,10 +169,9 @@ class Placement:
         return within or (start % grid == 0 and (end % grid == 0 or end == self._last))
 
     def _intervals(self) -> Iterator[tuple[int, int]]:
-        parts = _STARTS if self._last <= _MANY else _FEWER_STARTS
         for length in _LENGTHS:
             if length <= min(self._longest, self._last):
-                step = max(1, length // parts)
+                step = 1 if length <= _FINE else length // 4
                 starts = range(0, self._last - length + 1, step)
                 yield from ((start, start + length) for start in starts)
                 if step > 1 and (self._last - length) % step:
@@ -194,33 +185,29 @@ class Placement:
         left, right = self._frames[start], self._frames[end]
         grid = pixel_grid(*left.shape)
         # Of long ones more frames: what comes back after a third of it would be taken for still.
-        parts = 2 if length <= 3 else 3 if length < 8 else 4 if length < _LONG else 6
+        parts = 2 if length <= 3 else 3 if length < _LONG else 5
         seen = {
             -(-n * length // parts) if 2 * n > parts else n * length // parts
             for n in range(1, parts)
         }
-        flows: tuple[Flow, ...] = ()
+        to_left, to_right = (
+            cache(partial(dis_flow, *ends, cv2.DISOPTICAL_FLOW_PRESET_FAST))
+            for ends in ((right, left), (left, right))
+        )
         errors = []
         for offset in seen:
-            time = offset / length
-            error = self._misplaced(start + offset, dissolved(left, right, time))
-            if error > _SAME:
-                there, back = flows = flows or (_rough_flow(left, right), _rough_flow(right, left))
-                ahead, behind = np.float32(time) * back, np.float32(1 - time) * there
-                moved = dissolved(warp(left, grid + ahead), warp(right, grid + behind), time)
-                error = min(error, self._misplaced(start + offset, moved))
-            errors.append(error)
+            is_left = 2 * offset <= length
+            near, flow = (left, to_left) if is_left else (right, to_right)
+            share = np.float32(min(offset, length - offset) / length)
+            mixed = dissolved(left, right, offset / length)
+            moved = warp(near, grid + share * flow())
+            errors.append(min(self._misplaced(start + offset, one) for one in (moved, mixed)))
         return (length - 1) * sum(errors) / len(errors)
 
     def _misplaced(self, index: int, drawn: Picture) -> float:
         error = self._structure(index).misplaced(drawn.astype(np.float32))
         weights = self._weights[index]
         return float((error if weights is None else weights * error).mean())
-
-
-def _rough_flow(a: Picture, b: Picture) -> Flow:
-    """Optical flow from picture `a` to `b`, luma, uint8 (H, W)."""
-    return dis_flow(a, b, cv2.DISOPTICAL_FLOW_PRESET_FAST, finest_scale=1)
 
 
 def _path(came_from: NDArray[np.int32], end: int) -> tuple[int, ...]:
