@@ -217,6 +217,9 @@ def test_no_stream_replaces_a_video_that_a_shell_named(
     other.write_bytes(stream.read_bytes())
     result = run_gsvc("decode", stream, other, "-y", *FAST)
     assert_one_line(result, USAGE, ".gsv names no video format")
+    for several in ("a.m3u8", "a.mpd"):
+        result = run_gsvc("decode", stream, tmp_path / several, *FAST)
+        assert_one_line(result, USAGE, "names no video format")
     assert_one_line(run_gsvc("decode", stream, other, other, "-y", *FAST), USAGE, "3 names")
     assert other.read_bytes() == stream.read_bytes()
 

@@ -64,6 +64,18 @@ def test_concealing_goes_on_after_damage(stream: Path, tmp_path: Path) -> None:
     assert (whole.returncode, whole.stderr, frames_in(back)) == (0, b"", 3)
 
 
+def test_lost_sound_takes_no_picture_with_it(stream: Path, tmp_path: Path) -> None:
+    reader = gsvc.StreamReader(io.BytesIO(stream.read_bytes()))
+    packets = list(reader)
+    sound = gsvc.Packet(gsvc.PacketType.AUDIO, 0, bytes(99)).to_bytes()
+    whole = [reader.header.to_bytes(), packets[0].to_bytes(), sound[:50] + sound[60:]]
+    bad, back = tmp_path / "bad.gsv", tmp_path / "back.mp4"
+    bad.write_bytes(b"".join([*whole, *(packet.to_bytes() for packet in packets[1:])]))
+    done = run_gsvc("decode", bad, back, *FAST, "--conceal")
+    assert b"; 0 of 20 frames are concealed" in done.stderr
+    assert frames_in(back) == 20
+
+
 def test_a_file_cut_between_packets_is_not_called_damaged(clip: Path, tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole.gsv", tmp_path / "cut.gsv"
     gsvc.encode(clip, whole, settings=gsvc.EncoderSettings(gop=0.4))

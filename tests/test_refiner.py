@@ -182,8 +182,9 @@ def test_errors_name_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         ConfigError, match="unknown refiner 'compact:grand'; take restorer, compact"
     ):
         load_refiner("compact:grand")
-    with pytest.raises(ConfigError, match="write module:Class"):
-        load_refiner("no_such_module:Refiner")
+    for name in ("no_such_module:Refiner", "::", ".:Refiner"):
+        with pytest.raises(ConfigError, match="write module:Class"):
+            load_refiner(name)
     with pytest.raises(ConfigError, match="cuda"):
         load_refiner("compact", "tpu")
     with pytest.raises(MissingModelError, match="json"):

@@ -351,16 +351,20 @@ class Salvage:
     def _blame(self, error: errors.BitstreamError) -> None:
         self.damage = self.damage or error
 
-    def _lost(self, found: list[Packet | None]) -> int:
-        """Number of picture packets in the first hole, by the number that END declares."""
-        end = found[-1] if found else None
+    def _lost(self, found: list[Packet | None]) -> list[int]:
+        """Number of picture packets in each hole, by the number that END declares: it may be sound.
+
+        The first has what is more than one in each.
+        """
+        holes, end = found.count(None), found[-1] if found else None
         if end is None or end.type != PacketType.END or not end.payload:
-            return 1
+            return holes * [1]
         declared = read_varint(Cutter(end.payload).take)
         pictures = sum(packet is not None and packet.is_picture for packet in found)
         if declared != pictures:
             self._blame(errors.BitstreamError(f"of {declared} pictures, {pictures} are there"))
-        return max(1, declared - pictures - (found.count(None) - 1))
+        lost = max(0, declared - pictures)
+        return [max(1, lost - holes + 1), *holes * [1]][:lost] + holes * [0]
 
     def _packet(self, at: int) -> tuple[Packet, int]:
         """The packet that begins `at` a place, and where it ends."""
@@ -409,12 +413,13 @@ def _read(file: BinaryIO, held: errors.HeldBytes) -> bytes:
     return bytes(data)
 
 
-def _numbered(found: list[Packet | None], lost: int) -> Iterator[Packet]:
-    """The packets with their numbers; the first hole is `lost` packets, any further one is one."""
-    number, group = 0, None
+def _numbered(found: list[Packet | None], lost: Sequence[int]) -> Iterator[Packet]:
+    """The packets with their numbers; `lost`: how many pictures each hole is."""
+    number, group, losses = 0, None, iter(lost)
     for packet in found:
         if packet is None:
-            number, lost, group = number + lost, 1, None
+            missing = next(losses)
+            number, group = number + missing, None if missing else group
         elif packet.is_picture:
             group = number if packet.is_intra else group
             yield replace(packet, number=number, group=group)

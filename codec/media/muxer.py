@@ -457,6 +457,9 @@ def _open_container(sink: Sink, target: str) -> OutputContainer:
     except (ValueError, av.FFmpegError):
         raise _unknown(target) from None
     assert isinstance(container, OutputContainer)
+    if container.format.flags & cast(int, Flags.no_file.value):  # HLS and DASH: many files
+        container.close()
+        raise _unknown(target)
     return container
 
 

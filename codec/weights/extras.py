@@ -75,7 +75,7 @@ def find_class(name: str) -> Any:
         sys.path.append(here)
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # a user's module may fail in any way
         raise ConfigError(
             f"{name}: {error}: write module:Class of a module in this folder or installed"
         ) from error
