@@ -157,7 +157,7 @@ def encode_planes(
     visual: bool,
     more: str = "",
 ) -> list[bytes]:
-    """`encode_pictures` for pictures that `planes_of` has prepared for `size` and `color`."""
+    """`encode_pictures` of what `planes_of` made for `size` and `color`: one unit a picture."""
     spread = "" if visual else _EVENER
     more = f":lp={threads}{_hierarchy(len(pictures))}{spread}{more}"
     return _units(pictures, color, partial(_open, size, crf, preset, color, visual, more))

@@ -65,7 +65,8 @@ def truth(stream: bytes) -> list[Truth]:
     def frames() -> Iterator[Truth]:
         reader = gsvc.StreamReader(io.BytesIO(stream))
         with gsvc.Decoder(reader.header, gsvc.DecoderSettings(steps=0)) as decoder:
-            for one in (one for packet in reader for one in decoder._opened().frames(packet)):
+            drawn = decoder._open_timeline().frames
+            for one in (one for packet in reader for one in drawn(packet)):
                 assert one.interval is not None
                 confidence = one.interval.confidence(one.number)
                 yield Truth(one.frame.pixels, confidence, one.interval.is_key(one.number))

@@ -298,6 +298,7 @@ class FileDecoding:
         )
 
     def _put(self, frames: Iterable[Frame], portion: TimeRange) -> None:
+        """Write those of the frames that are in the portion, whose first one gets time 0."""
         for frame in frames:
             if frame.pts not in portion.times:
                 continue
@@ -308,6 +309,7 @@ class FileDecoding:
                 self._progress(Progress(len(self.times), portion.frames, self._size))
 
     def _counted(self, portion: TimeRange) -> Iterator[tuple[Packet, bool]]:
+        """The portion's packets, each with whether its frames are wanted."""
         for packet, is_wanted in portion.packets:
             self._size += len(packet.payload)
             yield packet, is_wanted

@@ -223,7 +223,7 @@ class Decoder:
 
     def reset(self) -> None:
         """Forget all packets and frames, as for a seek. The next packet may be any INTRA packet."""
-        self._opened().reset()
+        self._open_timeline().reset()
         if self._schematic:
             self._schematic.reset()
         if self._windows:
@@ -245,21 +245,21 @@ class Decoder:
         `times`: pts that are wanted, in ticks. Other frames may be left out, which saves drawing
         them; a concealing decoder and a `WindowRefiner` need them all.
         """
-        yield from self._out(self._opened().frames(packet, None if self._windows else times))
+        yield from self._out(self._open_timeline().frames(packet, None if self._windows else times))
         if is_alone(packet):
             yield from self._drawn_schematic().frames(packet)
 
     @typed
     def skip(self, packet: Packet) -> None:
         """Take a packet without drawing its frames, on the way to a later one."""
-        self._opened().skip(packet)
+        self._open_timeline().skip(packet)
 
     def flush(self) -> list[Frame]:
         """The frames that a `WindowRefiner` holds back; none with other refiners.
 
         More packets may follow.
         """
-        self._opened()
+        self._open_timeline()
         return list(_owned(self._windows.flush())) if self._windows else []
 
     @typed
@@ -272,7 +272,7 @@ class Decoder:
 
         Raises ConfigError unless the decoder conceals.
         """
-        timeline = self._opened()
+        timeline = self._open_timeline()
         if not isinstance(timeline, Concealer):
             raise ConfigError("this decoder does not conceal: set DecoderSettings(conceal=True)")
         return list(self._out(timeline.until(pts), share=True))
@@ -289,7 +289,7 @@ class Decoder:
             self._schematic = Schematic(self._header, self._limits, conceal=self._conceals)
         return self._schematic
 
-    def _opened(self) -> StrictTimeline | Concealer:
+    def _open_timeline(self) -> StrictTimeline | Concealer:
         if self._timeline is None:
             raise ConfigError("this decoder is closed: make another")
         return self._timeline

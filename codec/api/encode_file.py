@@ -50,7 +50,7 @@ class FileEncoding:
 
     def write(self, video: Iterable[Frame], sound: track_source.Sound, *, cut: bool) -> None:
         """Encode every frame; `cut`: the sound ends with the last one."""
-        for packet in self._with_sound(self._pictures(video), sound, cut=cut):
+        for packet in self._with_sound(self._picture_packets(video), sound, cut=cut):
             before = self._writer.bytes_written
             self._writer.write(packet)
             if packet.type == PacketType.AUDIO:
@@ -73,7 +73,8 @@ class FileEncoding:
             estimated_quality=self._encoder.estimated_quality,
         )
 
-    def _pictures(self, video: Iterable[Frame]) -> Iterator[Packet]:
+    def _picture_packets(self, video: Iterable[Frame]) -> Iterator[Packet]:
+        """The packets of all frames, as they are ready."""
         self._tell()
         for frame in video:
             self._times.append(frame.pts)

@@ -253,7 +253,7 @@ class GroupWriter:
             self._coder.open_shot()
         self._packets += 1
         parts = tuple(map(parted, units))
-        plain = plain_bytes(parts)
+        plain = plain_bytes(parts)  # all but the heads of AV1 frames
         spans = self._coder.layout(sum(one.length for one in intervals), intervals)
         self._coder.units(spans, parts, plain)
         self._coder.intervals(spans, intervals)

@@ -209,8 +209,8 @@ class VideoReader:
         self._source.close()
 
     def _read(self) -> Iterator[Frame]:
-        """The frames from the start on; the first one sets the format."""
-        source, offset = self._source, None
+        """The frames from the start on, RGB uint8 (H, W, 3); the first one sets the format."""
+        source, offset = self._source, None  # the time, in ticks, that becomes 0
         for label, frame, pts in self._begun():
             first = pts - round(self._lead / self._clock.time_base) if offset is None else offset
             if not self._thinning.keeps((pts - first) * self._clock.time_base):
@@ -229,7 +229,8 @@ class VideoReader:
             yield Frame(picture, pts - offset)
 
     def _begun(self) -> Iterator[tuple[str, av.VideoFrame, int]]:
-        """The frames from the start on with their times; one that stands there begins then."""
+        """Name, decoded frame and time in ticks, from the start on; one that stands there begins
+        then."""
         begin = self._source.start_time + self._start
         frames = self._source.frames(self._start)
         before: tuple[str, av.VideoFrame] | None = None

@@ -139,8 +139,8 @@ class Reconstruction:
         """Forget everything: the next packet must be INTRA."""
         self._reader.forget()
         self._forget_picture()
-        self._slots: dict[int, KeyframeDecoder] = {}
-        self._pictures: KeyframeDecoder | None = None
+        self._slots: dict[int, KeyframeDecoder] = {}  # of AV1 sequences that shots come back to
+        self._decoder: KeyframeDecoder | None = None
         self._coding: Coding | None = None
 
     @property
@@ -151,11 +151,6 @@ class Reconstruction:
     def lose_track(self) -> None:
         """Packets are missing: go on at a shot of which none is."""
         self._reader.lose_track()
-        self._forget_picture()
-
-    def _end_sequence(self) -> None:
-        """A picture is damaged: what goes on from it cannot be decoded."""
-        self._reader.end_sequence()
         self._forget_picture()
 
     def _forget_picture(self) -> None:
@@ -183,18 +178,19 @@ class Reconstruction:
             self._slots.clear()
         if parsed.begins:
             self._slots[parsed.slot] = KeyframeDecoder(self._size, self._header.format.color)
-        self._pictures, self._coding = self._slots[parsed.slot], parsed.coding
+        self._decoder, self._coding = self._slots[parsed.slot], parsed.coding
         for interval in parsed.intervals:
             key = self._key
             if interval.place is not Place.AFTER:
                 try:
-                    key = self._decoded(next(units), interval)
-                except BitstreamError:
-                    self._end_sequence()
+                    key = self._keyframe(next(units), interval)
+                except BitstreamError:  # what goes on from this picture cannot be decoded
+                    self._reader.end_sequence()
+                    self._forget_picture()
                     raise
             assert key is not None  # the reader refuses a group that begins AFTER
             begins = opens and (interval.place is Place.BEFORE or interval.length == 1)
-            decoded = self._interval(interval, key, None if begins else self._key)
+            decoded = self._decoded(interval, key, None if begins else self._key)
             self._key, self._closing, opens = key, interval.closing_sample, False
             yield decoded
 
@@ -206,29 +202,29 @@ class Reconstruction:
         `ticks`: times for its frames; `before`: what they begin with. Raises BitstreamError where
         one cannot be told from the packet alone; not every picture builds on the lost ones.
         """
-        if self._pictures is None or self._coding is None:
+        if self._decoder is None or self._coding is None:
             raise BitstreamError("a picture lacks the intra picture it builds on: begin at one")
         lengths, units = self._reader.read_pictures(packet, self._coding)
         left = iter(ticks)
         for length, unit in zip(lengths, units, strict=False):
             interval = Interval(tuple(islice(left, length)))
-            key = self._decoded(unit, interval)
-            yield self._interval(interval, key, before)
+            key = self._keyframe(unit, interval)
+            yield self._decoded(interval, key, before)
             before = key
 
-    def _interval(
+    def _decoded(
         self, interval: Interval, key: ShownKeyframe, before: ShownKeyframe | None
     ) -> DecodedInterval:
         make = partial(self._make_renderer, estimator=self._header.motion_estimator)
-        closing = self._closing
-        return DecodedInterval(interval, key, before, closing, make)
+        return DecodedInterval(interval, key, before, self._closing, make)
 
-    def _decoded(self, unit: bytes, interval: Interval) -> ShownKeyframe:
+    def _keyframe(self, unit: bytes, interval: Interval) -> ShownKeyframe:
+        """The keyframe that a temporal unit holds, decoded now; RGB is made when asked for."""
         # The reader refuses a stream that begins otherwise than with an intra picture.
-        assert self._pictures is not None and self._coding is not None
+        assert self._decoder is not None and self._coding is not None
         coding = self._coding
-        layer = temporal_layer(self._pictures.count)
-        picture = self._pictures.decode_lazily(unit, Geometry(*self._size).coded_size(coding.scale))
+        layer = temporal_layer(self._decoder.count)
+        picture = self._decoder.decode_lazily(unit, Geometry(*self._size).coded_size(coding.scale))
         texture, guide = interval[TEXTURE], interval[GUIDE]
 
         @cache

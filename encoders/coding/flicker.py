@@ -70,7 +70,7 @@ class Flicker:
         frames = range(len(self._pictures))
         return JoinedFrames(*(runs.get(k) or self._pictures[k : k + 1] for k in frames))
 
-    def told(self, probe: Probe) -> Probe:
+    def signalled(self, probe: Probe) -> Probe:
         """The probe, whose intervals are drawn with the brightness of their frames."""
         drawings = {
             planned: replace(drawing, brightness=self._brightness(planned))

@@ -2,7 +2,6 @@
 
 Where shots may come back, those of a group's time are known before any is coded. They are planned
 one by one; those that show the same become one AV1 sequence, with one quantiser and size.
-
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -52,7 +51,7 @@ class _Shot:
     pictures: Sequence[Picture]
     ticks: Sequence[int]
     """Durations of all frames that its packets complete: it may go on from another group."""
-    slot: int | None
+    slot: int | None = None
     """None where it opens a group."""
 
 
@@ -93,9 +92,6 @@ class Lookahead(GroupCoder):
         self._done, self._frames = 0.0, 0  # frames' worth of work, and frames that are worked on
         self.drop()
 
-    def _waiting(self) -> FrameBuffer:
-        return FrameBuffer(packs=self._config.lean)
-
     def watch(self, report: Callable[[float], None]) -> None:
         self._report = report
 
@@ -120,6 +116,10 @@ class Lookahead(GroupCoder):
     def push(
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
     ) -> list[CodedPacket]:
+        """Keep a frame; at a cut or where the group is full, code what waits.
+
+        `ticks`: since the frame before; `is_cut`, `opens_group`: a scene, a group begins with it.
+        """
         coded: list[CodedPacket] = []
         if is_cut and self._group:
             self._cuts.append(len(self._group))
@@ -141,7 +141,7 @@ class Lookahead(GroupCoder):
         return self._complete()
 
     def drop(self) -> None:
-        self._group = self._waiting()
+        self._group = FrameBuffer(packs=self._config.lean)
         self._before: Before | None = None
         # Of every frame that is not sent yet: those of `_before.after`, then the group's.
         self._ticks: list[int] = []
@@ -158,34 +158,44 @@ class Lookahead(GroupCoder):
         self._pool.shutdown(cancel_futures=True)
 
     def _complete(self) -> list[CodedPacket]:
-        """Code the shots that are whole."""
-        late, ends = len(self._ticks) - len(self._group), [0, *self._cuts]
-        pictures = [self._group[start:end] for start, end in pairwise(ends)]
-        ticks = [self._ticks[start and start + late : end + late] for start, end in pairwise(ends)]
-        sequences, slots = in_slots(shared_sequences(pictures, self._config))
+        """Code the shots that wait up to the last cut; their packets in order of the shots."""
+        shots = self._taken_shots()
+        sequences, slots = in_slots(shared_sequences([one.pictures for one in shots], self._config))
         coded: dict[int, list[CodedPacket]] = {}
-        for shots in sequences:
-            packets = self._code([_Shot(pictures[n], ticks[n], slots[n]) for n in shots])
+        for numbers in sequences:  # of one shot each, but for shots that come back
+            packets = self._code([replace(shots[n], slot=slots[n]) for n in numbers])
             starts = [n for n, one in enumerate(packets) if one.type != PacketType.INTER]
             parts = (packets[start:end] for start, end in pairwise([*starts, len(packets)]))
-            coded |= zip(shots, parts, strict=True)
-        if self._cuts:
-            self._group, self._ticks = self._group[ends[-1] :], self._ticks[ends[-1] + late :]
-        self._cuts, self._done = [], 0.0
+            coded |= zip(numbers, parts, strict=True)
+        self._done = 0.0
         return [packet for _, packets in sorted(coded.items()) for packet in packets]
+
+    def _taken_shots(self) -> list[_Shot]:
+        """The shots up to the last cut, which wait no longer; the first takes late ticks along."""
+        late, shots, end = len(self._ticks) - len(self._group), list[_Shot](), 0
+        for start, end in pairwise([0, *self._cuts]):
+            ticks = self._ticks[start and start + late : end + late]
+            shots.append(_Shot(self._group[start:end], ticks))
+        if end:
+            self._group, self._ticks = self._group[end:], self._ticks[end + late :]
+        self._cuts = []
+        return shots
 
     def _open_ended(self) -> list[CodedPacket]:
         """Code all that waits; its last frame is the next group's intra picture."""
         # That frame keeps its brightness, so frames before a lasting change are coded apart.
         self._cuts = lasting_changes(self._group)[-1:]
         packets = self._complete()
-        rest = self._code([_Shot(self._group, self._ticks, None)], open_ended=True)
+        rest = self._code([_Shot(self._group, self._ticks)], open_ended=True)
         self._group, self._done = self._group[-1:], 0.0
         self._ticks = self._ticks[sum(packet.frames for packet in rest) :]
         return [*packets, *rest]
 
     def _code(self, shots: Sequence[_Shot], *, open_ended: bool = False) -> list[CodedPacket]:
-        """Code shots as one sequence."""
+        """Code shots as one AV1 sequence; `open_ended`: the last frame is the next group's first.
+
+        Budgets and goals are bits, of all packets and of the coded pictures in them.
+        """
         begun, frames = self._done, sum(len(shot.pictures) for shot in shots)
         own = frames - open_ended
         budget = self._rate.budget(own)
@@ -201,9 +211,8 @@ class Lookahead(GroupCoder):
         counted = plain if self._rate.exact else group
         self._packer.sent(group, counted.rest, budget)
         self._rate.spent(counted.bits, own)
-        self._before = None
-        if open_ended:
-            self._before = self._continued(planned[-1], group.keys, group.intervals[-1])
+        last = planned[-1], group.keys, group.intervals[-1]
+        self._before = self._continued(*last) if open_ended else None
         self._done += own
         return group.packets
 
@@ -212,17 +221,12 @@ class Lookahead(GroupCoder):
         self._frames = len(shot.pictures)
         flicker = Flicker(shot.pictures, open_ended=open_ended)
         shot = replace(shot, pictures=flicker.steady(packs=self._config.lean))
+        given, begins = (self._config, self._distortion, self._pool), self._before is None
         search = GroupSearch(
-            shot.pictures,
-            self._config,
-            self._distortion,
-            self._pool,
-            begins=self._before is None,
-            open_ended=open_ended,
-            tell=self._tell_probes,
+            shot.pictures, *given, begins=begins, open_ended=open_ended, tell=self._tell_probes
         )
         self._tell(_READ)
-        probe = flicker.told(self._planner.best(search, goal, exact=self._rate.exact))
+        probe = flicker.signalled(self._planner.best(search, goal, exact=self._rate.exact))
         self._tell(_TRIED)
         self._done += _TRIED * self._frames
         probes, keys = search.probes, search.probes.own_keys(probe.plan)
@@ -256,7 +260,7 @@ class Lookahead(GroupCoder):
 
     def _keyframes(self, planned: Sequence[_PlannedShot], goal: float) -> Keyframes:
         """The coded pictures, near to `goal` bits with their framing."""
-        plan, openings = _joined(planned)
+        plan, openings = _joined(planned)  # and the intervals that shots open
         prepared = JoinedFrames(*(one.prepared for one in planned))
         keys = Keyframes(plan, prepared, self._config, openings=openings)
         framing = self._config.framing_bits(self._frames, len(plan.keys), goal)
@@ -326,6 +330,7 @@ class Lookahead(GroupCoder):
         *,
         watching: bool,
     ) -> list[Interval]:
+        """The same, with people and regions (`watching`) or without."""
         times = iter(ticks)
         layers = zip(keys.textures, keys.guides or repeat(None), strict=False)
         shown: Iterator[Values] = ({TEXTURE: texture, GUIDE: guide} for texture, guide in layers)

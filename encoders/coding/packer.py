@@ -112,7 +112,8 @@ class Packer:
         """The fullest packets that keep the limits, if any do."""
         for fullness in _FULLNESS:
             coded = self._written(keys, intervals, fullness)
-            if self._config.packet_excess(coded) <= 1 and self._keeps_cap(coded):
+            keeps_cap = self._cap is None or self._cap.fits(self._timed(coded))
+            if keeps_cap and self._config.packet_excess(coded) <= 1:
                 return coded
         return None
 
@@ -139,9 +140,6 @@ class Packer:
             f"here takes {least}: {lower}raise the cap, shrink the video or lower its frame rate"
         )
 
-    def _keeps_cap(self, coded: Sequence[CodedPacket]) -> bool:
-        return self._cap is None or self._cap.fits(self._timed(coded))
-
     def _timed(self, coded: Sequence[CodedPacket]) -> list[tuple[float, int]]:
         """The time of each packet, when its last frame is shown, in seconds, and its bits."""
         tick = float(self._config.header.format.time_base)
@@ -151,7 +149,7 @@ class Packer:
     def _written(
         self, keys: Keyframes, intervals: Sequence[Interval], fullness: float
     ) -> list[CodedPacket]:
-        """The packets, each with so much of what one may hold."""
+        """The packets; `fullness`: share of what one may hold that each takes, 0 to 1."""
         plan = keys.plan
         layers = (one.name for one in GROUP_LAYERS if any(interval[one] for interval in intervals))
         coding = Coding(round(plan.crf), plan.scale, layers=frozenset(layers))

@@ -76,7 +76,7 @@ class GroupSearch:
         all probes; and `start`, a plan of another group, as one of the first two.
         """
         for left in range(probes, 0, -_AT_ONCE):
-            bits, distortion = self._foretold(self._grid)
+            bits, distortion = self._foretold(self._grid)  # per pixel
             plans = self._proposed(distortion + lmbda * bits, start, min(left, _AT_ONCE))
             self._make(plans, lmbda)
         return min(self.probes.made.values(), key=lambda probe: probe.cost(lmbda))
@@ -98,15 +98,6 @@ class GroupSearch:
                 break
             self._make([moved], price(probe.distortion, goal))
         return self._best_moved(goal)[0]
-
-    def tried(self, plan: GroupPlan, lmbda: float) -> Probe:
-        """The probe of a plan."""
-        self.probes.make(lmbda, [plan])
-        return self.probes.made[plan]
-
-    def whole(self, probe: Probe, lmbda: float) -> Probe:
-        """The probe, made on all of the group."""
-        return self.probes.whole(probe, lmbda)
 
     def _make(self, plans: Sequence[GroupPlan], lmbda: float) -> None:
         self.probes.make(lmbda, plans)
@@ -233,11 +224,11 @@ class GroupPlanner:
         self.lmbda = config.level.lmbda
         """Lambda of the last group planned."""
         self._level, self._effort = config.level, config.effort
-        self._goal: float | None = None
+        self._texture: float | None = None
         """Texture that the quality asked for stands for."""
         if config.quality is not None:
             slope, offset = tuning.TEXTURE_OF_ST_LPIPS
-            self._goal = (config.quality + offset) / slope
+            self._texture = (config.quality + offset) / slope
         self._is_limited = bool(config.max_bitrate or config.packet_bytes)
         self._plan: GroupPlan | None = None
         self._textures, self._frames = 0.0, 0
@@ -248,7 +239,7 @@ class GroupPlanner:
 
         None without frames or a quality: other goals and limits move pictures after planning.
         """
-        if self._goal is None or self._is_limited or not self._frames:
+        if self._texture is None or self._is_limited or not self._frames:
             return None
         slope, offset = tuning.TEXTURE_OF_ST_LPIPS
         return max(0.0, slope * self._textures / self._frames - offset)
@@ -260,13 +251,13 @@ class GroupPlanner:
         """
         if search.begins:
             self._plan = None  # Another scene moves otherwise.
-        if exact and self._goal is None:
+        if exact and self._texture is None:
             probes = self._effort.probes_of(self._plan is None) + tuning.MORE_AT_RATE
             probe = search.best_at(goal, self._plan, probes)
             self.lmbda = price(probe.distortion, probe.bits)
         else:
             probe = self._walked(search, goal)
-        probe = search.whole(probe, self.lmbda)
+        probe = search.probes.whole(probe, self.lmbda)
         self._plan = probe.plan
         self._textures += probe.texture * search.frames
         self._frames += search.frames
@@ -274,7 +265,7 @@ class GroupPlanner:
 
     def _walked(self, search: GroupSearch, goal: float) -> Probe:
         """The best plan at the lambda that keeps to `goal` bits, or comes to the quality."""
-        if self._goal is not None:
+        if self._texture is not None:
             probes, again, rounds = self._effort.probes, self._effort.probes, _QUALITY_ROUNDS
         else:
             self.lmbda = max(self._level.lmbda, tuning.EASIER * self.lmbda)
@@ -289,12 +280,12 @@ class GroupPlanner:
             self.lmbda = lmbda
             probe = search.best(lmbda, probe.plan, max(_LEAST_PROBES, again))
             visited.append(probe)
-        return probe if self._goal is None else self._nearest(search, visited, self._goal)
+        return probe if self._texture is None else self._nearest(search, visited, self._texture)
 
     def _corrected(self, probe: Probe, goal: float) -> float:
         """The lambda to try after `probe`; the same where that came near enough."""
-        if self._goal is not None:
-            excess = probe.texture / self._goal
+        if self._texture is not None:
+            excess = probe.texture / self._texture
             is_near = abs(math.log(excess)) < _NEAR_QUALITY
             return self.lmbda if is_near else self.lmbda / min(8.0, max(0.125, excess**4))
         excess = probe.bits / goal
@@ -324,5 +315,6 @@ class GroupPlanner:
             crf = round(4 * (crf if low < crf < high else (low + high) / 2)) / 4
             if abs(miss) < _NEAR_QUALITY or crf in (low, high):
                 return
-            probe = search.tried(replace(plan, crf=crf), self.lmbda)
-            yield probe
+            plan = replace(plan, crf=crf)
+            search.probes.make(self.lmbda, [plan])
+            yield (probe := search.probes.made[plan])

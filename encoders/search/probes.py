@@ -248,7 +248,11 @@ class Probes:
         return self._pool.map(raised, keys, decoded)
 
     def _try(self, plan: GroupPlan, lmbda: float, keys: tuple[int, ...] | None = None) -> Probe:
-        """A probe of the plan with some of its coded pictures; None: those near the parts."""
+        """A probe of the plan with some of its coded pictures; None: of a long group those near the
+        parts that are looked at.
+
+        D is measured on the samples, each in two parts: texture, and misplaced structure.
+        """
         keys = keys or self._near(plan.keys)
         units = self._coded(plan, keys)
         decoded = dict(zip(keys, self._decoded(plan, units), strict=True))
