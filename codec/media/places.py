@@ -59,7 +59,7 @@ NUMBER = re.compile(r"%(?:0?(\d+))?d")
 def is_glob(source: str | Path) -> bool:
     """Whether `source` is a pattern (has *, ?, [ or %05d) rather than the name of a file."""
     name = str(source)
-    is_pattern = glob.has_magic(name) or ("://" not in name and bool(NUMBER.search(name)))
+    is_pattern = not is_url(source) and bool(glob.has_magic(name) or NUMBER.search(name))
     return is_pattern and not os.path.lexists(source)
 
 

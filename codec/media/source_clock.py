@@ -130,6 +130,8 @@ class SourceClock:
     def _pull(self) -> "AnyPacket | av.FFmpegError | None":
         try:
             return next(self._source, None)
+        except IndexError:  # PyAV, at the very end, where further tracks began on the way
+            return None
         except av.FFmpegError as error:
             self._source = self._container.demux(self._streams)
             return error

@@ -12,6 +12,7 @@ import re
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from itertools import chain, groupby
 from pathlib import Path
@@ -546,11 +547,14 @@ class VideoSource:
             )
 
     def _is_cut(self) -> bool:
-        """Whether MPEG-TS or y4m, which state no duration, end within a packet or frame."""
+        """Whether MPEG-TS or y4m, which state no duration, end within a packet or frame, or AVI
+        before the end that it states, which some cameras state wrongly."""
         size = self._pipe.size if self._pipe else self._container.size
         name = self._container.format.name
         if name == _Y4M and size > 0:
             return size != self._read_to
+        if name == "avi":
+            return 0 < size < _avi_end(self._source)
         return name == "mpegts" and size > 0 and all(size % packet for packet in _TS_PACKETS)
 
     def _ends_early(self) -> bool:
@@ -588,6 +592,22 @@ def _matroska_end(source: str | Path) -> int:
         return 0
     is_unknown = size == (1 << 7 * length + 7) - 1
     return 0 if is_unknown else begin + size
+
+
+def _avi_end(source: str | Path) -> int:
+    """The byte at which an AVI file says that it ends; 0 where it says nothing.
+
+    Its outermost chunks have four letters, RIFF, and their size in four bytes.
+    """
+    end = 0
+    with suppress(OSError), open(source, "rb") as file:
+        while file.read(4) == b"RIFF":
+            size = int.from_bytes(file.read(4), "little")
+            end = file.tell() + size
+            file.seek(end + size % 2)
+            if not 0 < size < 0xFFFF_0000:  # never finished
+                return 0
+    return end
 
 
 def _has_data(packet: "source_clock.AnyPacket | av.FFmpegError") -> bool:
