@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from gsvc.codec.command.data_prepare import WorkLine
+from gsvc.codec.command.data import WorkLine
 from gsvc.decoders.training import guard
 from gsvc.decoders.training.engine import Cards, OnRay, Watched, card_shares, in_turn
 from gsvc.decoders.training.guard import mps_environment

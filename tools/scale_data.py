@@ -131,7 +131,7 @@ def prepare(source: Path, out: Path, more: Sequence[str], kill_at: int = 0) -> T
 
 def in_pool(source: Path, out: Path, more: Sequence[str]) -> Took:
     """The same by the pool."""
-    from gsvc.codec.command.data_prepare import _settings
+    from gsvc.codec.command.data import _settings
     from gsvc.codec.command.main import command_parser
     from gsvc.decoders.training.pipeline import Folder
     from gsvc.decoders.training.prepare import Preparation

@@ -1,18 +1,31 @@
 """`gsvc data`: video made ready for training, and what that takes."""
 
+import shutil
+import sys
+import threading
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TextIO
 
+from gsvc.codec.api.reports import seconds_left, shown_time, write_over
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import add_json, tell_event
 from gsvc.codec.command.main import Verb, add_verbs, find_verb
 from gsvc.codec.weights.extras import need
 
+if TYPE_CHECKING:
+    from gsvc.decoders.training.engine import Engine, Watched
+    from gsvc.decoders.training.sources import Settings
+
 DESCRIPTION = """Prepare video for training, on one machine or many. Needs gsvc[data]."""
 
 ACTIONS = {
     "plan": ("predict the cost of preparing many clips", "data:PLAN"),
-    "prepare": ("make shards of samples from any amount of video", "data_prepare"),
+    "prepare": ("make shards of samples from any amount of video", "data:PREPARE"),
 }
 
 
@@ -55,3 +68,217 @@ def _plan(options: Namespace) -> int:
 
 
 PLAN = Verb(_PLAN, _add_plan, _plan)
+
+
+LIVE = "live"
+"""In the folder of shards, while somebody watches."""
+_EVERY = 0.5
+_FIRST, _LAST = "survey", "file"
+"""Operators by which sources and clips are counted."""
+
+
+class WorkLine:
+    """A line with what is done, the throughput of each operator, and how busy the cores are."""
+
+    def __init__(self, file: TextIO, watched: "Watched", sources: int, cores: float) -> None:
+        self._file, self._watched, self._cores = file, watched, cores
+        self._began = monotonic()
+        self._verb, self._counted, self._total = "survey: source", _FIRST, sources
+        self._since: dict[str, float] = {_FIRST: self._began}
+        self._lock = threading.Lock()
+
+    def making(self, clips: int) -> None:
+        """The survey is over: so many clips are to be made."""
+        self._verb, self._counted, self._total = "prepare: clip", _LAST, clips
+        self._since[_LAST] = monotonic()
+
+    def show(self) -> None:
+        """Write it over the line before."""
+        with self._lock:
+            self._watched.look()
+            columns = shutil.get_terminal_size().columns
+            write_over(self._file, self.text(monotonic())[: columns - 1])
+
+    def clear(self) -> None:
+        """Leave the line empty for what comes after."""
+        with self._lock:
+            write_over(self._file)
+
+    def text(self, now: float) -> str:
+        """Throughput is that of one worker: what is slowest is the smallest."""
+        watched, elapsed = self._watched, now - self._since[self._counted]
+        done = watched.items.get(self._counted, 0)
+        text = f"{self._verb} {done}/{self._total}, {done / max(elapsed, 1e-9):.2g} a second"
+        left = seconds_left(done, self._total, elapsed)
+        if left is not None:
+            text += f", {shown_time(round(left))} left"
+        busy = watched.cpu / max(now - self._began, 1e-9)
+        text += f", {busy:.1f} of {self._cores:g} cores busy"
+        rates = [
+            f"{name} {watched.items[name] / max(wall, 1e-9):.2g}/s"
+            for name, wall in watched.wall.items()
+            if (name == _FIRST) == (self._counted == _FIRST)
+        ]
+        return " | ".join([text, *rates])
+
+
+@contextmanager
+def shown_work(
+    options: Namespace, out: Path, sources: int, cores: float
+) -> "Iterator[WorkLine | None]":
+    """The line, written twice a second; None where nobody sits at a terminal."""
+    from gsvc.decoders.training.engine import Watched
+
+    if not is_watched(options):
+        yield None
+        return
+    live = out / LIVE
+    shutil.rmtree(live, ignore_errors=True)
+    live.mkdir(parents=True)
+    line, over = WorkLine(sys.stderr, Watched(live), sources, cores), threading.Event()
+
+    def look() -> None:
+        while not over.wait(_EVERY):
+            line.show()
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield line
+    finally:
+        over.set()
+        thread.join()
+        line.clear()
+        shutil.rmtree(live, ignore_errors=True)
+
+
+def is_watched(options: Namespace) -> bool:
+    """Whether somebody sits at a terminal and reads text."""
+    return not options.json and sys.stderr is not None and sys.stderr.isatty()
+
+
+def tell_beside(options: Namespace, line: WorkLine | None, event: str, **values: object) -> None:
+    """`tell_event`, with the line out of its way."""
+    if line is not None:
+        line.clear()
+        clips = values.get("clips")
+        if event == "making" and isinstance(clips, int):
+            line.making(clips)
+    tell_event(options, event, **values)
+
+
+_PREPARE = """Find videos, split them at cuts, reject duplicate and useless clips, encode each
+clip with every lambda, extract masks, poses, faces and flow, and write WebDataset shards with a
+manifest. The same command continues after a stop."""
+
+_USUAL = ("masks", "pose", "faces", "flow")
+_EXTRACTED = (*_USUAL, "drawings", "features")
+_MEGABYTE = 1_000_000
+_USUAL_LIMIT = 600.0
+
+
+def _add_prepare(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    sources = "folders, videos, tar files or lists (.txt), as paths or URLs of fsspec"
+    add("sources", nargs="+", metavar="SOURCE", help=sources)
+    add("out", metavar="OUT", help="the folder for shards")
+    help = "kind of samples (%(default)s)"
+    add("--kind", choices=("pictures", "windows"), default="pictures", help=help)
+    add("--lines", type=int, default=288, metavar="N", help="shorter side (%(default)s)")
+    add("--frames", type=int, default=33, metavar="N", help="frames of a clip (%(default)s)")
+    help = "most clips of a source (%(default)s)"
+    add("--most-clips", type=int, default=64, metavar="N", help=help)
+    lambdas = "lambdas to encode with (those of levels 0 to 3)"
+    add("--lambdas", type=float, nargs="+", default=[], metavar="L", help=lambdas)
+    help = "preset to encode with (%(default)s)"
+    add("--preset", choices=("fast", "medium", "slow"), default="fast", help=help)
+    kinds = f"what to extract; drawings and features use a GPU if available ({' '.join(_USUAL)})"
+    add("--extract", nargs="*", choices=_EXTRACTED, default=list(_USUAL), help=kinds)
+    limits = "reject clips outside these limits, such as motion=.1:20 (docs/data.md)"
+    add("--limits", nargs="+", default=[], metavar="NAME=LEAST:MOST", help=limits)
+    add("--shard-clips", type=int, default=64, metavar="N", help="clips in a shard (%(default)s)")
+    add("--seed", type=int, default=0, metavar="N", help="seed of all random choices (%(default)s)")
+    later = "stop when clips are chosen; gsvc train shards --producers makes samples"
+    add("--survey-only", action="store_true", help=later)
+    where = "Ray cluster to use; local starts one here, none uses no Ray (local)"
+    add("--ray", default="local", metavar="ADDRESS", help=where)
+    add("--jobs", "-j", type=int, default=0, metavar="N", help="cores of a local cluster (all)")
+    add("--store", type=int, metavar="MB", help="object store of a local cluster (Ray's default)")
+    card = "memory of each GPU that networks may share (all)"
+    add("--gpu-memory", type=int, metavar="MB", help=card)
+    late = "reject a clip that takes an operator longer, and a source after six times this"
+    add("--time-limit", type=float, default=600.0, metavar="S", help=f"{late} (%(default)g)")
+    add_json(parser)
+
+
+def _prepare(options: Namespace) -> int:
+    """Prepare, and report."""
+    from gsvc.decoders.training.pipeline import Folder, cpu_seconds, report
+    from gsvc.decoders.training.prepare import Preparation
+    from gsvc.decoders.training.sources import find_sources
+
+    settings, out = _settings(options), Path(options.out)
+    sources, folder = find_sources(options.sources), Folder(out)
+    begun, spent, told = monotonic(), cpu_seconds(folder), dict[str, Any]()
+    with _engine(options) as (engine, cores), shown_work(options, out, len(sources), cores) as line:
+        tell = partial(tell_beside, options, line)
+        job = Preparation(sources, folder, settings, engine, tell)
+        if options.survey_only:
+            job.look_through()
+        else:
+            made = job.prepare()
+            told = {name: made[name] for name in ("clips", "samples", "set_aside")}
+            told["poison"] = len(made["poison"])
+    wall = monotonic() - begun
+    for row in report(folder):
+        tell_event(options, "operator", **row)
+    busy = (cpu_seconds(folder) - spent) / wall
+    work = {"seconds": round(wall, 1), "cores": cores, "cores_busy": round(busy, 2)}
+    tell_event(options, "done", out=str(out), **work, **told)
+    return 0
+
+
+def _settings(options: Namespace) -> "Settings":
+    from gsvc.decoders.training.crops import KINDS
+    from gsvc.decoders.training.sources import Settings, read_limits
+
+    least = {"lines": KINDS[options.kind].side, "frames": 9, "most_clips": 1, "shard_clips": 1}
+    for name, value in least.items():
+        if getattr(options, name) < value:
+            option = name.replace("_", "-")
+            raise ConfigError(f"--{option} is {getattr(options, name)}: take {value} or more")
+    if options.time_limit <= 0:
+        raise ConfigError(f"--time-limit is {options.time_limit:g}: take more than 0")
+    if any(each <= 0 for each in options.lambdas):
+        raise ConfigError("--lambdas: take numbers above 0")
+    names = ("kind", "lines", "frames", "most_clips", "preset", "shard_clips", "seed")
+    more: dict[str, Any] = {name: getattr(options, name) for name in names}
+    if options.lambdas:
+        more["lambdas"] = tuple(options.lambdas)
+    return Settings(extract=tuple(options.extract), limits=read_limits(options.limits), **more)
+
+
+@contextmanager
+def _engine(options: Namespace) -> Iterator[tuple["Engine", float]]:
+    """The engine, and the cores that it has."""
+    from gsvc.decoders.training.engine import OnRay, cards_of, in_turn
+    from gsvc.decoders.training.pipeline import Folder, costs_so_far
+    from gsvc.eval.bench.workers import ray_cluster
+
+    patience = options.time_limit / _USUAL_LIMIT
+    live = Path(options.out).resolve() / LIVE if is_watched(options) else None
+    if options.ray == "none":
+        yield partial(in_turn, patience=patience, live=live), 1.0
+        return
+    store = options.store * _MEGABYTE if options.store else None
+    each = options.gpu_memory * _MEGABYTE if options.gpu_memory else None
+    with ray_cluster(options.ray, options.jobs, store) as ray:
+        cores = ray.cluster_resources().get("CPU", 0.0)
+        cards = cards_of(ray, each)
+        if cards is not None:
+            tell_event(options, "gpus", count=cards.count, memory_mb=cards.bytes // _MEGABYTE)
+        costs = partial(costs_so_far, Folder(Path(options.out)))
+        yield OnRay(cards, costs, patience, live), cores
+
+
+PREPARE = Verb(_PREPARE, _add_prepare, _prepare)
