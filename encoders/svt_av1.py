@@ -159,7 +159,10 @@ def encode_planes(
 ) -> list[bytes]:
     """`encode_pictures` of what `planes_of` made for `size` and `color`: one unit a picture."""
     spread = "" if visual else _EVENER
-    more = f":lp={threads}{_hierarchy(len(pictures))}{spread}{more}"
+    # With SVT-AV1's usual 32 pictures a mini-group, the second picture of a short sequence is as
+    # expensive as the first.
+    layers = 3 if len(pictures) <= _SHORT else 4
+    more = f":lp={threads}:hierarchical-levels={layers}{spread}{more}"
     return _units(pictures, color, partial(_open, size, crf, preset, color, visual, more))
 
 
@@ -215,12 +218,6 @@ def _frame(planes: Planes, index: int, color: Color, coder: av.VideoCodecContext
     frame.color_range, frame.colorspace = coder.color_range, color.matrix
     frame.pts, frame.time_base = index, coder.time_base
     return frame
-
-
-def _hierarchy(pictures: int) -> str:
-    """SVT-AV1's parameter for temporal layers: with its usual 32 pictures a mini-group, the second
-    picture of a short sequence is as expensive as the first."""
-    return f":hierarchical-levels={3 if pictures <= _SHORT else 4}"
 
 
 def _open(

@@ -140,6 +140,12 @@ class EncodeJob:
                 encoding.write(video, sound, cut=self.frames is not None)
         return encoding.report(target, monotonic() - began)
 
+    def encoded(self, settings: EncoderSettings, target: str = "") -> tuple[bytes, EncodeReport]:
+        """The stream in memory, and its report."""
+        file = io.BytesIO()
+        report = self.encode(nullcontext(file), target, settings)
+        return file.getvalue(), report
+
     def open(self) -> VideoReader:
         """The pictures."""
         return open_video(
@@ -335,10 +341,8 @@ def _tried(job: EncodeJob, size: int, target: str) -> tuple[bytes, EncodeReport,
     job, bitrate, room = sized(job, size)
     tried: list[tuple[bytes, EncodeReport]] = []
     for _ in range(_PASSES):
-        file = io.BytesIO()
-        settings = replace(job.settings, bitrate=bitrate)
-        report = job.encode(nullcontext(file), target, settings)
-        tried.append((file.getvalue(), report))
+        tried.append(job.encoded(replace(job.settings, bitrate=bitrate), target))
+        report = tried[-1][1]
         if _ENOUGH * size <= report.size <= size or _is_stuck(tried):
             break
         bitrate *= _AIM * room / report.video_size

@@ -407,7 +407,8 @@ class FrameInput:
             picture, own = given.pixels, given.pts
         elif isinstance(given, av.VideoFrame):
             picture = oriented(rgb_picture(given, "the frame"), self._matrix(given))
-            own = self._time_of(given)
+            if given.pts is not None and given.time_base:
+                own = round(given.pts * given.time_base / self._video.time_base)
         else:
             picture = np.array(_plain(given), order="C")
         self._check(picture)
@@ -423,11 +424,6 @@ class FrameInput:
             raise wrong(
                 f"a frame of {picture.dtype} {picture.shape}: RGB in uint8 {expected} is needed"
             )
-
-    def _time_of(self, frame: av.VideoFrame) -> int | None:
-        if frame.pts is None or not frame.time_base:
-            return None
-        return round(frame.pts * frame.time_base / self._video.time_base)
 
     def _stamp(self, pts: int | None) -> int:
         origin = self._origin

@@ -240,11 +240,8 @@ def _word(wanted: object) -> str:
     if kind is Iterable:
         return "an iterable"
     name = getattr(kind, "__name__", str(kind))
-    return _WORDS.get(name) or _a(name)
-
-
-def _a(word: str) -> str:
-    return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {word}"
+    article = "an" if name[:1].lower() in "aeiou" else "a"
+    return _WORDS.get(name) or f"{article} {name}"
 
 
 @typed

@@ -9,7 +9,6 @@ A decoder that draws frames skips them. The payload of a packet:
 `AnchorCoder` writes, reads and counts one anchor after another.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gsvc.codec.bitstream.container import Cutter, Packet, read_varint, varint
@@ -281,16 +280,14 @@ class AnchorCoder:
 
     def _code_kind(self, wanted: str | None) -> str:
         """One of those that are known, or the next one, which is then spelt."""
-        index = None if wanted is None else self._kind_index(wanted)
-        index = self._coder.code(_KIND, index)
-        if index > len(self._names):
+        spelt = len(self._names)
+        known = self._names.index(wanted) if wanted in self._names else spelt
+        index = self._coder.code(_KIND, None if wanted is None else known)
+        if index > spelt:
             raise BitstreamError("an object is of a class without a name: the stream is damaged")
-        if index == len(self._names):
+        if index == spelt:
             self._names.append(self._code_name(wanted))
         return self._names[index]
-
-    def _kind_index(self, kind: str) -> int:
-        return self._names.index(kind) if kind in self._names else len(self._names)
 
     def _code_name(self, wanted: str | None) -> str:
         data = None if wanted is None else wanted.encode()
@@ -366,16 +363,12 @@ class _RunCoder:
         anchors: list[Anchor] = []
         left = frames
         while left:
-            wanted = None if run is None else _nth(run.anchors, len(anchors))
+            if run is not None and len(anchors) == len(run.anchors):
+                raise ConfigError("the anchors of objects end before their frames")
+            wanted = None if run is None else run.anchors[len(anchors)]
             anchors.append(self._anchors.code(left, parts, wanted))
             left -= anchors[-1].gap
         return ObjectRun(ticks, tuple(anchors), parts)
-
-
-def _nth(anchors: Sequence[Anchor], index: int) -> Anchor:
-    if index == len(anchors):
-        raise ConfigError("the anchors of objects end before their frames")
-    return anchors[index]
 
 
 class ObjectWriter:

@@ -460,7 +460,10 @@ class _Inspector:
             audio_and_text.read_texts([packet], HeldBytes(self._limits))  # the same
         self._elements.clear()
         if packet.type == container.PacketType.OBJECTS:
-            self._take_objects(self._objects.read(packet))
+            run = self._objects.read(packet)
+            if run.is_alone and run.ticks:  # then their frames are the stream's
+                self._time += len(run.ticks)
+                self._count(run.ticks)
         if not packet.is_picture:
             ledger, elements = packet_ledger(packet, size), tuple(self._elements)
             return PacketInfo(packet.type, self._time, size, ledger, elements=elements)
@@ -476,12 +479,6 @@ class _Inspector:
             intervals=tuple(_described(parsed, start)),
             elements=tuple(self._elements),
         )
-
-    def _take_objects(self, run: objects.ObjectRun) -> None:
-        """Without pictures, the frames of the objects are the stream's."""
-        if run.is_alone and run.ticks:
-            self._time += len(run.ticks)
-            self._count(run.ticks)
 
     def _take(self, parsed: ParsedPacket) -> None:
         for interval in parsed.intervals:

@@ -14,7 +14,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from math import log
 from multiprocessing.connection import Connection
@@ -211,9 +211,8 @@ def _try(
 ) -> _Pass:
     from gsvc.eval.bench.score import measured_parts, named_metrics, stream_pairs
 
-    job, file = replace(job_from(options, source), progress=progress), io.BytesIO()
-    report = job.encode(nullcontext(file), target, replace(job.settings, quality=aim))
-    data = file.getvalue()
+    job = replace(job_from(options, source), progress=progress)
+    data, report = job.encoded(replace(job.settings, quality=aim), target)
     pairs = stream_pairs(
         source,
         io.BytesIO(data),

@@ -137,7 +137,8 @@ def rgb_picture(frame: av.VideoFrame, label: str) -> Picture:
 
     `label` names the frame in the message.
     """
-    _refuse_hdr(frame, label)
+    if (kind := _HDR_TRANSFER.get(frame.color_trc)) is not None:
+        raise _hdr_error(kind, label)
     _refuse_alpha(frame, label)
     color = source_color(frame)
     if _is_rgb(frame):
@@ -181,12 +182,6 @@ class ContainerColor:
         for name, value in self._stated.items():
             if getattr(frame, name) == _NOT_STATED[name]:
                 setattr(frame, name, value)
-
-
-def _refuse_hdr(frame: av.VideoFrame, label: str) -> None:
-    kind = _HDR_TRANSFER.get(frame.color_trc)
-    if kind is not None:
-        raise _hdr_error(kind, label)
 
 
 def _refuse_alpha(frame: av.VideoFrame, label: str) -> None:

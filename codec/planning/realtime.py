@@ -112,12 +112,8 @@ def picture_costs(info: StreamInfo, usage: ResourceUsage) -> tuple[float, float]
     return pixels * (usage.frame + (1 - share) * usage.drawn), pixels * usage.key
 
 
-def gain_of(way: Way, fitted: Mapping[str, Any]) -> float:
-    """By how much a way lowers the logarithm of ST-LPIPS VGG, on average."""
-    return -_change(way, "texture", fitted)
-
-
 def _change(way: Way, judge: str, fitted: Mapping[str, Any]) -> float:
+    """By how much a way changes JOD, or the logarithm of ST-LPIPS VGG, on average."""
     return float(fitted["ways"][way.name][judge])
 
 
@@ -282,18 +278,11 @@ def decoding_by_deadline(
     for name, usage in profile.decode.items():
         way = WAYS.get(name, Way())
         if way.backend and way.motion == Way().motion:
-            able = restored_worth(
-                groups,
-                picture_costs(info, usage)[1],
-                _spare(seconds, least, usage.start - plain.start),
-            )
-            gains[way] = gain_of(way, fitted) * able
+            spare = max(0.0, 0.9 * (seconds - least) - (usage.start - plain.start))
+            able = restored_worth(groups, picture_costs(info, usage)[1], spare)
+            gains[way] = -_change(way, "texture", fitted) * able
     best = max(gains, key=lambda way: gains[way])
     usage = profile.decode[best.name]
     costs = Costs(frame, picture_costs(info, usage)[1])
     left = seconds - max(passed, 0.0) - (usage.start - plain.start)
     return best, DeadlinePace(groups, costs, left)
-
-
-def _spare(seconds: float, least: float, loading: float) -> float:
-    return max(0.0, 0.9 * (seconds - least) - loading)

@@ -11,7 +11,6 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -396,9 +395,8 @@ def take_samples(job: EncodeJob, spans: SampleSpans) -> Iterator[EncodedSample]:
     for start in spans.starts:
         part = replace(job, start=job.start + start, frames=spans.length, texts=False)
         part = job if spans.length == spans.frames else part
-        file = io.BytesIO()
-        report = part.encode(nullcontext(file), "", part.settings)
-        yield EncodedSample(part, report, file.getvalue())
+        data, report = part.encoded(part.settings)
+        yield EncodedSample(part, report, data)
 
 
 def ssim(sample: EncodedSample) -> float:

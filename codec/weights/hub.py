@@ -8,6 +8,7 @@ one commit, checks each file and writes the manifest; nothing is loaded without 
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -213,7 +214,9 @@ def pull_hub_model(
     """
     need("pretrained", "models of the hub")
     folder, say = hub_folder(model.name), progress or (lambda line: None)
-    before = _pulled_before(model.name)
+    before = None
+    with suppress(MissingModelError):
+        before = read_hub_manifest(model.name)
     if before and repo in (None, before.repo):
         repo, revision = before.repo, revision or before.commit
     repo = repo or model.repo
@@ -307,13 +310,6 @@ def _asked(name: str, repo: str, question: Callable[[Any], Any]) -> Any:
         raise MissingModelError(
             f"the hub cannot be reached ({reason}): check the network, then run {pull_line(name)}"
         ) from error
-
-
-def _pulled_before(name: str) -> HubManifest | None:
-    try:
-        return read_hub_manifest(name)
-    except MissingModelError:
-        return None
 
 
 def _is_wanted(file: str, layered: bool) -> bool:
