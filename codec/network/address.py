@@ -13,15 +13,15 @@ import os
 import re
 import ssl
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from gsvc.codec.bitstream.errors import ConfigError, typed
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError, typed
 from gsvc.codec.media.places import read_secret
 from gsvc.codec.network.rtcp import is_rtcp
 from gsvc.codec.weights.extras import need
@@ -131,6 +131,16 @@ def _context(address: Address, settings: TlsSettings) -> ssl.SSLContext:
         # An empty password: OpenSSL would ask for one on the terminal.
         context.load_cert_chain(settings.certificate, settings.private_key, password="")
     return context
+
+
+@contextmanager
+def refused(what: str, kind: type[GsvcError], advice: str) -> Iterator[None]:
+    """What the system will not do with an address, as an error of this kind with advice."""
+    try:
+        yield
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise kind(f"cannot {what} ({why}): {advice}") from error
 
 
 KEY_BYTES = 32

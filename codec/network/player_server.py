@@ -26,7 +26,7 @@ from gsvc.codec.bitstream.container import StreamReader
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, GsvcError, InputError, Limits
 from gsvc.codec.media.mapping import demux
 from gsvc.codec.media.places import is_container, open_stream
-from gsvc.codec.network.address import parse_address
+from gsvc.codec.network.address import parse_address, refused
 from gsvc.decoders.keyframes.compact.restorer_network import FILE as NETWORK
 
 PAGE = Path(str(files("gsvc.decoders") / "browser" / "page"))
@@ -137,14 +137,9 @@ class PlayerServer(ThreadingHTTPServer):
     def __init__(self, source: Source, host: str, port: int) -> None:
         """Listen. Raises InputError when the address cannot be used; port 0 takes a free one."""
         self.address_family = AF_INET6 if ":" in host else AF_INET
-        try:
+        with refused(f"serve at {host}:{port}", InputError, "choose another --host or --port"):
             super().__init__((host, port), partial(_Handler, source))
             self.is_local = _is_loopback(str(self.server_address[0]))
-        except (OSError, OverflowError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise InputError(
-                f"cannot serve at {host}:{port} ({why}): choose another --host or --port"
-            ) from error
 
     @property
     def address(self) -> str:

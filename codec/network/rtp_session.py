@@ -13,7 +13,7 @@ from typing import Any, cast
 from gsvc.codec.bitstream import container, errors
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.network import congestion_control, rtcp, stats
-from gsvc.codec.network.address import Address, Srtp
+from gsvc.codec.network.address import Address, Srtp, refused
 from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
 from gsvc.codec.network.rtp import CLOCK_RATE, Packetizer, RtpPacket, WireSettings, rtp_timestamp
 
@@ -535,15 +535,10 @@ async def open_udp_sender(
     heard: Callable[[], None] | None = None,
 ) -> UdpSender:
     """Open a sender to `address`; see `UdpSender`. Raises OutputError when it cannot be used."""
-    try:
+    with refused(f"send to {address}", errors.OutputError, "check host and port"):
         _, sender = await asyncio.get_running_loop().create_datagram_endpoint(
-            lambda: UdpSender(rtp, begin_group, heard),
-            remote_addr=(address.host, address.port),
+            lambda: UdpSender(rtp, begin_group, heard), remote_addr=(address.host, address.port)
         )
-    except OSError as error:
-        raise errors.OutputError(
-            f"cannot send to {address} ({error.strerror or error}): check host and port"
-        ) from error
     return sender
 
 
@@ -555,13 +550,9 @@ async def open_udp_receiver(
     feedback: bool,
 ) -> UdpReceiver:
     """Listen at `address`. Raises InputError when its port is taken or not permitted."""
-    try:
+    with refused(f"listen at {address}", errors.InputError, "choose another port"):
         _, receiver = await asyncio.get_running_loop().create_datagram_endpoint(
             lambda: UdpReceiver(rtp, take, feedback=feedback),
             local_addr=(address.host or "0.0.0.0", address.port),
         )
-    except OSError as error:
-        raise errors.InputError(
-            f"cannot listen at {address} ({error.strerror or error}): choose another port"
-        ) from error
     return receiver

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from gsvc.codec.bitstream import errors
 from gsvc.codec.bitstream.container import Packet, read_packet, read_varint
 from gsvc.codec.bitstream.header import HEADER_BYTES, Header
-from gsvc.codec.network.address import Address
+from gsvc.codec.network.address import Address, refused
 from gsvc.codec.network.congestion_control import Reception
 from gsvc.codec.network.rtcp import BitrateLimit, PictureLimit, read_rtcp, write_rtcp
 
@@ -92,12 +92,8 @@ async def run_channels(address: Address, handle: Handler, tls: SSLContext | None
     if not address.listens:
         connect = partial(_connect_tcp if is_tcp else _connect_ws, tls)
         await _keep_connecting(address, handle, connect)
-    try:
+    with refused(f"listen at {address}", errors.InputError, "choose another port"):
         await (_serve_tcp if is_tcp else _serve_ws)(tls, address, handle)
-    except OSError as error:
-        raise errors.InputError(
-            f"cannot listen at {address} ({error.strerror or error}): choose another port"
-        ) from error
 
 
 async def _keep_connecting(
