@@ -122,11 +122,8 @@ def _show(options: Namespace, source: str, made: video_trial.EncodeForecast) -> 
 def _kept_at(job: EncodeJob) -> Path:
     """Where the stream of a dry run is kept: by all that it depends on."""
     seen = Path(job.source).stat()
-    told = (
-        str(Path(job.source).resolve()), seen.st_size, seen.st_mtime_ns, __version__, job.settings,
-        job.start, job.frames, job.fps, job.sound, job.audio_bitrate, job.texts, job.deinterlace,
-        job.size,
-    )  # fmt: skip
+    job = replace(job, source=str(Path(job.source).resolve()), progress=None)
+    told = job, seen.st_size, seen.st_mtime_ns, __version__
     return cache_dir() / "dry-run" / hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 
 

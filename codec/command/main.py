@@ -67,17 +67,11 @@ def complain(line: str) -> None:
         print(f"gsvc: error: {as_options(line)}", file=sys.stderr, flush=True)
 
 
-class Parser(ArgumentParser):
-    """Reports a wrong request in one line."""
+class CommandParser(ArgumentParser):
+    """Reports a wrong request in one line.
 
-    def error(self, message: str) -> NoReturn:
-        """Report `message` and exit."""
-        complain(f"{message} (see {self.prog} --help)")
-        raise SystemExit(USAGE)
-
-
-class CommandParser(Parser):
-    """Takes options between the input and the output too, which argparse by itself does not."""
+    Takes options between the input and the output too, which argparse by itself does not.
+    """
 
     def __init__(self, *, module: str | None = None, **options: Any) -> None:
         """Make a parser; `options` are argparse's.
@@ -111,6 +105,11 @@ class CommandParser(Parser):
             return self.parse_known_intermixed_args(words, namespace)
         finally:
             self._is_mixing = False
+
+    def error(self, message: str) -> NoReturn:
+        """Report `message` and exit."""
+        complain(f"{message} (see {self.prog} --help)")
+        raise SystemExit(USAGE)
 
     def ask_module(self) -> None:
         """Take description and arguments from the command's module, if that is still to do."""
@@ -224,10 +223,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(options, error, FAILED, _unexpected(error))
 
 
-def command_parser() -> Parser:
+def command_parser() -> CommandParser:
     """The parser of `gsvc`; those of its commands are filled when they are used."""
     title = "Generative semantic video codec."
-    parser = Parser(prog="gsvc", description=title, formatter_class=_Grouped)
+    parser = CommandParser(prog="gsvc", description=title, formatter_class=_Grouped)
     parser.add_argument("--version", action="version", version=f"gsvc {__version__}")
     add_verbs(parser, "command", COMMANDS)
     return parser

@@ -214,15 +214,13 @@ class MappedStream:
         self._note.append(record_of(packet, len(units)))
         if packet.type == container.PacketType.AUDIO:
             self.sound.append(audio_and_text.unpack_audio(packet.payload))
-        for n, (unit, pts) in enumerate(zip(units, self._shown(parsed), strict=True)):
+        shown = [] if parsed is None else self._shown(parsed)
+        for n, (unit, pts) in enumerate(zip(units, list(shown), strict=True)):
             records = () if n else self._note
             self.pictures.append(MappedPicture(unit, pts, packet.is_intra and n == 0, records))
 
-    def _shown(self, parsed: group.ParsedPacket | None) -> list[int]:
+    def _shown(self, parsed: group.ParsedPacket) -> Iterator[int]:
         """When each coded picture of a packet is shown first."""
-        return [] if parsed is None else list(self._times(parsed))
-
-    def _times(self, parsed: group.ParsedPacket) -> Iterator[int]:
         for interval in parsed.intervals:
             times = [self._clock + ticks for ticks in accumulate(interval.ticks)]
             self._clock = times[-1]
