@@ -55,9 +55,9 @@ def objects_of(settings: EncoderSettings, header: Header) -> "ObjectCoder | None
     """The coder of a stream's objects; None if it sends none."""
     if not settings.objects and settings.task is None:
         return None
-    from gsvc.encoders.scaffold.object_coder import object_coder  # late: most streams have none
+    from gsvc.encoders.scaffold.object_coder import ObjectCoder  # late: most streams have none
 
-    return object_coder(header, settings.task, settings.detector, low_delay=settings.low_delay)
+    return ObjectCoder(header, settings.task, settings.detector, low_delay=settings.low_delay)
 
 
 def header_of(settings: EncoderSettings, video: VideoFormat, *, audio: bool) -> Header:

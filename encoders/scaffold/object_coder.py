@@ -269,7 +269,8 @@ class SourceFollowing:
         often: bool = False,
     ) -> None:
         """`size`: width and height; `rate`: frames a second; `often`: look twice as often, where
-        what moves is not asked for; the rest as of `ObjectConfig`."""
+        what moves is not asked for; `finder`: names objects, None: every object is something that
+        moves; `moving`: whether what it does not name counts too."""
         seconds = _OFTEN_SECONDS if often and not moving else _LOOK_SECONDS
         self._step = max(1, round(seconds * rate))
         self._following = analyser.ObjectFollower(
@@ -311,40 +312,42 @@ _MOST_FRAMES = 240
 """Most frames of a packet: tight limits of receivers permit a few more."""
 _BEGIN_SECONDS = 20.0
 """Seconds between packets that can be read alone."""
-
-
-@dataclass(frozen=True)
-class ObjectConfig:
-    """Settings of the objects that are sent."""
-
-    finder: detectors.Finder | None
-    """The detector that names objects; None: every object is something that moves."""
-    moving: bool
-    """Whether what it does not name counts too."""
-    parts: Parts
-    """Fields that anchors carry."""
-    is_alone: bool
-    """Whether no pictures are sent."""
-    packet_seconds: float
-    """Video that a packet describes."""
+_SECONDS, _ALONE_SECONDS, _LIVE_SECONDS = 4.0, 8.0, 1.2
+"""Video that a packet of objects describes: beside pictures, without, and with low delay."""
+_LEAST_SCORE = 0.5
+"""Of detections that count."""
+_NAMING = findings.COCO_DETECTOR, findings.PEOPLE_DETECTOR
+"""Detectors beside which what merely moves does not count."""
 
 
 class ObjectCoder:
     """Codes the objects of one stream: `push` every frame, then `flush`."""
 
-    def __init__(self, header: Header, config: ObjectConfig) -> None:
-        """Raises MissingModelError where key points are asked for and their models are missing."""
-        rate = float(header.format.frame_rate)
+    def __init__(
+        self,
+        header: Header,
+        task: str | None,
+        detector: str | findings.Detector,
+        *,
+        low_delay: bool,
+    ) -> None:
+        """`task` None: beside pictures.
+
+        Raises ConfigError for an unknown detector, MissingModelError for a model that is missing.
+        """
+        rate, alone = float(header.format.frame_rate), task is not None
+        parts = Parts(int(alone), task == KEY_POINTS, not alone or task == MOTION)
         self._size = header.format.width, header.format.height
         most = min(_MOST_FRAMES, DEFAULT_LIMITS.longest_interval(*self._size))
-        seconds = _ANCHOR_SECONDS if config.is_alone else _BESIDE_PICTURES_SECONDS
+        seconds = _ANCHOR_SECONDS if alone else _BESIDE_PICTURES_SECONDS
         self._gap = max(1, min(most, round(seconds * rate)))
-        anchors = min(round(config.packet_seconds / seconds), most // self._gap)
+        told = _LIVE_SECONDS if low_delay else _ALONE_SECONDS if alone else _SECONDS
+        anchors = min(round(told / seconds), most // self._gap)
         self._chunk = self._gap * max(1, anchors)
         self._refresh = max(1, round(_BEGIN_SECONDS * rate / self._chunk))
-        parts, alone = config.parts, config.is_alone
+        moving = task != KEY_POINTS and detector not in _NAMING
         self._following = SourceFollowing(
-            self._size, rate, config.finder, moving=config.moving, often=not alone
+            self._size, rate, _finder(task, detector), moving=moving, often=not alone
         )
         self._maker = AnchorMaker(header.geometry, parts, self._gap, is_alone=alone)
         self._writer = ObjectWriter(header)
@@ -417,46 +420,14 @@ def settled(frames: Sequence[SeenFrame]) -> list[SeenFrame]:
     """The same, each object with the class that it has at the end: a detector may name it late."""
     kinds = {number: one.kind for frame in frames for number, one in frame.objects.items()}
     return [
-        replace(
-            frame,
-            objects={n: replace(one, kind=kinds[n]) for n, one in frame.objects.items()},
-        )
+        replace(frame, objects={n: replace(one, kind=kinds[n]) for n, one in frame.objects.items()})
         for frame in frames
     ]
-
-
-LEAST_SCORE = 0.5
-"""Of detections that count."""
-_SECONDS, _ALONE_SECONDS, _LIVE_SECONDS = 4.0, 8.0, 1.2
-"""Video that a packet of objects describes: beside pictures, without, and with low delay."""
-
-
-def object_coder(
-    header: Header, task: str | None, detector: str | findings.Detector, *, low_delay: bool
-) -> ObjectCoder:
-    """What codes the objects of a stream; `task` None: beside pictures.
-
-    Raises ConfigError for an unknown detector, MissingModelError for a model that is missing.
-    """
-    if task is None:
-        parts = Parts(0, motion=True)
-    else:
-        parts = Parts(1, people=task == KEY_POINTS, motion=task == MOTION)
-    seconds = _SECONDS if task is None else _ALONE_SECONDS
-    config = ObjectConfig(
-        finder=_finder(task, detector),
-        moving=task != KEY_POINTS
-        and detector not in (findings.COCO_DETECTOR, findings.PEOPLE_DETECTOR),
-        parts=parts,
-        is_alone=task is not None,
-        packet_seconds=_LIVE_SECONDS if low_delay else seconds,
-    )
-    return ObjectCoder(header, config)
 
 
 def _finder(task: str | None, detector: str | findings.Detector) -> detectors.Finder | None:
     if task == MOTION:
         return detectors.own_finder(MOVING)
     if not isinstance(detector, str):
-        return detectors.checked(detector, LEAST_SCORE)
+        return detectors.checked(detector, _LEAST_SCORE)
     return detectors.own_finder(findings.PEOPLE_DETECTOR if task == KEY_POINTS else detector)
