@@ -297,7 +297,8 @@ class Encoder:
             return self._encoded(frame, pts)
 
     def _encoded(self, frame: "AnyFrame", pts: int | None) -> list[Packet]:
-        """`encode`, in its turn. `_objects` is None unless objects or a `task` are set."""
+        """What `encode` does while no other thread encodes. `_objects` is None unless objects or a
+        `task` are set."""
         self._check_open()
         taken = self._input.frame(frame, pts)
         is_cut = self._cut_detector(taken.pixels)

@@ -320,7 +320,8 @@ class StrictTimeline:
         self._may_join = True
 
     def frames(self, packet: Packet, wanted: range | None = None) -> Iterator[DrawnFrame]:
-        """The frames of a packet, one at a time; without the keyframe before, those after it.
+        """The frames of a packet, one at a time. If the keyframe before it was not received, only
+        those from the packet's first keyframe on.
 
         `wanted`: the times at which they are wanted; None: all.
         """

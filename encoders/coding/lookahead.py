@@ -330,7 +330,7 @@ class Lookahead(GroupCoder):
         *,
         watching: bool,
     ) -> list[Interval]:
-        """The same, with people and regions (`watching`) or without."""
+        """The intervals with their layers, with people and regions (`watching`) or without."""
         times = iter(ticks)
         layers = zip(keys.textures, keys.guides or repeat(None), strict=False)
         shown: Iterator[Values] = ({TEXTURE: texture, GUIDE: guide} for texture, guide in layers)

@@ -248,8 +248,8 @@ class Probes:
         return self._pool.map(raised, keys, decoded)
 
     def _try(self, plan: GroupPlan, lmbda: float, keys: tuple[int, ...] | None = None) -> Probe:
-        """A probe of the plan with some of its coded pictures; None: of a long group those near the
-        parts that are looked at.
+        """A probe of the plan with some of its coded pictures, `keys`; None: those that the frames
+        looked at are drawn from, all of a short group's.
 
         D is measured on the samples, each in two parts: texture, and misplaced structure.
         """

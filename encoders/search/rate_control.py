@@ -73,7 +73,7 @@ class RateControl:
 
     def budget(self, frames: int) -> float:
         """Bits that `frames` frames may take, framing included."""
-        # A short group may take as much as a second: its intra picture costs what it costs.
+        # A short group may take what a second of video may: its intra picture costs the same.
         share = self._rate * (frames if self.exact else max(frames, self._least))
         # A level's limit is no target: what an easy group leaves is not for later ones to waste.
         debt = self._debt if self.exact else max(self._debt, -0.5 * share)
