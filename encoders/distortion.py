@@ -70,8 +70,11 @@ class Reference:
 
     def sampled(self, picture: Picture) -> "Reference":
         """The reference that `sampled(picture)` makes; `picture`: what this one was made of."""
+        sample = sampled(picture)
+        if sample is picture:
+            return self
         weights = None if np.ndim(self._weights) == 0 else sampled(self._weights, STRIDE)
-        return Reference(sampled(picture), self._structure_weight, weights)
+        return Reference(sample, self._structure_weight, weights)
 
     @property
     def weight(self) -> float:

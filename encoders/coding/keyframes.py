@@ -24,7 +24,7 @@ that pays.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import cached_property, partial
@@ -189,7 +189,8 @@ class Keyframes:
 
     def choose_guides(
         self,
-        references: Sequence[tuple[Reference, Picture]],
+        references: Sequence[Reference],
+        sources: Iterable[Picture],
         frames: int,
         lmbda: float,
         restorer: RestorerNetwork,
@@ -197,13 +198,13 @@ class Keyframes:
     ) -> None:
         """Choose how each is to be restored, for a group of `frames` frames; after the textures.
 
-        `references`: with the pictures that they were made of. Tries some pictures, samples of
-        large ones; the others copy the guide of the last one tried.
+        `sources`: what the references were made of, taken one at a time. Tries some pictures,
+        samples of large ones; the others copy the guide of the last one tried.
         """
         each, guides = max(1.0, frames / len(self.decoded)), list[int | None]()
         weight = self.config.level.guide_structure_weight
         step = max(1.0, len(references) / self.config.effort.guides_of(frames))
-        for number, (reference, source) in enumerate(references):
+        for number, (reference, source) in enumerate(zip(references, sources, strict=True)):
             if guides and int(number / step) == int((number - 1) / step):
                 guides.append(guides[-1])
                 continue

@@ -270,7 +270,7 @@ class Lookahead(GroupCoder):
         if self._restorer is not None:
             sources = (one.shot.pictures[key] for one in planned for key in one.keys)
             given = self._frames, self._planner.lmbda, self._restorer, self._pool
-            keys.choose_guides(list(zip(references, sources, strict=True)), *given)
+            keys.choose_guides(references, sources, *given)
         return keys
 
     def _sources(
