@@ -1,13 +1,14 @@
 """What shots that come back save: `python tools/turns.py HEAD.mp4 OTHER.mp4`, two videos or more.
 
-They are cut to and fro ten times in 24 s at 384x288 and 25 frames a second, and encoded at level 1
-without and with returning shots. Prints bytes, PSNR of luma and MS-SSIM on every third frame.
+They are cut to and fro ten times in 24 s at 384x288 and 25 frames a second, and encoded at levels 0
+to 2 without and with returning shots. One video alone is encoded as it is, from its first frame.
+Prints bytes, CVVDP of all frames and ST-LPIPS VGG of one in thirteen; then the BD-rate by each.
 """
 
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 
 import av
 import cv2
@@ -16,7 +17,8 @@ import numpy as np
 import gsvc
 from gsvc.codec.bitstream.header import HEADER_BYTES
 from gsvc.datasets.clips.clip_reader import TestClip
-from gsvc.eval.metrics.fidelity import MsSsim, PsnrY
+from gsvc.eval.metrics import find_metric
+from gsvc.eval.summary.bd_rate import bd_rate, lower_hull
 
 _SIZE, _RATE, _FRAMES, _CUTS = (384, 288), 25, 600, 10
 
@@ -57,10 +59,12 @@ def in_turns(videos: Sequence[Sequence[gsvc.Picture]]) -> list[gsvc.Picture]:
     ]
 
 
-def coded(pictures: Sequence[gsvc.Picture], *, returning: bool) -> tuple[int, list[gsvc.Picture]]:
+def coded(
+    pictures: Sequence[gsvc.Picture], level: int, *, returning: bool
+) -> tuple[int, list[gsvc.Picture]]:
     """Bytes of the stream, and its frames."""
     form = gsvc.VideoFormat(*_SIZE, Fraction(1, _RATE), Fraction(_RATE))
-    settings = gsvc.EncoderSettings(level=1, returning_shots=returning)
+    settings = gsvc.EncoderSettings(level=level, returning_shots=returning)
     with gsvc.Encoder(form, settings) as encoder:
         packets = [packet for picture in pictures for packet in encoder.encode(picture)]
         packets += encoder.flush()
@@ -70,16 +74,28 @@ def coded(pictures: Sequence[gsvc.Picture], *, returning: bool) -> tuple[int, li
 
 
 def main(paths: Sequence[str]) -> None:
-    """Print a line for each way to encode."""
-    pictures = in_turns([frames_of(path) for path in paths])
-    clip = TestClip("turns", pictures[::3], Fraction(_RATE, 3))
-    metrics = PsnrY(), MsSsim()
-    for returning in (False, True):
-        size, shown = coded(pictures, returning=returning)
-        found = (m.measure(clip, [shown[::3]], range(len(clip.frames))) for m in metrics)
-        fidelity, structure = (float(values.mean()) for values in found)
-        way = "with" if returning else "without"
-        print(f"{way}: {size} bytes, PSNR-Y {fidelity:.2f}, MS-SSIM {structure:.4f}", flush=True)
+    """Print a line for each stream, then the BD-rate with returning shots against without."""
+    videos = [frames_of(path) for path in paths]
+    pictures = in_turns(videos) if len(videos) > 1 else videos[0]
+    clip = TestClip("turns", pictures, Fraction(_RATE))
+    metrics = {name: find_metric(name) for name in ("cvvdp", "st_lpips_vgg")}
+    points: dict[tuple[str, bool], list[tuple[float, float]]] = {}
+    for level, returning in product((0, 1, 2), (False, True)):
+        size, shown = coded(pictures, level, returning=returning)
+        print(f"level {level}, {'with' if returning else 'without'}: {size} bytes", end="")
+        for name, metric in metrics.items():
+            seen = range(0, len(pictures), 1 if name == "cvvdp" else 13)
+            found = float(np.nanmean(metric.measure(clip, [shown], seen)))
+            points.setdefault((name, returning), []).append((size, _distance(name, found)))
+            print(f", {name} {found:.4f}", end="")
+        print(flush=True)
+    for name in metrics:
+        without, those_with = (lower_hull(points[name, way]) for way in (False, True))
+        print(f"BD-rate by {name}:", bd_rate(without, those_with))
+
+
+def _distance(name: str, value: float) -> float:
+    return 10 - value if name == "cvvdp" else value
 
 
 if __name__ == "__main__":

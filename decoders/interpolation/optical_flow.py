@@ -45,11 +45,15 @@ def dense_flow(a: Picture, b: Picture) -> Flow:
     return dis_flow(a, b, PRESET)
 
 
-def dis_flow(a: Picture, b: Picture, preset: int) -> Flow:
-    """Optical flow from picture `a` to `b`, luma, uint8 (H, W), with a preset of OpenCV's DIS."""
+def dis_flow(a: Picture, b: Picture, preset: int, least_width: int = 64) -> Flow:
+    """Optical flow from picture `a` to `b`, luma, uint8 (H, W), with a preset of OpenCV's DIS.
+
+    Pictures narrower than `least_width` are padded: from 92 on, `FAST` does not fall back to fine
+    scales, which take seven times as long.
+    """
     height, width = a.shape
     # The coarsest level of DIS must hold one patch: smaller pictures are padded.
-    pad = max(0, 64 - height), max(0, 64 - width)
+    pad = max(0, 64 - height), max(0, least_width - width)
     if any(pad):
         a, b = (cv2.copyMakeBorder(x, 0, pad[0], 0, pad[1], cv2.BORDER_REPLICATE) for x in (a, b))
     flow = cv2.DISOpticalFlow.create(preset).calc(a, b, None)

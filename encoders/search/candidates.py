@@ -191,7 +191,7 @@ class Placement:
             for n in range(1, parts)
         }
         to_left, to_right = (
-            cache(partial(dis_flow, *ends, cv2.DISOPTICAL_FLOW_PRESET_FAST))
+            cache(partial(dis_flow, *ends, cv2.DISOPTICAL_FLOW_PRESET_FAST, least_width=92))
             for ends in ((right, left), (left, right))
         )
         errors = []
