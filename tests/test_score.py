@@ -81,6 +81,19 @@ def test_another_size_is_refused_unless_scaled(
     assert read_pair(a, other, scale=True).test[0].shape == (48, 64, 3)
 
 
+def test_another_shape_is_told(
+    tmp_path: Path, moving_pictures: Pictures, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = []
+    for aspect in (Fraction(1), Fraction(16, 11)):
+        form = gsvc.VideoFormat(64, 48, Fraction(1, 25), Fraction(25), pixel_aspect=aspect)
+        names.append(str(tmp_path / f"{aspect.numerator}.mkv"))
+        with open_writer(Path(names[-1]), form) as writer:
+            writer.write(gsvc.Frame(moving_pictures(1)[0], 0))
+        read_pair(names[0], names[-1])
+        assert ("shown 1.33 times as wide as high" in caplog.text) == (aspect != 1)
+
+
 def test_a_plot_is_drawn_and_not_replaced(a: str, b: str, tmp_path: Path) -> None:
     target = tmp_path / "plot.svg"
     assert run_gsvc("score", a, b, *PSNR, "--plot", target).returncode == 0

@@ -32,7 +32,11 @@ from video_clips import SAME
 TEXTS = Texts(
     {"title": "Stadt – ein Film", "artist": "Someone"},
     (TimedText(0, 400, "First"), TimedText(400, 400, "Second")),
-    (Subtitles("deu", "", (TimedText(80, 200, "Guten Tag"), TimedText(480, 120, "zwei\nZeilen"))),),
+    (
+        Subtitles(
+            "ger", "Text", (TimedText(80, 200, "Guten Tag"), TimedText(480, 120, "zwei\nZeilen"))
+        ),
+    ),
 )
 SPANS = st.builds(TimedText, st.integers(0, 1 << 30), st.integers(0, 1 << 30), st.text(max_size=30))
 
@@ -131,7 +135,7 @@ def texts_of(path: Path) -> Texts:
     return read_beside(path, Fraction(0), None, Wanted(False, None, True))
 
 
-@pytest.mark.parametrize("suffix", ["mkv", "mp4", "webm"])
+@pytest.mark.parametrize("suffix", ["mkv", "mp4", "mov", "webm"])
 def test_texts_come_back(tmp_path: Path, suffix: str, bare_settings: gsvc.EncoderSettings) -> None:
     source = film(tmp_path / "a.mkv")
     report = gsvc.encode(source, tmp_path / "a.gsv", settings=bare_settings)

@@ -238,6 +238,8 @@ def _stream(container: OutputContainer, codec: str, track: Subtitles) -> Subtitl
     stream.codec_context.subtitle_header = _HEADER
     stream.time_base = stream.codec_context.time_base = _MILLISECOND
     named = {"language": track.language, "title": track.title}
+    if codec == "mov_text":  # many a player of MP4 shows the handler's name
+        named["handler_name"] = track.title
     stream.metadata.update({name: value for name, value in named.items() if value})
     return stream
 

@@ -70,11 +70,14 @@ class SourceClock:
         """Seconds by which it jumped ahead so far."""
         self.end = 0
         """Ticks at which the latest of the wanted packets ends, those without data too."""
+        self.is_cut = False
+        """Whether the file ended within the latest packet, of whatever track sets the clock."""
         self._offsets = [Fraction(0)]  # of the parts between jumps
         self._latest = 0
         self._part = dict.fromkeys(self._main, 0)
         self._last: dict[int, Fraction] = {}  # by the container's clock
         self._ends: dict[int, Fraction] = {}  # by this one
+        self._steps: dict[int, Fraction] = {}  # the shortest from one packet to the next
 
     def packets(self) -> Iterator[AnyPacket]:
         """The packets of the wanted streams, and one without data or times for each at the end.
@@ -86,12 +89,28 @@ class SourceClock:
             if isinstance(packet, av.FFmpegError):
                 raise packet
             self._place(packet)
+            self.is_cut = packet.is_corrupt if packet.size else self.is_cut
             if packet.stream.index not in self._wanted:
                 continue
             if packet.pts is not None and not packet.is_discard:
                 self.end = max(self.end, packet.pts + (packet.duration or 0))
             if packet.size or (packet.dts is None and packet.pts is None):
                 yield packet
+
+    @property
+    def missing(self) -> Fraction:
+        """Seconds that the container claims and no packet has; 0 where other tracks may have them.
+
+        Ask after the last packet.
+        """
+        claimed = Fraction(self._container.duration or 0, av.time_base)
+        if len(self._container.streams) > len(self._streams) or not self._ends:
+            return Fraction(0)
+        return max(Fraction(0), claimed - max(self._ends.values()) - self.taken_out)
+
+    def jumps(self, stream: Stream) -> int:
+        """How often it jumped up to the latest packet of a stream that sets it."""
+        return self._part.get(stream.index, 0)
 
     def nominal_rate(self, stream: Stream, claimed: Fraction | None) -> Fraction | None:
         """Frames per second: what is claimed, unless the times of packets speak against it.
@@ -146,10 +165,22 @@ class SourceClock:
             if self._jumps(index, time):
                 self._part[index] = self._next_part(index, time)
                 self._latest = max(self._latest, self._part[index])
-            end = time + self._offsets[self._part[index]] + _duration(packet)
+            self._note_step(index, time)
+            end = self._end(packet, time)
             self._ends[index] = max(end, self._ends.get(index, end))
             self._last[index] = time
         self._shift(packet, self._offsets[self._part[index]])
+
+    def _note_step(self, index: int, time: Fraction) -> None:
+        step = time - self._last.get(index, time)
+        if step > 0:
+            self._steps[index] = min(step, self._steps.get(index, step))
+
+    def _end(self, packet: AnyPacket, time: Fraction) -> Fraction:
+        """When a packet of a main track ends: pictures of MPEG-TS have no duration."""
+        index = packet.stream.index
+        length = packet.duration * (fraction(packet.time_base) or 0) if packet.duration else 0
+        return time + self._offsets[self._part[index]] + (length or self._steps.get(index, 0))
 
     def _jumps(self, index: int, time: Fraction) -> bool:
         if index not in self._last:
@@ -177,8 +208,7 @@ class SourceClock:
             if self._jumps(other, begin):
                 begins[other] = begin
             else:
-                end = begin + self._offsets[self._part[other]] + _duration(packet)
-                ends[other] = max(end, ends[other])
+                ends[other] = max(self._end(packet, begin), ends[other])
         return max(ends[each] for each in begins) - min(begins.values())
 
     def _following(self, index: int, until: Fraction) -> Iterator[AnyPacket]:
@@ -212,7 +242,3 @@ def _time(packet: AnyPacket) -> Fraction | None:
     """Seconds, by the container's clock, at which it is decoded."""
     base = fraction(packet.time_base)
     return None if packet.dts is None or base is None else packet.dts * base
-
-
-def _duration(packet: AnyPacket) -> Fraction:
-    return (packet.duration or 0) * (fraction(packet.time_base) or Fraction(0))

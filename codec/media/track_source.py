@@ -157,27 +157,34 @@ def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> I
             _log.warning("%s: FFmpeg here has no decoder for its audio, which is left out", source)
             return
         layout = coded_layout(stream.codec_context.layout, bitrate)
-        pieces = _Aligner(origin).align(_resampled(container, stream, origin, layout))
+        pieces = _Aligner(origin).align(_runs(container, stream, origin, layout))
         yield from _encode(pieces, layout, bitrate or _USUAL_BITRATE[layout])
 
 
-def _resampled(
+def _runs(
     container: InputContainer, stream: av.AudioStream, origin: Fraction, layout: str
-) -> Iterator[av.AudioFrame]:
-    """Frames of one rate and layout; a resampler takes those of one kind."""
-    for (_, given, _), alike in groupby(_decoded(container, stream, origin), _kind_of):
-        resampler = av.AudioResampler(format="fltp", layout=layout, rate=audio_and_text.SAMPLE_RATE)
-        for frame in chain(_mixable(alike, av.AudioLayout(given)), (None,)):
-            yield from resampler.resample(frame)
+) -> Iterator[Iterator[av.AudioFrame]]:
+    """Frames of one rate and layout, from one jump of the clock or change of kind to the next."""
+    for _, alike in groupby(_decoded(container, stream, origin), _kind_of):
+        yield _resampled((frame for _, frame in alike), layout)
 
 
-def _kind_of(frame: av.AudioFrame) -> tuple[str, str, int]:
-    return frame.format.name, frame.layout.name, frame.sample_rate
+def _resampled(frames: Iterator[av.AudioFrame], layout: str) -> Iterator[av.AudioFrame]:
+    first = next(frames)
+    resampler = av.AudioResampler(format="fltp", layout=layout, rate=audio_and_text.SAMPLE_RATE)
+    for frame in chain(_mixable(chain((first,), frames), first.layout), (None,)):
+        yield from resampler.resample(frame)
+
+
+def _kind_of(each: tuple[int, av.AudioFrame]) -> tuple[int, str, str, int]:
+    part, frame = each
+    return part, frame.format.name, frame.layout.name, frame.sample_rate
 
 
 def _decoded(
     container: InputContainer, stream: av.AudioStream, origin: Fraction
-) -> Iterator[av.AudioFrame]:
+) -> Iterator[tuple[int, av.AudioFrame]]:
+    """Frames, each with the number of jumps of the clock before it."""
     time_base = source_clock.fraction(stream.time_base) or Fraction(1, audio_and_text.SAMPLE_RATE)
     earliest = int((origin - _PRE_ROLL) / time_base)
     clock = source_clock.SourceClock(container, [stream])
@@ -192,7 +199,8 @@ def _decoded(
             if packet.pts is not None and packet.pts + (packet.duration or 0) < earliest:
                 continue
             try:
-                yield from cast(list[av.AudioFrame], packet.decode())
+                for frame in cast(list[av.AudioFrame], packet.decode()):
+                    yield clock.jumps(stream), frame
             except av.FFmpegError as error:
                 _log.warning("a damaged audio packet is replaced by silence: %s", error.strerror)
     except av.FFmpegError as error:
@@ -206,13 +214,16 @@ class _Aligner:
         self._origin = origin
         self._position: int | None = None
 
-    def align(self, frames: Iterator[av.AudioFrame]) -> Iterator[tuple[int, Samples]]:
+    def align(self, runs: Iterator[Iterator[av.AudioFrame]]) -> Iterator[tuple[int, Samples]]:
         """Pairs of a position, in 1/48000 s from `origin`, and the samples from there on."""
-        for frame in frames:
-            samples = np.asarray(frame.to_ndarray(), np.float32)
-            for position, piece in self._place(self._position_of(frame), samples):
-                if piece.shape[1]:
-                    yield position, piece
+        for run in runs:
+            jitter = 0  # each begins exactly when it says
+            for frame in run:
+                samples = np.asarray(frame.to_ndarray(), np.float32)
+                for position, piece in self._place(self._position_of(frame), samples, jitter):
+                    if piece.shape[1]:
+                        yield position, piece
+                jitter = _JITTER
 
     def _position_of(self, frame: av.AudioFrame) -> int:
         time_base = source_clock.fraction(frame.time_base)
@@ -220,7 +231,7 @@ class _Aligner:
             return self._position or 0
         return round((frame.pts * time_base - self._origin) * audio_and_text.SAMPLE_RATE)
 
-    def _place(self, position: int, samples: Samples) -> Iterator[tuple[int, Samples]]:
+    def _place(self, position: int, samples: Samples, jitter: int) -> Iterator[tuple[int, Samples]]:
         if self._position is None:
             samples = samples[:, max(0, -position) :]
             if not samples.shape[1]:
@@ -228,9 +239,9 @@ class _Aligner:
             self._position = max(0, position)
             position = self._position
         gap = position - self._position
-        if gap > _JITTER:
+        if gap > jitter:
             yield from self._silence(gap, samples.shape[0])
-        elif gap < -_JITTER:
+        elif gap < -jitter:
             samples = samples[:, -gap:]
         yield self._position, samples
         self._position += samples.shape[1]
@@ -430,10 +441,10 @@ def _subtitles(container: InputContainer, lost: list[str]) -> Iterator[audio_and
     except av.FFmpegError as error:
         _log.warning("the subtitles break off: %s", error.strerror)
     for stream in streams:
-        language, title = (stream.metadata.get(name, "") for name in ("language", "title"))
+        language, title, in_mp4 = map(stream.metadata.get, ("language", "title", "name"), 3 * ("",))
         in_order = sorted(cues[stream.index], key=lambda cue: cue.start)
         language = "" if language == "und" else _clean(language)
-        yield audio_and_text.Subtitles(language, _clean(title), tuple(in_order))
+        yield audio_and_text.Subtitles(language, _clean(title or in_mp4), tuple(in_order))
 
 
 def _ass(packet: "av.Packet[Stream]") -> str:

@@ -12,7 +12,6 @@ import re
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from fractions import Fraction
 from itertools import chain, groupby
 from pathlib import Path
@@ -29,7 +28,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import SHORTAGES, InputError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.media import color, places, source_clock
+from gsvc.codec.media import color, ends, places, source_clock
 
 VIDEO_SUFFIXES = {
     ".3gp", ".avi", ".flv", ".gif", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg",
@@ -320,15 +319,14 @@ def _natural(path: str) -> list[tuple[int, int | str]]:
 FALLBACK_RATE = Fraction(25)
 _FASTEST = 1000
 _SLOWEST = Fraction(1, 100)
-_Y4M, _WEBP = "yuv4mpegpipe", "webp_pipe"
+_Y4M, _WEBP, _MP4 = "yuv4mpegpipe", "webp_pipe", "mov"
 _SHORTEST_LEAD, _LONGEST_LEAD = Fraction(1, 2), 600
 LONG = 1
 """Seconds beyond the usual for which a frame stands where others end or begin."""
 _STANDS = "%s: FFmpeg makes no picture of its last %d packets: the last one stands for them"
+_CUT = "%s: looks cut off after %d frames: it may have been longer"
 # A demuxer out of sync may fail many times before it finds the next packet or the end.
 _MAX_READ_ERRORS = 100_000
-_TS_PACKETS = 188, 192, 204
-"""Bytes of an MPEG-TS packet: as broadcast, with time code, with parity."""
 
 _log = logging.getLogger(__name__)
 
@@ -539,75 +537,35 @@ class VideoSource:
                 f"{self.name}: breaks off after {self._reached} frames, it is truncated: "
                 f"copy it again, or take what is there with frames={self._reached}"
             )
-        if self._reached and (self._is_last_damaged or self._is_cut()):
-            _log.warning(
-                "%s: ends within a packet or picture after %d frames: it may have been longer",
-                self.name,
-                self._reached,
-            )
+        if self._reached and self._is_cut():
+            _log.warning(_CUT, self.name, self._reached)
 
     def _is_cut(self) -> bool:
-        """Whether MPEG-TS or y4m, which state no duration, end within a packet or frame, or AVI
-        before the end that it states, which some cameras state wrongly."""
-        size = self._pipe.size if self._pipe else self._container.size
-        name = self._container.format.name
-        if name == _Y4M and size > 0:
+        """Whether it ends within a packet or picture, before the byte at which it says that it
+        ends, which some cameras state wrongly, or where it states none, long before its time."""
+        if self._is_last_damaged or self._clock.is_cut:
+            return True
+        size, end = self._pipe.size if self._pipe else self._container.size, self._stated_end()
+        if self._container.format.name == _Y4M and size > 0:
             return size != self._read_to
-        if name == "avi":
-            return 0 < size < _avi_end(self._source)
-        return name == "mpegts" and size > 0 and all(size % packet for packet in _TS_PACKETS)
+        return 0 < size < end or (not end and self._clock.missing > LONG + 2 / self.frame_rate)
+
+    def _stated_end(self) -> int:
+        """The byte at which the file ends by its index (MP4) or by what it says; 0: unknown."""
+        if _MP4 in self._container.format.name:
+            return max((each.pos + each.size for each in self._stream.index_entries), default=0)
+        return 0 if self._pipe else ends.stated_end(self._container, self._source)
 
     def _ends_early(self) -> bool:
-        """Whether the file ends before the last sample that its index tells of (MP4), or before
-        its own end (Matroska)."""
-        size, name = self._container.size, self._container.format.name
-        if "mov" in name:
-            return any(0 < size < each.pos + each.size for each in self._stream.index_entries)
-        return "matroska" in name and 0 < size < _matroska_end(self._source)
+        """Whether it ends before an end that is never stated wrongly."""
+        is_sure = any(name in self._container.format.name for name in (_MP4, "matroska"))
+        return is_sure and 0 < self._container.size < self._stated_end()
 
     def _damaged(self, error: av.FFmpegError) -> InputError:
         return InputError(
             f"{self.name}: damaged at frame {self._reached}, FFmpeg says '{error.strerror}': "
             "repair it with ffmpeg -i INPUT OUTPUT, or read only the frames before"
         )
-
-
-def _matroska_end(source: str | Path) -> int:
-    """The byte at which a Matroska file says that it ends; 0 where it says nothing.
-
-    Its two outermost elements are the EBML header and the segment (RFC 9559, section 4.5): a mark
-    of four bytes, then the size in as many bytes as the first has leading zero bits, and one.
-    """
-    try:
-        with open(source, "rb") as file:
-            for _ in range(2):
-                file.seek(4, os.SEEK_CUR)
-                first = file.read(1)[0]
-                length = 8 - first.bit_length()
-                rest = file.read(length)
-                size = int.from_bytes(bytes((first,)) + rest) - (1 << 7 * length + 7)
-                begin = file.tell()
-                file.seek(size, os.SEEK_CUR)
-    except (OSError, IndexError):  # a URL, or not so
-        return 0
-    is_unknown = size == (1 << 7 * length + 7) - 1
-    return 0 if is_unknown else begin + size
-
-
-def _avi_end(source: str | Path) -> int:
-    """The byte at which an AVI file says that it ends; 0 where it says nothing.
-
-    Its outermost chunks have four letters, RIFF, and their size in four bytes.
-    """
-    end = 0
-    with suppress(OSError), open(source, "rb") as file:
-        while file.read(4) == b"RIFF":
-            size = int.from_bytes(file.read(4), "little")
-            end = file.tell() + size
-            file.seek(end + size % 2)
-            if not 0 < size < 0xFFFF_0000:  # never finished
-                return 0
-    return end
 
 
 def _has_data(packet: "source_clock.AnyPacket | av.FFmpegError") -> bool:

@@ -3,6 +3,7 @@
 Frames that are shown at the same time are compared. Of a long stream, parts are measured.
 """
 
+import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,10 @@ from gsvc.eval.report.exhibits import label, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+_SAME_SHAPE = 1.02
+"""What the rounding of sizes to even numbers may come to."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,13 @@ def _check_sizes(a: Video, b: Video, scale: bool) -> None:
             f"{b.name} is {got}, but {a.name} is {wanted}: "
             f"scale=True measures the former at {wanted}"
         )
+    shapes = [v.format.pixel_aspect * v.format.width / v.format.height for v in (a, b)]
+    if max(shapes) > _SAME_SHAPE * min(shapes):
+        _log.warning(
+            "%s is shown %.3g times as wide as high, %s %.3g times: their pictures are compared as "
+            "they are stored",
+            a.name, shapes[0], b.name, shapes[1],
+        )  # fmt: skip
 
 
 def _nearest(a: Video, b: Video) -> list[tuple[int, int]]:
