@@ -605,7 +605,12 @@ def test_an_interrupt_ends_either_side_in_good_order(interrupted: str, tmp_path:
         (("recv", "udp://127.0.0.1:9", "-o", "x.mkv"), 2),
         (("recv", "udp://@127.0.0.1:{port}", "-o", "x.mkv", "--timeout", "0.2", "--steps", "0"), 1),
         (("recv", "udp://@127.0.0.1:{port}", "-o", "x.mkv", "--timeout", "-1"), 2),
+        (("recv", "udp://@127.0.0.1:{port}", "-o", "x.mkv", "--timeout", "nan"), 2),
+        (("recv", "udp://@127.0.0.1:{port}", "-o", "x.mkv", "--wait", "-1"), 2),
         (("recv", "udp://@127.0.0.1:{port}", "-o", "-", "--stats", "-"), 2),
+        (("recv", "udp://@127.0.0.1:{port}", "-o", "{clip}"), 1),
+        (("recv", "udp://@127.0.0.1:{port}", "-o", "no/x.mkv"), 1),
+        (("recv", "udp://@127.0.0.1:{port}", "-o", "x.docx"), 2),
     ],
     ids=str,
 )

@@ -135,6 +135,8 @@ def test_passwords_are_not_shown() -> None:
         ("{clip}", "udp://@127.0.0.1:9", USAGE, "name the receiver"),
         ("{clip}", "out.mp4", USAGE, "is no address"),
         ("udp://@127.0.0.1:9", "out.mp4", USAGE, "gsvc recv -o"),
+        ("udp://@127.0.0.1:9", "udp://@127.0.0.1:9", USAGE, "is no player"),
+        ("udp://@127.0.0.1:9", "rtp://127.0.0.1", USAGE, "is no player"),
         ("udp://@127.0.0.1:9", "/dev/video77", FAILED, "modprobe v4l2loopback"),
         ("udp://@127.0.0.1:9", "http://0.0.0.0:8000", USAGE, "as browsers name"),
         ("tcp://127.0.0.1:9", "http://127.0.0.1:8000", USAGE, "gsvc serve takes ws://"),

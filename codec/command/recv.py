@@ -196,11 +196,13 @@ def add_receiving(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Receive a stream and write its video."""
+    from gsvc.codec.media.video_writer import try_target
     from gsvc.codec.network.video_receiver import VideoReceiver
 
     settings = receive_settings(options)
     if STANDARD_OUTPUT == options.output == options.stats:
         raise ConfigError("video and --stats cannot both go to standard output: give one a file")
+    try_target(options.output, options.overwrite)  # not hours later, with the first picture
     receiver = VideoReceiver(options.address, settings)
     watch = Watch(receiver, options)
     return run_watched(_recv(options, receiver, watch), watch)

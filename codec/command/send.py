@@ -156,6 +156,8 @@ async def send_video(
         sound = _sound(options, has_any=video.has_sound)
         encoder = Encoder(video.format, encoding, audio=bool(sound))
         sender = video_sender.VideoSender(options.address, encoder, settings)
+        if video.has_sound and options.audio == "none":
+            _log.warning("%s: its sound is not sent: %s", options.source, options.no_sound)
         if options.sdp:
             refuse_foreign(options.sdp, b"v=0")
             with explain_failure(options.sdp):
@@ -220,10 +222,8 @@ def _within_link(
 
 
 def _sound(options: Namespace, *, has_any: bool) -> track_source.Sound:
-    """The sound to send; none where it is not asked for, of which a warning tells."""
+    """The sound to send; none where it is not asked for."""
     if options.audio == "none":
-        if has_any:
-            _log.warning("%s: its sound is not sent: %s", options.source, options.no_sound)
         return track_source.Sound(iter(()))
     if has_any and Path(options.source).is_fifo():
         _log.warning("%s: %s", options.source, track_source.READ_ONCE)

@@ -1,9 +1,10 @@
 """Writing video: a container chosen by suffix, numbered images, or y4m; complete or not at all."""
 
 import logging
+import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
@@ -149,6 +150,19 @@ def open_writer(
         video._finish()
 
 
+class _TriedError(Exception):
+    pass
+
+
+def try_target(target: str, overwrite: bool) -> None:
+    """Raise what `open_writer` does of a target, before its format is known; nothing is written."""
+    is_special = os.path.exists(target) and not (os.path.isfile(target) or os.path.isdir(target))
+    if target == output.STANDARD_OUTPUT or is_special:
+        return
+    with suppress(_TriedError), open_writer(target, _ANY_FORMAT, overwrite=overwrite):
+        raise _TriedError
+
+
 def _for_y4m(file: BinaryIO) -> BinaryIO:
     """The same, unless its name asks for something else."""
     places.refuse_unwritable(file)
@@ -180,6 +194,7 @@ def _opened(
     return muxer
 
 
+_ANY_FORMAT = VideoFormat(64, 48, Fraction(1, 25), Fraction(25))
 DEFAULT_NAME = "%05d.png"
 _JPEG_COLOR = Color(matrix=6, full_range=True)  # JFIF: BT.601, full range
 _CODECS = {

@@ -198,12 +198,21 @@ def player_format(target: str) -> str:
     form = _DEVICE if target.startswith(places.DEVICE) else _FORMATS.get(urlsplit(target).scheme)
     if form == _DEVICE and not os.path.exists(target):
         raise OutputError(f"{target}: no such device: sudo modprobe v4l2loopback video_nr=10")
-    if form is None:
+    if form is None or (form != _DEVICE and not _is_whole(target)):
         raise ConfigError(
             f"{target} is no player: write udp://host:port (MPEG-TS), rtp://host:port, "
             "rtsp://server/name or /dev/video10; gsvc recv -o writes files"
         )
     return form
+
+
+def _is_whole(url: str) -> bool:
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        if parts.scheme == "rtsp":  # which has a usual port, and names and passwords
+            return bool(parts.hostname) and parts.port != 0
+        return bool(parts.hostname and parts.port) and "@" not in parts.netloc
+    return False
 
 
 class PlayerOutput:

@@ -550,7 +550,7 @@ async def open_udp_receiver(
     feedback: bool,
 ) -> UdpReceiver:
     """Listen at `address`. Raises InputError when its port is taken or not permitted."""
-    with refused(f"listen at {address}", errors.InputError, "choose another port"):
+    with refused(f"listen at {address}", errors.InputError, "choose another port or host"):
         _, receiver = await asyncio.get_running_loop().create_datagram_endpoint(
             lambda: UdpReceiver(rtp, take, feedback=feedback),
             local_addr=(address.host or "0.0.0.0", address.port),

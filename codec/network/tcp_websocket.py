@@ -92,7 +92,7 @@ async def run_channels(address: Address, handle: Handler, tls: SSLContext | None
     if not address.listens:
         connect = partial(_connect_tcp if is_tcp else _connect_ws, tls)
         await _keep_connecting(address, handle, connect)
-    with refused(f"listen at {address}", errors.InputError, "choose another port"):
+    with refused(f"listen at {address}", errors.InputError, "choose another port or host"):
         await (_serve_tcp if is_tcp else _serve_ws)(tls, address, handle)
 
 

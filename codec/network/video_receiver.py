@@ -27,7 +27,7 @@ from gsvc.decoders.detection.findings import FrameAnalysis
 @dataclass(frozen=True)
 class ReceiveSettings:
     """How to receive. Raises ConfigError for a `silence`, `bandwidth` or `load` that is not
-    positive."""
+    positive and for a `reorder` of less than 0 s."""
 
     decoder: DecoderSettings = field(default_factory=DecoderSettings)
     """The decoder's settings; `conceal` is always on."""
@@ -51,7 +51,9 @@ class ReceiveSettings:
     """Certificates of a tls:// or wss:// address."""
 
     def __post_init__(self) -> None:
-        if self.silence is not None and self.silence <= 0:
+        if not 0 <= self.reorder.seconds < inf:
+            raise errors.ConfigError(f"wait of {self.reorder.seconds} s: choose 0 or more")
+        if self.silence is not None and not self.silence > 0:
             raise errors.ConfigError(f"silence of {self.silence} s: choose a positive time")
         if self.bandwidth is not None and not 0 < self.bandwidth < inf:
             raise errors.ConfigError(
