@@ -52,7 +52,7 @@ from gsvc.codec.command import main
 from gsvc.codec.media.output import atomic_output
 
 class Command:
-    DESCRIPTION, add_arguments = "", lambda parser: None
+    USAGE = ""
 
     def run(options):
         with atomic_output(sys.argv[1], False):

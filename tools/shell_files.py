@@ -80,7 +80,6 @@ def _complete_values(parser: ArgumentParser) -> None:
 def write_shell_files() -> None:
     """Write the files to build/shell."""
     import gsvc
-    from gsvc.codec.command.doctor import SHELLS
     from gsvc.codec.command.main import command_parser
 
     os.environ["COLUMNS"] = "9999"  # who reads it breaks its lines
@@ -98,7 +97,7 @@ def write_shell_files() -> None:
     made = {"gsvc.1": str(page).replace("\nusage: ", "\n")}
     for one in every:
         _complete_values(one)
-    made |= {f"gsvc.{shell}": shtab.complete(parser, shell) for shell in SHELLS}
+    made |= {f"gsvc.{shell}": shtab.complete(parser, shell) for shell in ("bash", "zsh", "fish")}
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name, text in made.items():
         (FOLDER / name).write_text(text.rstrip("\n") + "\n")

@@ -3,7 +3,7 @@
 import csv
 import json
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError
 from gsvc.codec.command.analysis_formats import event_fields, rounded_fields
 from gsvc.codec.command.analysis_page import write_page
-from gsvc.codec.command.arguments import add_flags, limits_of
+from gsvc.codec.command.arguments import limits_of
 from gsvc.codec.media.output import STANDARD_OUTPUT, atomic_output
 from gsvc.codec.media.places import STANDARD_INPUT, display_name, refuse_same
 
@@ -26,30 +26,6 @@ if TYPE_CHECKING:
     from gsvc.decoders.detection.tracker import GroundObject
 
 _Region = TypeVar("_Region")
-
-_DETECTOR_HELP = """auto (default): the objects in the stream, otherwise moving objects and those of
-the best installed detector; objects: only those in the stream; coco: COCO's 80 classes; people;
-moving; none: decode no picture; torchvision:NAME; a YOLO file .onnx or .pt; or your own
-module:Class"""
-_EVERY_HELP = "run the detector at most every N frames (%(default)s)"
-_LINE_HELP = "line whose crossings to count; may be repeated"
-_ZONE_HELP = "zone whose visits to time; may be repeated"
-_WHEN_HELP = """rule of an event: "person in door > 5 s", "count car > 3" or "activity > 0.1",
-joined by and; may be repeated"""
-_RULES_HELP = "file of lines, zones and rules, one a row: zone door = 10,20,... or NAME: RULE"
-
-
-def add_settings(parser: ArgumentParser) -> None:
-    """The options that say what to look for."""
-    add = parser.add_argument
-    add("--detector", default="auto", metavar="NAME|FILE|CLASS", help=_DETECTOR_HELP)
-    add("--every", type=int, default=5, metavar="N", help=_EVERY_HELP)
-    help = "least score of a detection, for a detector of your own (%(default)s)"
-    add("--least-score", type=float, default=0.5, metavar="0..1", help=help)
-    add("--line", action="append", default=[], metavar="[NAME=]X1,Y1,X2,Y2", help=_LINE_HELP)
-    add("--zone", action="append", default=[], metavar="[NAME=]X1,Y1,...", help=_ZONE_HELP)
-    add("--when", action="append", default=[], metavar="[NAME:]RULE", help=_WHEN_HELP)
-    add("--rules", metavar="FILE", help=_RULES_HELP)
 
 
 def settings_of(options: Namespace) -> "AnalysisSettings":
@@ -91,27 +67,32 @@ def _regions(
     )
 
 
-DESCRIPTION = """Report what a stream shows without decoding every frame: objects and their tracks,
+USAGE = """Report what a stream shows without decoding every frame: objects and their tracks,
 line crossings, visits to zones, events of your own rules, key points of people, activity, camera
-motion and cuts."""
+motion and cuts.
 
-_HOMOGRAPHY_HELP = """for several cameras of one place: a JSON list of a 3x3 matrix for each stream,
-from metres on the ground to pixels; lines and zones are then in metres"""
-_FORMATS = "jsonl", "csv", "mot", "coco", "html"
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc analyse`."""
-    add = parser.add_argument
-    add("source", nargs="+", metavar="STREAM", help="a stream, or - for standard input")
-    add("--homography", metavar="FILE", help=_HOMOGRAPHY_HELP)
-    help = "the report (default: print it)"
-    add("-o", dest="output", metavar="OUT", default=STANDARD_OUTPUT, help=help)
-    add("--format", choices=_FORMATS, default="jsonl", help="format of the report (%(default)s)")
-    help = "also decode the video at steps 0 and draw the findings into it"
-    add("--draw", metavar="VIDEO", help=help)
-    add_settings(parser)
-    add_flags(parser, "--untrusted", "-y", "--quiet")
+source STREAM...        a stream, or - for standard input
+--homography FILE       for several cameras of one place: a JSON list of a 3x3 matrix for each
+                        stream, from metres on the ground to pixels; lines and zones are then in
+                        metres
+-o OUT -> output        the report (default: print it)
+--format {jsonl,csv,mot,coco,html}  format of the report (=jsonl)
+--draw VIDEO            also decode the video at steps 0 and draw the findings into it
+--detector NAME|FILE|CLASS  auto (default): the objects in the stream, otherwise moving objects and
+                        those of the best installed detector; objects: only those in the stream;
+                        coco: COCO's 80 classes; people; moving; none: decode no picture;
+                        torchvision:NAME; a YOLO file .onnx or .pt; or your own module:Class
+--every N               run the detector at most every N frames (=5)
+--least-score 0..1      least score of a detection, for a detector of your own (=0.5)
+--line +[NAME=]X1,Y1,X2,Y2  line whose crossings to count; may be repeated
+--zone +[NAME=]X1,Y1,...  zone whose visits to time; may be repeated
+--when +[NAME:]RULE     rule of an event: "person in door > 5 s", "count car > 3" or "activity >
+                        0.1", joined by and; may be repeated
+--rules FILE            file of lines, zones and rules, one a row: zone door = 10,20,... or NAME:
+                        RULE
+--untrusted -y --quiet
+"""
+DEFAULTS = (Namespace(detector="auto", output=STANDARD_OUTPUT),)
 
 
 def run(options: Namespace) -> int:

@@ -1,16 +1,16 @@
-"""What several commands share: arguments, what their text means, and what they show at work."""
+"""What several commands share: their options, what these mean, and what commands show at work."""
 
 import logging
 import re
 import sys
-from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from gsvc.codec.api import reports
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, Limits
@@ -18,11 +18,8 @@ from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.places import STANDARD_INPUT, is_container, is_glob
 
 if TYPE_CHECKING:
-    from gsvc.codec.api.decoder_settings import DecoderSettings
-    from gsvc.codec.api.encoder_settings import EncoderSettings
     from gsvc.codec.media.video_reader import Size
 
-BITRATE = "target rate of the pictures in bit/s: 8000, 8k, 0.5M"
 _SUFFIXES = {"": 1, "k": 1000, "m": 1_000_000}
 
 _Settings = TypeVar("_Settings")
@@ -35,22 +32,8 @@ def settings_of(kind: type[_Settings], options: Namespace, **others: object) -> 
     return kind(**{**given, **others})
 
 
-def add_paths(parser: ArgumentParser, source: str, target: str) -> None:
-    """IN, and OUT behind it or as -o; `source` and `target` describe them."""
-    parser.add_argument("source", metavar="IN", help=source)
-    parser.add_argument("target", metavar="OUT", nargs="?", help=target)
-    parser.add_argument("others", nargs="*", help=SUPPRESS)  # for `target_of` to refuse
-    parser.add_argument("-o", dest="output", metavar="OUT", help="OUT as an option")
-
-
-def add_gop(parser: ArgumentParser) -> None:
-    """--gop."""
-    longest = "longest time between intra pictures; 0: one for each shot (files 32, live 4)"
-    parser.add_argument("--gop", type=float, metavar="S", help=longest)
-
-
 def given_target(options: Namespace) -> str | None:
-    """The output of `add_paths`; None: it is to be named after the input."""
+    """The output of IN, OUT and -o; None: it is to be named after the input."""
     given: str | None = options.target or options.output
     if given in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
         return STANDARD_OUTPUT
@@ -58,7 +41,7 @@ def given_target(options: Namespace) -> str | None:
 
 
 def target_of(options: Namespace, suffix: str) -> str:
-    """The output of `add_paths`: as given, else - for -, else beside the input."""
+    """The output of IN, OUT and -o: as given, else - for -, else beside the input."""
     if options.others:
         has_folder = hasattr(options, "out")
         several = "; encode several videos with --out FOLDER" if has_folder else "; one by one"
@@ -78,88 +61,6 @@ def target_of(options: Namespace, suffix: str) -> str:
     return str(Path(options.source).with_suffix(suffix))
 
 
-def add_level(parser: ArgumentParser, defaults: "EncoderSettings") -> None:
-    """--level, --preset and --tune."""
-    from gsvc.encoders.tuning import PRESETS, TUNES
-
-    add = parser.add_argument
-    usual = "quality level; higher is better and larger (1, or chosen by the rate)"
-    add("--level", type=int, default=defaults.level, metavar="0..3", help=usual)
-    names = "|".join(PRESETS)
-    help = "encoding effort: slower saves bits (%(default)s)"
-    add("--preset", default=defaults.preset, metavar=names, help=help)
-    names = "|".join(TUNES)
-    add("--tune", default=defaults.tune, metavar=names, help="what to favour (%(default)s)")
-
-
-def add_part(parser: ArgumentParser, verb: str) -> None:
-    """--start and --frames: what part of the input to `verb`."""
-    add = parser.add_argument
-    begin = "start at this time of the input: 90 or 1:30"
-    add("--start", type=time, default=0.0, metavar="TIME", help=begin)
-    add("--frames", type=int, metavar="N", help=f"{verb} at most N frames")
-
-
-def add_refiner(parser: ArgumentParser, defaults: "DecoderSettings") -> None:
-    """--steps, --backend, --look, --motion, --device and --seed."""
-    add = parser.add_argument
-    fast = "steps of the refiner: restorer 0 or 1, compact to 8, pretrained to 100 (%(default)s)"
-    add("--steps", type=int, default=defaults.steps, metavar="0|1|2|4|8", help=fast)
-    kinds = (
-        "refiner: restorer (default); compact:nano, compact:small or compact:base, each slower; a "
-        ".safetensors file of gsvc train; a pretrained model for a GPU (gsvc models list); or your "
-        "own module:Class"
-    )
-    add("--backend", default=defaults.backend, metavar="NAME|FILE|CLASS", help=kinds)
-    drawn = "how much texture the restorer adds (%(default)s)"
-    add("--look", default=defaults.look, metavar="faithful|balanced|sharp", help=drawn)
-    between = "motion estimator; rife is a network, better and slower (%(default)s)"
-    add("--motion", default=defaults.motion, metavar="dis|rife", help=between)
-    add_device(parser, defaults.device)
-    own = "seed of the refiner (the stream's)"
-    add("--seed", type=int, default=defaults.seed, metavar="0..65535", help=own)
-
-
-def add_pretrained(parser: ArgumentParser) -> None:
-    """Options of pretrained back ends, from --cache to --resume."""
-    group = parser.add_argument_group("pretrained models")
-    add = group.add_argument
-    steps = "reuse work between steps: first-block, mag, faster or taylorseer"
-    add("--cache", metavar="NAME[:N]", help=steps)
-    latents = "folder of latents to reuse for similar windows, of at most SIZE (2G)"
-    add("--latent-cache", metavar="FOLDER[:SIZE]", help=latents)
-    memory = "limit of GPU memory, or a mode: whole, offload, groups, fp8 (all free memory)"
-    add("--vram", metavar="8G", help=memory)
-    add("--quantize", choices=("int8",), help="8-bit weights: half the memory, changes pictures")
-    add("--paste-keys", action="store_true", help="show coded pictures as decoded")
-    kept = "folder of finished windows, to continue after an interruption"
-    add("--resume", metavar="FOLDER", help=kept)
-
-
-def add_device(parser: ArgumentParser, default: str) -> None:
-    """--device."""
-    parser.add_argument("--device", default=default, help="cpu, cuda or cuda:N (%(default)s)")
-
-
-_FLAGS = {
-    "-y": "overwrite an existing output",
-    "--quiet": "show only errors",
-    "--untrusted": "restrictive limits, for streams from strangers: at most 1080p, small packets",
-    "--conceal": "continue after damage, and conceal missing frames",
-    "--deinterlace": "deinterlace the video",
-    "--events-only": "send pictures only while something moves",
-}
-"""Options without a value that several commands have, with their help."""
-
-
-def add_flags(parser: ArgumentParser, *names: str) -> None:
-    """Some of `_FLAGS`; `limits_of` reads --untrusted."""
-    for name in names:
-        more: dict[str, Any] = {"dest": "overwrite"} if name == "-y" else {}
-        short = ["-q"] if name == "--quiet" else []
-        parser.add_argument(name, *short, action="store_true", help=_FLAGS[name], **more)
-
-
 def limits_of(options: Namespace) -> Limits:
     """What a stream may ask for."""
     if not options.untrusted:
@@ -171,11 +72,6 @@ def limits_of(options: Namespace) -> Limits:
             "run gsvc demux in a sandbox first"
         )
     return Limits.restrictive()
-
-
-def add_json(parser: Any, what: str = "") -> None:
-    """--json; `what` it shows."""
-    parser.add_argument("--json", action="store_true", help=f"{what}one JSON object a line")
 
 
 def integers(text: str) -> list[int]:
@@ -215,13 +111,6 @@ def picture_size(text: str) -> int | tuple[int, int] | str:
 def shown_dimensions(size: "Size | str") -> str:
     """As `picture_size` reads it."""
     return f"{size[0]}x{size[1]}" if isinstance(size, tuple) else str(size)
-
-
-def add_size(parser: ArgumentParser, more: str = "") -> None:
-    """--size; `more` of its help."""
-    least = "scale down to this shorter side or into WxH; auto: choose size and frame rate by the "
-    least += f"rate; source: never scale (source, or auto if the rate is far too low){more}"
-    parser.add_argument("--size", type=picture_size, metavar="LINES|WxH|auto", help=least)
 
 
 def shown_size(count: float) -> str:

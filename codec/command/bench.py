@@ -1,19 +1,18 @@
 """`gsvc bench`: codecs measured and compared."""
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.command.arguments import add_flags, add_json, integers
-from gsvc.codec.command.main import CommandParser, Verb, add_verbs, find_verb
+from gsvc.codec.command.main import Verb, find_verb
 from gsvc.codec.media.output import atomic_output
 from gsvc.codec.weights.extras import need
 
-DESCRIPTION = "Measure gsvc and other codecs on clips: rate, compute, quality. Needs gsvc[eval]."
+USAGE = "Measure gsvc and other codecs on clips: rate, compute, quality. Needs gsvc[eval]."
 
-_ACTIONS = {
+ACTIONS = {
     "run": ("run a benchmark", "bench:RUN"),
     "table": ("print a run's tables", "bench:TABLE"),
     "plot": ("draw a run's plots", "bench:PLOT"),
@@ -36,46 +35,37 @@ _OWN_NEEDS = "analyse", "files", "flops", "speed"
 """Actions that need another extra than the rest, and say so themselves, or none."""
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc bench`."""
-    add_verbs(parser, "action", _ACTIONS)
-
-
 def run(options: Namespace) -> int:
     """Carry out an action."""
     if options.action not in _OWN_NEEDS:
         need("eval", "gsvc bench")
-    return find_verb(_ACTIONS[options.action][1]).run(options)
+    return find_verb(ACTIONS[options.action][1]).run(options)
 
 
 _RUN = """Code, decode and score clips with several codecs at several rates. RUN keeps all results:
 the same command resumes, and another clip, codec or metric adds to it. What you leave out is as in
-RUN, if there is one."""
+RUN, if there is one.
 
-
-def _add_run(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("clips", nargs="*", metavar="CLIP", help="a set, SET/CLIP, a video or a folder (packaged)")
-    add("--clips", dest="more_clips", action="append", metavar="CLIP", help="CLIP as an option")
-    add("--out", "-o", required=True, metavar="RUN", help="the folder of the run")
-    add("--codec", action="append", metavar="NAME[:KEY=VALUE,...]", help="may be repeated")
-    add("--metric", action="append", metavar="NAME", help="may be repeated (bench list metrics)")
-    against = "codec to compare with; may be repeated (conventional codecs)"
-    add("--anchor", action="append", metavar="CODEC", help=against)
-    add("--size", action="append", metavar="288|480|native", help="shorter side (288)")
-    add("--levels", type=integers, metavar="N,N", help="levels of gsvc (0,1,2,3)")
-    add("--steps", type=integers, metavar="N,N", help="steps of gsvc's refiner (0,1)")
-    add("--seeds", type=integers, metavar="N,N", help="seeds of gsvc's refiner (0)")
-    how = "whole: 30 s, any keyframe interval; join: 97 frames, keyframes at most 4 s apart"
-    add("--condition", choices=("join", "whole"), help=how)
-    add("--frames", type=int, metavar="N", help="frames of each clip, 0 for all (97)")
-    add("--longest", type=float, metavar="SECONDS", help="longest part of each clip")
-    add("--stride", type=int, metavar="N", help="score every N-th frame (7)")
-    jobs = "processes; 0: one for each core (%(default)s)"
-    add("--jobs", "-j", type=int, default=0, metavar="N", help=jobs)
-    add("--ray", metavar="ADDRESS", help="Ray cluster to run on; local starts one here")
-    add("--dry-run", "-n", action="store_true", help="only list the cells, done or not")
-    add_json(parser, "progress and result as ")
+clips [CLIP...]         a set, SET/CLIP, a video or a folder (packaged)
+--clips +CLIP -> more_clips  CLIP as an option
+--out -o RUN!           the folder of the run
+--codec +NAME[:KEY=VALUE,...]  may be repeated
+--metric +NAME          may be repeated (bench list metrics)
+--anchor +CODEC         codec to compare with; may be repeated (conventional codecs)
+--size +288|480|native  shorter side (288)
+--levels N,N            levels of gsvc (0,1,2,3)
+--steps N,N             steps of gsvc's refiner (0,1)
+--seeds N,N             seeds of gsvc's refiner (0)
+--condition {join,whole}  whole: 30 s, any keyframe interval; join: 97 frames, keyframes at most 4 s
+                        apart
+--frames N              frames of each clip, 0 for all (97)
+--longest SECONDS       longest part of each clip
+--stride N              score every N-th frame (7)
+--jobs -j N             processes; 0: one for each core (=0)
+--ray ADDRESS           Ray cluster to run on; local starts one here
+--dry-run -n            only list the cells, done or not
+--json                  progress and result as one JSON object a line
+"""
 
 
 def _run(options: Namespace) -> int:
@@ -84,19 +74,17 @@ def _run(options: Namespace) -> int:
     return run(options)
 
 
-RUN = Verb(_RUN, _add_run, _run)
+RUN = Verb(_RUN, _run)
 
 
 _LIST = """List what --codec, --metric and --clips take. Codecs are listed with their options and
-usual values, as NAME:KEY=VALUE+VALUE,... Codecs and metrics may also be your own module:Class."""
-_KINDS = ("codecs", "metrics", "clips")
+usual values, as NAME:KEY=VALUE+VALUE,... Codecs and metrics may also be your own module:Class.
+
+kind {codecs,metrics,clips}
+--json
+"""
 _WIDEST = 60
 """Columns that a cell is padded to; the few longer ones push the rest of their line aside."""
-
-
-def _add_list(parser: ArgumentParser) -> None:
-    parser.add_argument("kind", choices=_KINDS, metavar="|".join(_KINDS))
-    add_json(parser)
 
 
 def _list(options: Namespace) -> int:
@@ -121,16 +109,13 @@ def _list(options: Namespace) -> int:
 
 
 _FILES = """Check the files of a folder against a manifest (CSV: path,bytes,sha256), or write one.
-Files that are missing or differ are listed."""
+Files that are missing or differ are listed.
 
-
-def _add_files(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("folder", metavar="FOLDER", help="the folder of the set")
-    task = parser.add_mutually_exclusive_group(required=True)
-    task.add_argument("--check", metavar="MANIFEST", help="manifest to compare with")
-    task.add_argument("--write", metavar="MANIFEST", help="manifest to write")
-    add_flags(parser, "-y")
+folder FOLDER           the folder of the set
+! --check MANIFEST      manifest to compare with
+! --write MANIFEST      manifest to write
+-y
+"""
 
 
 def _files(options: Namespace) -> int:
@@ -163,24 +148,20 @@ def _check(options: Namespace) -> int:
     return int(wrong > 0)
 
 
-LIST = Verb(_LIST, _add_list, _list)
-FILES = Verb(_FILES, _add_files, _files)
+LIST = Verb(_LIST, _list)
+FILES = Verb(_FILES, _files)
 
 
 _TABLE = """Print tables of a run as Markdown, CSV or LaTeX (booktabs). Without --title, print the
 BD-rates, or the points if there are none. CSV then has a row for each pair and metric.
-RUN/summary.csv has every point, with a column for each setting."""
-_FORMATS = ("markdown", "csv", "latex")
+RUN/summary.csv has every point, with a column for each setting.
+
+run RUN                 the folder of the run, or its summary.csv
+--format {markdown,csv,latex}  (=markdown)
+--title TEXT            tables of summary.md whose titles begin with TEXT
+--anchor +CODEC         codec to compare with; may be repeated (conventional codecs)
+"""
 _USUAL = "BD-rate pooled over clips", "Points"
-
-
-def _add_table(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("run", metavar="RUN", help="the folder of the run, or its summary.csv")
-    add("--format", choices=_FORMATS, default="markdown", metavar="|".join(_FORMATS))
-    add("--title", metavar="TEXT", help="tables of summary.md whose titles begin with TEXT")
-    anchor = "codec to compare with; may be repeated (conventional codecs)"
-    add("--anchor", action="append", metavar="CODEC", help=anchor)
 
 
 def _table(options: Namespace) -> int:
@@ -214,47 +195,33 @@ def _table(options: Namespace) -> int:
     return 0
 
 
-TABLE = Verb(_TABLE, _add_table, _table)
+TABLE = Verb(_TABLE, _table)
 
 
-_STUDY = "Let people compare pairs of a run's videos, and score their votes."
 _MAKE = """Write STUDY/page, which voters open in a browser, from a folder or a server, and
 STUDY/key.json, which says what they saw: keep it secret. The page shows each clip and level of gsvc
-beside AV1 at the nearest rate, without names, in random order and on random sides."""
+beside AV1 at the nearest rate, without names, in random order and on random sides.
+
+run RUN                 the folder of the run
+study STUDY             the folder to write
+--ours CURVE            curve of the run, such as "gsvc, steps 1" (the one with the most steps)
+--against +CURVE        curve to compare with; may be repeated (svtav1)
+--within FACTOR         skip pairs whose bits differ by more than this factor (=1.5)
+--json
+"""
 _SCORE = """Read the files of voters and write STUDY/scores.md, .csv, .json and .svg: Bradley-Terry
-scores with ties, by clip and pooled, with intervals over voters."""
+scores with ties, by clip and pooled, with intervals over voters.
 
-
-def _add_study(parser: ArgumentParser) -> None:
-    steps = parser.add_subparsers(
-        dest="step", required=True, metavar="STEP", parser_class=CommandParser
-    )
-    make = steps.add_parser("make", help="write the page for voters", description=_MAKE)
-    add = make.add_argument
-    add("run", metavar="RUN", help="the folder of the run")
-    add("study", metavar="STUDY", help="the folder to write")
-    ours = 'curve of the run, such as "gsvc, steps 1" (the one with the most steps)'
-    add("--ours", default="", metavar="CURVE", help=ours)
-    others = "curve to compare with; may be repeated (svtav1)"
-    add("--against", action="append", default=[], metavar="CURVE", help=others)
-    within = "skip pairs whose bits differ by more than this factor (%(default)g)"
-    add("--within", type=float, default=1.5, metavar="FACTOR", help=within)
-    add_json(make)
-    score = steps.add_parser("score", help="score votes", description=_SCORE)
-    score.add_argument("study", metavar="STUDY", help="the folder of the study")
-    score.add_argument("votes", nargs="+", metavar="VOTES", help="files of the voters")
-    add_json(score)
-
-
-def _study(options: Namespace) -> int:
-    """Make a study, or score its votes."""
-    return {"make": _make_study, "score": _score_study}[options.step](options)
+study STUDY             the folder of the study
+votes VOTES...          files of the voters
+--json
+"""
 
 
 def _make_study(options: Namespace) -> int:
     from gsvc.eval.report.study import make_study
 
-    folder, asked = Path(options.study), {"ours": options.ours, "others": options.against}
+    folder, asked = Path(options.study), {"ours": options.ours or "", "others": options.against}
     pairs = make_study(
         Path(options.run), folder, **asked, within=options.within, tell=_tell_progress
     )
@@ -291,17 +258,22 @@ def _tell_progress(line: str) -> None:
     print(f"gsvc: {line}", file=sys.stderr, flush=True)
 
 
-STUDY = Verb(_STUDY, _add_study, _study)
+_STEPS = {
+    "make": ("write the page for voters", "bench:MAKE_STUDY"),
+    "score": ("score votes", "bench:SCORE_STUDY"),
+}
 
 
-def _add_made(parser: ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="the folder of the run")
-    add_json(parser)
+def _study(options: Namespace) -> int:
+    """Make a study, or score its votes."""
+    return find_verb(_STEPS[options.step][1]).run(options)
 
 
-def _add_sheets(parser: ArgumentParser) -> None:
-    _add_made(parser)
-    parser.add_argument("--faces", action="store_true", help="also draw talking mouths")
+MAKE_STUDY = Verb(_MAKE, _make_study)
+SCORE_STUDY = Verb(_SCORE, _score_study)
+_STUDY = "Let people compare pairs of a run's videos, and score their votes."
+STUDY = Verb(_STUDY, _study, ACTIONS=_STEPS)
+_RUN_OF = "\n\nrun RUN                 the folder of the run\n--json\n"
 
 
 def _plot(options: Namespace) -> int:
@@ -334,15 +306,12 @@ def _tell_path(options: Namespace, name: str) -> int:
     return _done(options, path, path=path)
 
 
-PLOT = Verb("Draw a run's plots.", _add_made, _plot)
-REPORT = Verb("Write a run's HTML page.", _add_made, _report)
-SHEETS = Verb("Draw a run's clips beside AV1 at the same rate.", _add_sheets, _sheets)
-
-
-def _add_compare(parser: ArgumentParser) -> None:
-    parser.add_argument("run_a", metavar="RUN_A", help="the folder of a run, or its summary.csv")
-    parser.add_argument("run_b", metavar="RUN_B")
-    add_json(parser)
+PLOT = Verb(f"Draw a run's plots.{_RUN_OF}", _plot)
+REPORT = Verb(f"Write a run's HTML page.{_RUN_OF}", _report)
+_SHEETS = f"""Draw a run's clips beside AV1 at the same rate.{_RUN_OF}
+--faces                 also draw talking mouths
+"""
+SHEETS = Verb(_SHEETS, _sheets)
 
 
 def _compare(options: Namespace) -> int:
@@ -352,4 +321,10 @@ def _compare(options: Namespace) -> int:
     return _done(options, text, text=text)
 
 
-COMPARE = Verb("How two runs differ.", _add_compare, _compare)
+_COMPARE = """How two runs differ.
+
+run_a RUN_A             the folder of a run, or its summary.csv
+run_b RUN_B
+--json
+"""
+COMPARE = Verb(_COMPARE, _compare)

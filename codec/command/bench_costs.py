@@ -2,29 +2,25 @@
 
 import json
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.command import main
-from gsvc.codec.command.arguments import add_device, add_json, integers
 from gsvc.codec.weights.extras import need
+from gsvc.decoders.keyframes.backends import PRETRAINED
 
 _SPEED = """Time refiners, one picture at a time and several at once, and rendering by motion on the
 CPU, with synthetic pictures of 16:9. On a CPU a second table shows our own networks by precision,
-memory layout and number of threads. Needs gsvc[refine]."""
+memory layout and number of threads. Needs gsvc[refine].
 
-
-def _add_speed(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add_device(parser, "cpu")
-    lines = "shorter sides of pictures (288,720,1080)"
-    add("--size", type=integers, default=[288, 720, 1080], metavar="N,N", help=lines)
-    names = "motion, rife, or a back end of gsvc decode; may be repeated (all that ship)"
-    add("--backend", action="append", metavar="NAME", help=names)
-    add_json(parser, "machine and speeds as ")
+--device
+--size N,N              shorter sides of pictures (=288,720,1080)
+--backend +NAME         motion, rife, or a back end of gsvc decode; may be repeated (all that ship)
+--json                  machine and speeds as one JSON object a line
+"""
 
 
 def _speed(options: Namespace) -> int:
@@ -51,22 +47,19 @@ def _speed(options: Namespace) -> int:
     return 0
 
 
-SPEED = main.Verb(_SPEED, _add_speed, _speed)
+SPEED = main.Verb(_SPEED, _speed)
 
 
 _FLOPS = """Count the operations of back ends for a window of frames or a coded picture of 16:9,
-from their published settings, without weights. A multiply-add is two operations."""
+from their published settings, without weights. A multiply-add is two operations.
 
-
-def _add_flops(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("names", nargs="*", metavar="NAME", help="back ends (all)")
-    add("--size", type=integers, metavar="N,N", help="shorter sides of pictures (288,480,720)")
-    add("--window", type=int, default=33, metavar="8k+1", help="frames of a window (%(default)s)")
-    add("--steps", type=int, metavar="N", help="steps of the model (its usual number)")
-    saved = "share of steps that a cache saves (%(default)s)"
-    add("--saved", type=float, default=0.0, metavar="0..1", help=saved)
-    add_json(parser, "rows as ")
+names [NAME...]         back ends (all)
+--size N,N              shorter sides of pictures (288,480,720)
+--window 8k+1           frames of a window (=33)
+--steps N               steps of the model (its usual number)
+--saved 0..1            share of steps that a cache saves (=0.0)
+--json                  rows as one JSON object a line
+"""
 
 
 def _flops(options: Namespace) -> int:
@@ -86,26 +79,22 @@ def _flops(options: Namespace) -> int:
     return 0
 
 
-FLOPS = main.Verb(_FLOPS, _add_flops, _flops)
+FLOPS = main.Verb(_FLOPS, _flops)
 
 
-_CACHE = """Decode streams, one after another, with latent caches of several capacities. Show the
-hit rate, the steps saved, how far frames differ from those without a cache, and two fitted families
-of hit rates."""
 _CAPACITIES = "0,2,5,10,20,50,100"
+_CACHE = f"""Decode streams, one after another, with latent caches of several capacities. Show the
+hit rate, the steps saved, how far frames differ from those without a cache, and two fitted families
+of hit rates.
 
-
-def _add_cache(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("streams", nargs="+", type=Path, metavar="STREAM", help="streams, in the order of decoding")
-    megabytes = "capacities in megabytes (%(default)s)"
-    add("--capacity", default=_CAPACITIES, metavar="MB,MB", help=megabytes)
-    keeps = "back end that keeps latents (%(default)s)"
-    add("--backend", default="compact:nano", metavar="NAME", help=keeps)
-    add("--steps", type=int, default=8, metavar="N", help="steps of a run (%(default)s)")
-    add_device(parser, "cpu")
-    add("--plot", type=Path, metavar="IMAGE", help="also plot to a .svg or .png file")
-    add_json(parser, "rows and fits as ")
+streams STREAM...       streams, in the order of decoding
+--capacity MB,MB        capacities in megabytes (={_CAPACITIES})
+--backend NAME          back end that keeps latents (=compact:nano)
+--steps N               steps of a run (=8)
+--device
+--plot IMAGE            also plot to a .svg or .png file
+--json                  rows and fits as one JSON object a line
+"""
 
 
 def _cache(options: Namespace) -> int:
@@ -142,33 +131,30 @@ def _capacities(text: str) -> list[int]:
         raise ConfigError(f"capacity {text!r}: write megabytes as {_CAPACITIES}") from None
 
 
-CACHE = main.Verb(_CACHE, _add_cache, _cache)
+CACHE = main.Verb(_CACHE, _cache, TYPES={"STREAM": Path, "IMAGE": Path})
 
 
-_BACKEND = """Measure a pretrained back end on a machine that has its weights: seconds and memory of
-windows at 288, 480 and 720 lines, then the packaged clips at levels 0 to 3 with the headline's
+_BACKEND = f"""Measure a pretrained back end on a machine that has its weights: seconds and memory
+of windows at 288, 480 and 720 lines, then the packaged clips at levels 0 to 3 with the headline's
 metrics, with steps 0 for comparison. OUT is a run like any other, for gsvc bench compare. The same
-command resumes."""
+command resumes.
+
+name NAME               {", ".join(PRETRAINED)}
+--out -o OUT!           the folder of the results
+--steps N,N             steps of the model (its usual number)
+--seeds N,N             seeds of the noise (=0,1)
+--frames N              frames of each clip (=97)
+--clip +CLIP            instead of the packaged clips; may be repeated
+--size 288|480|native   shorter side (=288)
+--dry-run -n            only list what would run
+"""
 METRICS = "cvvdp", "st_lpips_vgg", "ms_ssim", "motion_error", "jumps"
-
-
-def _add_backend(parser: ArgumentParser) -> None:
-    from gsvc.decoders.keyframes.backends import PRETRAINED
-
-    add = parser.add_argument
-    add("name", choices=tuple(PRETRAINED), metavar="NAME", help=", ".join(PRETRAINED))
-    add("--out", "-o", required=True, type=Path, metavar="OUT", help="the folder of the results")
-    add("--steps", type=integers, metavar="N,N", help="steps of the model (its usual number)")
-    add("--seeds", type=integers, default=[0, 1], metavar="N,N", help="seeds of the noise (0,1)")
-    add("--frames", type=int, default=97, metavar="N", help="frames of each clip (%(default)s)")
-    help = "instead of the packaged clips; may be repeated"
-    add("--clip", action="append", metavar="CLIP", help=help)
-    add("--size", default="288", metavar="288|480|native", help="shorter side (%(default)s)")
-    add("--dry-run", "-n", action="store_true", help="only list what would run")
 
 
 def _backend(options: Namespace) -> int:
     """Time windows, then make the run."""
+    if options.name not in PRETRAINED:
+        raise ConfigError(f"no pretrained model {options.name!r}: take {', '.join(PRETRAINED)}")
     from gsvc.decoders.keyframes.backends import gpu_or_cpu, load_refiner
     from gsvc.decoders.keyframes.pretrained.architectures import ARCHITECTURES
 
@@ -200,4 +186,4 @@ def _time_windows(options: Namespace, device: str, steps: int) -> None:
     print(json.dumps(told, indent=1), file=sys.stderr)
 
 
-BACKEND = main.Verb(_BACKEND, _add_backend, _backend)
+BACKEND = main.Verb(_BACKEND, _backend, TYPES={"OUT": Path})

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,21 +17,17 @@ if TYPE_CHECKING:
 
 _PLAN = """Measure the planner by random budgets on packaged clips that none of its constants come
 from. Real processes run the plans; the regret is taken over the points of benchmark runs. The same
-command resumes. Run gsvc profile first on an idle machine, or give --cpu on a busy one."""
+command resumes. Run gsvc profile first on an idle machine, or give --cpu on a busy one.
 
-
-def _add_plan(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    summaries = "summaries of runs with gsvc, CVVDP and ST-LPIPS VGG"
-    add("summaries", nargs="+", type=Path, metavar="SUMMARY.csv", help=summaries)
-    add("--out", "-o", required=True, type=Path, metavar="OUT", help="the folder of the results")
-    help = "number of random budgets (%(default)s)"
-    add("--budgets", type=int, default=40, metavar="N", help=help)
-    add("--frames", type=int, default=97, metavar="N", help="frames of each clip (%(default)s)")
-    add("--cpu", action="store_true", help="measure processor seconds, and make a profile of them")
-    add("--seed", type=int, default=0, metavar="N", help="seed of the first budget (%(default)s)")
-    log = "predictions.jsonl of an earlier OUT, to correct predictions; may be repeated"
-    add("--log", action="append", type=Path, default=[], metavar="FILE", help=log)
+summaries SUMMARY.csv...  summaries of runs with gsvc, CVVDP and ST-LPIPS VGG
+--out -o OUT!           the folder of the results
+--budgets N             number of random budgets (=40)
+--frames N              frames of each clip (=97)
+--cpu                   measure processor seconds, and make a profile of them
+--seed N                seed of the first budget (=0)
+--log +FILE             predictions.jsonl of an earlier OUT, to correct predictions; may be repeated
+"""
+_PATHS = dict.fromkeys(("SUMMARY.csv", "OUT", "FILE", "RUN"), Path)
 
 
 def _plan(options: Namespace) -> int:
@@ -100,26 +96,22 @@ def _profile(options: Namespace) -> "Profile":
     return load_profile(path)
 
 
-PLAN = Verb(_PLAN, _add_plan, _plan)
+PLAN = Verb(_PLAN, _plan, TYPES=_PATHS)
 
 
 _SURFACE = """Plot the exchange of bits, computation and memory in a run with gsvc, CVVDP and
 ST-LPIPS VGG: contours of quality, bits at equal quality over computation, what memory saves, a
-table of exchange rates, and index.html, a page with sliders for three budgets."""
+table of exchange rates, and index.html, a page with sliders for three budgets.
+
+run RUN                 the folder of the run, or its summary.csv for a page without stills
+--out -o OUT!           the folder of the results
+--clips +CLIP           clips to try a latent cache on, with all frames (packaged)
+"""
 _CAPACITIES = 0, 1, 2, 4, 8, 16, 32, 64
 _NOTE = """Decoding time was measured by the run. Memory's saving is the share of steps that windows
 of 33 frames would leave out by their similarity; what pictures lose by it was not judged. Energy of
 sending is that of a bit by a stated model: Huang et al., MobiSys 2012 (LTE, Wi-Fi), and the data
 sheet of the SX1276 (LoRa)."""
-
-
-def _add_surface(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    source = "the folder of the run, or its summary.csv for a page without stills"
-    add("run", type=Path, metavar="RUN", help=source)
-    add("--out", "-o", required=True, type=Path, metavar="OUT", help="the folder of the results")
-    clips = "clips to try a latent cache on, with all frames (packaged)"
-    add("--clips", action="append", metavar="CLIP", help=clips)
 
 
 def _surface(options: Namespace) -> int:
@@ -158,4 +150,4 @@ def _surface(options: Namespace) -> int:
     return 0
 
 
-SURFACE = Verb(_SURFACE, _add_surface, _surface)
+SURFACE = Verb(_SURFACE, _surface, TYPES=_PATHS)

@@ -1,39 +1,32 @@
 """`gsvc bench analyse` and `people`: what detectors, and people, still see of what was coded."""
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
 from gsvc.codec.api.reports import JsonLines
-from gsvc.codec.command.arguments import add_json
 from gsvc.codec.command.main import Verb
 from gsvc.codec.weights.extras import need
 
 _ANALYSE = """Run one detector on the source and on each codec's decoded frames, and compare its
 findings with the truth. A clip is a sequence of MOT or VisDrone, a synthetic set, Wildtrack, a COCO
 file, VATIC's boxes beside videos (EPFL), or any video. Without truth, the boxes found in the source
-take its place, and the tables say so. Needs gsvc[analysis]."""
+take its place, and the tables say so. Needs gsvc[analysis].
 
-
-def _add_analyse(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("clips", nargs="+", metavar="CLIP", help="a folder or file with truth, or a video")
-    add("--out", "-o", required=True, metavar="RUN", help="the folder for tables and plots")
-    codec = "may be repeated (jpeg, webp, x264, x265, svtav1, gsvc:steps=0)"
-    add("--codec", action="append", metavar="NAME[:KEY=VALUE,...]", help=codec)
-    add("--detector", default="motion", metavar="NAME", help="motion, people, coco or module:Class")
-    analyser = "module:function from the bytes of a stream to boxes (gsvc.analyse if possible)"
-    add("--analyser", metavar="NAME", help=analyser)
-    add("--size", default="native", metavar="288|480|native", help="shorter side (%(default)s)")
-    count = "frames of each clip, 0 for all (%(default)s)"
-    add("--frames", type=int, default=97, metavar="N", help=count)
-    ground = "join all cameras of synthetic sets, and measure MODA on the ground"
-    add("--ground", action="store_true", help=ground)
-    rules = "file of lines, zones and rules of gsvc analyse, to score their events (F1)"
-    add("--rules", metavar="FILE", help=rules)
-    add_json(parser, "points as ")
+clips CLIP...           a folder or file with truth, or a video
+--out -o RUN!           the folder for tables and plots
+--codec +NAME[:KEY=VALUE,...]  may be repeated (jpeg, webp, x264, x265, svtav1, gsvc:steps=0)
+--detector NAME         people, coco, module:Class or motion (=motion)
+--analyser NAME         module:function from the bytes of a stream to boxes (gsvc.analyse if
+                        possible)
+--size 288|480|native   shorter side (=native)
+--frames N              frames of each clip, 0 for all (=97)
+--ground                join all cameras of synthetic sets, and measure MODA on the ground
+--rules FILE            file of lines, zones and rules of gsvc analyse, to score their events (F1)
+--json                  points as one JSON object a line
+"""
 
 
 def _analyse(options: Namespace) -> int:
@@ -63,32 +56,23 @@ def _analyse(options: Namespace) -> int:
     return int(done.failed > 0)
 
 
-ANALYSE = Verb(_ANALYSE, _add_analyse, _analyse)
+ANALYSE = Verb(_ANALYSE, _analyse)
 
 
 _PEOPLE = """Code clips of talking heads with and without the layer of faces, and with SVT-AV1.
 Print, at equal bits, the error of landmarks, the correlation of the mouth's opening, CVVDP and
 ST-LPIPS VGG in the face's box, OKS of key points and motion error. RUN is a run as of gsvc bench
-run; the same command resumes."""
-_RATES = "0.0015+0.003+0.006"
-_STRIDE = 3
+run; the same command resumes.
 
-
-def _add_people(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("clips", nargs="+", metavar="CLIP", help="a set, SET/CLIP, a video or a folder")
-    add("--out", "-o", required=True, type=Path, metavar="RUN", help="the folder of the run")
-    other = "points of SVT-AV1 to compare with (%(default)s)"
-    add("--codec", default="svtav1", metavar="svtav1[:KEY=VALUE,...]", help=other)
-    add("--bpp", default=_RATES, metavar="R+R", help="bits per pixel, joined by + (%(default)s)")
-    count = "frames of each clip, 0 for all (%(default)s)"
-    add("--frames", type=int, default=97, metavar="N", help=count)
-    every = "score every N-th frame (%(default)s)"
-    add("--stride", type=int, default=_STRIDE, metavar="N", help=every)
-    jobs = "processes; 0: one for each core (%(default)s)"
-    add("--jobs", "-j", type=int, default=0, metavar="N", help=jobs)
-    strips = "also draw RUN/strips: eight successive frames of each talking mouth"
-    add("--strips", action="store_true", help=strips)
+clips CLIP...           a set, SET/CLIP, a video or a folder
+--out -o RUN!           the folder of the run
+--codec svtav1[:KEY=VALUE,...]  points of SVT-AV1 to compare with (=svtav1)
+--bpp R+R               bits per pixel, joined by + (=0.0015+0.003+0.006)
+--frames N              frames of each clip, 0 for all (=97)
+--stride N              score every N-th frame (=3)
+--jobs -j N             processes; 0: one for each core (=0)
+--strips                also draw RUN/strips: eight successive frames of each talking mouth
+"""
 
 
 def _people(options: Namespace) -> int:
@@ -121,4 +105,4 @@ def _people(options: Namespace) -> int:
     return int(bool(errors or plan.gaps))
 
 
-PEOPLE = Verb(_PEOPLE, _add_people, _people)
+PEOPLE = Verb(_PEOPLE, _people, TYPES={"RUN": Path, "--bpp": str})

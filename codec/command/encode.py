@@ -1,7 +1,7 @@
 """`gsvc encode`: video to stream; its report, and with --score what it measures."""
 
 import sys
-from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -140,14 +140,6 @@ JUDGES = "cvvdp", "st_lpips_vgg"
 """What --score measures: the judges of the headline."""
 
 
-def add_score(parser: ArgumentParser) -> None:
-    """--score and --metric."""
-    help = "score the stream against the source, a long one in parts (needs gsvc[eval])"
-    parser.add_argument("--score", action="store_true", help=help)
-    usual = f"metric of --score; may be repeated ({', '.join(JUDGES)})"
-    parser.add_argument("--metric", action="append", metavar="NAME", help=usual)
-
-
 def metrics_of(options: Namespace, target: str | None = None) -> "dict[str, Metric]":
     """The metrics of --score; none without it. Raises ConfigError for names that are none."""
     if not options.score:
@@ -217,9 +209,64 @@ def show_scores(options: Namespace, found: "Sequence[Measured]") -> None:
                 print(f"{m.name} has no value: {m.scores.gap}")
 
 
-DESCRIPTION = """Encode a video to a .gsv stream. The input is anything that FFmpeg reads, images
+_LAYERS = "".join(f"--no-{layer:<18}disable the layer {layer}\n" for layer in TOOLS)
+USAGE = f"""Encode a video to a .gsv stream. The input is anything that FFmpeg reads, images
 ('in/*.png' in quotes, or in/%05d.png), or - for y4m on standard input. With --out, it may be
-several videos or folders."""
+several videos or folders.
+
+source IN               the video
+target [OUT]            the stream (default: IN with .gsv)
+others
+-o
+--out FOLDER            encode all inputs, videos or folders, into FOLDER
+--jobs -j N             with --out: videos at a time (=1)
+--level --preset --tune
+| --bpp BPP             target rate of the pictures in bits per pixel
+| --bitrate RATE        target rate of the pictures in bit/s: 8000, 8k, 0.5M
+| --quality D           target ST-LPIPS AlexNet, 0.05 good, 0.3 bad; estimated, or measured with
+                        --score
+| --target-size SIZE    largest size of the file, sound included: 500kB
+| --total-bitrate RATE  highest rate of the file, sound included: 16k
+| --total-size SIZE     with --out: largest size of all streams together: 20MB
+| --packets N           write at most N pieces of --packet-bytes to folder OUT, for LoRa or mesh
+                        radio
+--packet-bytes N        with --packets: largest size of a piece in bytes, headers included: 237
+--parity N              with --packets: N more pieces, so that any N may be lost
+--plan FILE             TOML file of budgets, as in gsvc plan; chooses the settings that keep them
+--max-bitrate RATE      highest rate in any second
+--max-packet-bytes N    largest coded picture in bytes; costs quality: for small packets, --packets
+--low-delay             no lookahead: 1.1 to 1.5 times the bits at equal quality, ten times on fast
+                        pans
+--gop
+--lookahead S           longest time that a frame may wait for lookahead
+--returning-shots       code shots that come back as one sequence: fewer bits, slower seeks
+--low-memory            make the same stream in about half the memory and more time
+--target-backend NAME   place coded pictures for a pretrained model, such as ltx (gsvc models list)
+--face-weight 1..8      weight of faces against the rest (%(default)g)
+--semantics             always send people and regions, even if this saves no bits
+--[no-]faces            send how faces move if this improves frames (default)
+--objects               detect objects and send them, for gsvc analyse
+--task {{{",".join(TASKS)}}}  send no pictures, only what gsvc analyse needs for this task
+--detector NAME|FILE|CLASS  detector of --objects and --task: auto (default), coco, people, moving,
+                        or one that gsvc analyse takes
+--events-only
+--pre-roll S            with --events-only: seconds to send before an event (%(default)g)
+--start
+--frames N              encode at most N frames
+--fps N                 at most N frames a second; for images, their frame rate (25)
+--size --deinterlace
+--audio {{{",".join(AUDIO_CODINGS)}}}     send the sound, or drop it (sent if the rate allows)
+--audio-bitrate RATE    rate of the sound; mono below 18k (mono 16k, stereo 24k, less with a target
+                        of size)
+--no-texts              drop title, chapters and subtitles
+{_LAYERS}--seed 0..65535         seed of the decoder's refiner (%(default)s)
+--dry-run -n            only predict size, time and quality from samples
+--score                 score the stream against the source, a long one in parts (needs gsvc[eval])
+--metric +NAME          metric of --score; may be repeated ({", ".join(JUDGES)})
+-y --quiet
+--json                  progress and result as one JSON object a line
+"""
+DEFAULTS = Namespace(detector=None), EncoderSettings()
 
 RENAMED = {
     "--budget": "--total-size",
@@ -227,94 +274,6 @@ RENAMED = {
     "--lean": "--low-memory",
     "--people": "--face-weight",
 }
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc encode`."""
-    defaults = EncoderSettings()
-    arguments.add_paths(parser, "the video", "the stream (default: IN with .gsv)")
-    add = parser.add_argument
-    add("--out", metavar="FOLDER", help="encode all inputs, videos or folders, into FOLDER")
-    add("--jobs", "-j", type=int, default=1, metavar="N", help="with --out: videos at a time (1)")
-    arguments.add_level(parser, defaults)
-    _add_rate(parser)
-    _add_look_ahead(parser)
-    seen = "weight of faces against the rest (%(default)g)"
-    hint = "place coded pictures for a pretrained model, such as ltx (gsvc models list)"
-    add("--target-backend", metavar="NAME", help=hint)
-    add("--face-weight", type=float, default=defaults.face_weight, metavar="1..8", help=seen)
-    pay = "always send people and regions, even if this saves no bits"
-    add("--semantics", action="store_true", help=pay)
-    speak = "send how faces move if this improves frames (default)"
-    add("--faces", action=BooleanOptionalAction, default=defaults.faces, help=speak)
-    add("--objects", action="store_true", help="detect objects and send them, for gsvc analyse")
-    only = "send no pictures, only what gsvc analyse needs for this task"
-    add("--task", choices=TASKS, help=only)
-    found = "detector of --objects and --task: auto (default), coco, people, moving, or one that "
-    found += "gsvc analyse takes"
-    add("--detector", metavar="NAME|FILE|CLASS", help=found)
-    arguments.add_flags(parser, "--events-only")
-    lead = "with --events-only: seconds to send before an event (%(default)g)"
-    add("--pre-roll", type=float, default=defaults.pre_roll, metavar="S", help=lead)
-    arguments.add_part(parser, "encode")
-    fewer = "at most N frames a second; for images, their frame rate (25)"
-    add("--fps", type=arguments.frame_rate, metavar="N", help=fewer)
-    arguments.add_size(parser)
-    arguments.add_flags(parser, "--deinterlace")
-    sound = "send the sound, or drop it (sent if the rate allows)"
-    add("--audio", choices=AUDIO_CODINGS, help=sound)
-    usual = "rate of the sound; mono below 18k (mono 16k, stereo 24k, less with a target of size)"
-    add("--audio-bitrate", type=arguments.bitrate, metavar="RATE", help=usual)
-    add("--no-texts", action="store_true", help="drop title, chapters and subtitles")
-    for layer in TOOLS:
-        add(f"--no-{layer}", action="store_true", help=f"disable the layer {layer}")
-    own = "seed of the decoder's refiner (%(default)s)"
-    add("--seed", type=int, default=defaults.seed, metavar="0..65535", help=own)
-    tell = "only predict size, time and quality from samples"
-    add("--dry-run", "-n", action="store_true", help=tell)
-    add_score(parser)
-    arguments.add_flags(parser, "-y", "--quiet")
-    arguments.add_json(parser, "progress and result as ")
-
-
-def _add_look_ahead(parser: ArgumentParser) -> None:
-    """How many frames wait, and in how much memory."""
-    slow = "1.1 to 1.5 times the bits at equal quality, ten times on fast pans"
-    parser.add_argument("--low-delay", action="store_true", help=f"no lookahead: {slow}")
-    arguments.add_gop(parser)
-    ahead = "longest time that a frame may wait for lookahead"
-    parser.add_argument("--lookahead", type=float, metavar="S", help=ahead)
-    again = "code shots that come back as one sequence: fewer bits, slower seeks"
-    parser.add_argument("--returning-shots", action="store_true", help=again)
-    held = "make the same stream in about half the memory and more time"
-    parser.add_argument("--low-memory", action="store_true", help=held)
-
-
-def _add_rate(parser: ArgumentParser) -> None:
-    """What rate or quality to meet."""
-    rate = parser.add_mutually_exclusive_group()
-    rate.add_argument("--bpp", type=float, help="target rate of the pictures in bits per pixel")
-    rate.add_argument("--bitrate", type=arguments.bitrate, metavar="RATE", help=arguments.BITRATE)
-    near = "target ST-LPIPS AlexNet, 0.05 good, 0.3 bad; estimated, or measured with --score"
-    rate.add_argument("--quality", type=float, metavar="D", help=near)
-    whole = "largest size of the file, sound included: 500kB"
-    rate.add_argument("--target-size", type=arguments.size, metavar="SIZE", help=whole)
-    shared = "highest rate of the file, sound included: 16k"
-    rate.add_argument("--total-bitrate", type=arguments.bitrate, metavar="RATE", help=shared)
-    all = "with --out: largest size of all streams together: 20MB"
-    rate.add_argument("--total-size", type=arguments.size, metavar="SIZE", help=all)
-    pieces = "write at most N pieces of --packet-bytes to folder OUT, for LoRa or mesh radio"
-    rate.add_argument("--packets", type=int, metavar="N", help=pieces)
-    most = "with --packets: largest size of a piece in bytes, headers included: 237"
-    parser.add_argument("--packet-bytes", type=int, metavar="N", help=most)
-    good = "with --packets: N more pieces, so that any N may be lost"
-    parser.add_argument("--parity", type=int, metavar="N", help=good)
-    told = "TOML file of budgets, as in gsvc plan; chooses the settings that keep them"
-    parser.add_argument("--plan", metavar="FILE", help=told)
-    cap = "highest rate in any second"
-    parser.add_argument("--max-bitrate", type=arguments.bitrate, metavar="RATE", help=cap)
-    small = "largest coded picture in bytes; costs quality: for small packets, --packets"
-    parser.add_argument("--max-packet-bytes", type=int, metavar="N", help=small)
 
 
 def run(options: Namespace) -> int:

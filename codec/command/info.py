@@ -1,9 +1,8 @@
 """`gsvc info`, `mux`, `demux` and `sign`: files as they are, of which no picture is decoded."""
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING
 
 from gsvc.codec.api.inspection import info_lines
@@ -63,20 +62,15 @@ def _proof(signed: "Credentials") -> str:
     return f"signed as {says} by {signed.signer}, {known}; unchanged since"
 
 
-DESCRIPTION = """Show what streams contain and how many bits each layer takes. For decoded videos
-and images, show whether trained models drew them. - reads standard input."""
+USAGE = """Show what streams contain and how many bits each layer takes. For decoded videos
+and images, show whether trained models drew them. - reads standard input.
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc info`."""
-    add = parser.add_argument
-    add("sources", metavar="FILE", nargs="+", help="a stream, video or image")
-    add("--packets", action="store_true", help="also list each packet")
-    add("--verbose", action="store_true", help="also list each element of header and scaffold")
-    trusted = "PEM file of the authorities whose content credentials you trust"
-    add("--anchors", metavar="FILE", help=trusted)
-    arguments.add_flags(parser, "--untrusted")
-    arguments.add_json(parser)
+sources FILE...         a stream, video or image
+--packets               also list each packet
+--verbose               also list each element of header and scaffold
+--anchors FILE          PEM file of the authorities whose content credentials you trust
+--untrusted --json
+"""
 
 
 def run(options: Namespace) -> int:
@@ -183,14 +177,14 @@ def _put(
 
 
 _MUX = """Put a stream into .mp4, .mkv or .webm. Any player shows its coded pictures, with sound and
-subtitles. gsvc decode shows the whole video, and gsvc demux gets the stream back."""
+subtitles. gsvc decode shows the whole video, and gsvc demux gets the stream back.
 
-
-def _add_mapping(source: str, target: str, parser: ArgumentParser) -> None:
-    """The arguments of `gsvc mux` and `gsvc demux`, whose paths `source` and `target` describe."""
-    arguments.add_paths(parser, source, target)
-    arguments.add_flags(parser, "-y", "--quiet")
-    arguments.add_json(parser, "the result as ")
+source IN               the stream
+target [OUT]            the video file (default: IN with .mp4)
+others
+-o -y --quiet
+--json                  the result as one JSON object a line
+"""
 
 
 def _mux(options: Namespace) -> int:
@@ -211,7 +205,14 @@ def _mux(options: Namespace) -> int:
     return 0
 
 
-_DEMUX = """Get the stream back from a file of gsvc mux, byte for byte."""
+_DEMUX = """Get the stream back from a file of gsvc mux, byte for byte.
+
+source IN               what gsvc mux wrote
+target [OUT]            the stream (default: IN with .gsv)
+others
+-o -y --quiet
+--json                  the result as one JSON object a line
+"""
 
 
 def _demux(options: Namespace) -> int:
@@ -228,19 +229,14 @@ def _demux(options: Namespace) -> int:
 
 
 _SIGN = """Sign a video or image of gsvc decode, which marked it as synthetic, by C2PA content
-credentials with your key. gsvc info verifies them. Needs gsvc[c2pa]."""
+credentials with your key. gsvc info verifies them. Needs gsvc[c2pa].
 
-
-def _add_sign(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc sign`."""
-    add = parser.add_argument
-    add("source", metavar="IN", help="a file of gsvc decode: .mp4, .mov, .avi, .png or .jpg")
-    add("-o", dest="output", metavar="OUT", required=True, help="the signed copy")
-    chain = "PEM file of your certificate, then those of its issuers"
-    add("--cert", dest="certificates", metavar="FILE", required=True, help=chain)
-    key = "PEM file of its private key, readable only by you"
-    add("--key", metavar="FILE", required=True, help=key)
-    arguments.add_flags(parser, "-y")
+source IN               a file of gsvc decode: .mp4, .mov, .avi, .png or .jpg
+-o OUT! -> output       the signed copy
+--cert FILE! -> certificates  PEM file of your certificate, then those of its issuers
+--key FILE!             PEM file of its private key, readable only by you
+-y
+"""
 
 
 def _sign(options: Namespace) -> int:
@@ -257,8 +253,6 @@ def _sign(options: Namespace) -> int:
     return 0
 
 
-_IN_MP4 = partial(_add_mapping, "the stream", "the video file (default: IN with .mp4)")
-_IN_GSV = partial(_add_mapping, "what gsvc mux wrote", "the stream (default: IN with .gsv)")
-MUX = main.Verb(_MUX, _IN_MP4, _mux)
-DEMUX = main.Verb(_DEMUX, _IN_GSV, _demux)
-SIGN = main.Verb(_SIGN, _add_sign, _sign)
+MUX = main.Verb(_MUX, _mux)
+DEMUX = main.Verb(_DEMUX, _demux)
+SIGN = main.Verb(_SIGN, _sign)

@@ -78,8 +78,7 @@ class CommandParser(ArgumentParser):
 
         Args:
             module: Where the command is described, as of `find_verb`, imported when the parser is
-                first used: `DESCRIPTION`, `add_arguments(parser)` and, where options had other
-                names once, `RENAMED`: old name → new one.
+                first used.
         """
         super().__init__(**options)
         self._module = module
@@ -114,10 +113,16 @@ class CommandParser(ArgumentParser):
     def ask_module(self) -> None:
         """Take description and arguments from the command's module, if that is still to do."""
         if self._module is not None:
+            from gsvc.codec.command.options import add_options
+
             command, self._module = find_verb(self._module), None
-            self.description = command.DESCRIPTION
-            self._renamed = getattr(command, "RENAMED", {})
-            command.add_arguments(self)
+            self.description, _, table = command.USAGE.partition("\n\n")
+            self._renamed = command.RENAMED
+            add_options(self, table, command.DEFAULTS, command.TYPES)
+            if command.ACTIONS:
+                add_verbs(self, ("action", "step")[self.prog.count(" ") - 1], command.ACTIONS)
+            if command.add_arguments:
+                command.add_arguments(self)
 
     def _current(self, argument: str) -> str:
         """An option by its name of today, with a note where that is not the one given."""
@@ -128,24 +133,38 @@ class CommandParser(ArgumentParser):
         return f"{self._renamed[name]}{equals}{value}"
 
 
-class Verb(NamedTuple):
-    """A command that shares its module with others: what else the module itself has."""
-
-    DESCRIPTION: str
-    add_arguments: Callable[[ArgumentParser], None]
-    run: Callable[[Namespace], int]
-    """Returns the exit code."""
-
-
 Verbs = Mapping[str, tuple[str, str]]
 """Verb → its line of help, and the module of this folder that describes it, or "module:NAME"."""
+
+
+_NONE: Mapping[str, Any] = {}
+
+
+class Verb(NamedTuple):
+    """A command. A module that is one has attributes of these names."""
+
+    USAGE: str
+    """What it does; behind an empty line its options, as `options.py` reads them."""
+    run: Callable[[Namespace], int]
+    """Returns the exit code."""
+    DEFAULTS: Sequence[object] = ()
+    TYPES: Mapping[str, Callable[[str], object]] = _NONE
+    """Of its options, see `add_options`."""
+    RENAMED: Mapping[str, str] = _NONE
+    """Options that had other names once: old name → new one."""
+    ACTIONS: Verbs = _NONE
+    """Commands of its own."""
+    add_arguments: Callable[[ArgumentParser], None] | None = None
+    """Adds arguments that are declared elsewhere."""
 
 
 def find_verb(place: str) -> Verb:
     """What is at "module:NAME" of this folder, or the module that is a command of its own."""
     module, _, name = place.partition(":")
-    found: Verb = import_module(f"{__package__}.{module}")  # type: ignore[assignment]
-    return getattr(found, name) if name else found
+    found = import_module(f"{__package__}.{module}")
+    if name:
+        return getattr(found, name)  # type: ignore[no-any-return]
+    return Verb(**{part: getattr(found, part) for part in Verb._fields if hasattr(found, part)})
 
 
 def add_verbs(parser: ArgumentParser, dest: str, verbs: Verbs) -> None:

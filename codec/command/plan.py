@@ -5,10 +5,10 @@ With --vram also the pretrained model to take on a GPU, by counts alone, beside 
 
 import shlex
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -146,40 +146,38 @@ def flops_of(model: HeldModel, size: Sequence[int], rate: float) -> float:
     return total * rate / max(1, work.frames - 1)
 
 
-DESCRIPTION = """Find the best settings of encoder and decoder within budgets. gsvc predicts them
+_USUAL = VideoClass(asked.CLASSES[0])
+USAGE = f"""Find the best settings of encoder and decoder within budgets. gsvc predicts them
 from a quick trial of the video and the profile of this machine (gsvc profile). It optimises the
-first of quality, bandwidth, decoding time and encoding time that has no budget."""
+first of quality, bandwidth, decoding time and encoding time that has no budget.
 
-_BUDGETS = {
-    "bandwidth": ("RATE", "rate of the link in bit/s, sound and headers included: 12k"),
-    "decoder-time": ("TIME", "time to decode: 1x (the video's duration), 90s, 10min"),
-    "decoder-flops": ("FLOPS", "operations of the decoder's networks for a second of video: 20G"),
-    "encoder-time": ("TIME", "time to encode: 5x, 90s, 10min"),
-    "memory": ("BYTES", "memory of each process: 4G"),
-    "vram": ("BYTES", "GPU memory; also suggests a pretrained model that fits"),
-    "latency": ("TIME", "time from capture to display: 400ms; below 8s, no lookahead"),
-    "energy": ("ENERGY", "energy of encoding and decoding: 500J, 1Wh"),
-    "quality": ("JUDGE:N", "quality to reach: at least jod:6, or at most texture:0.2"),
-}
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc plan`."""
-    add = parser.add_argument
-    add("source", metavar="IN", nargs="?", help="the video; omit it with --class")
-    add_class(parser)
-    for name, (metavar, text) in _BUDGETS.items():
-        add(f"--{name}", metavar=metavar, help=text)
-    add("--budgets", metavar="FILE", help='TOML file of budgets: bandwidth = "12k"')
-    add("--judge", choices=JUDGES, help=f"measure of quality ({JUDGES[0]}, or that of --quality)")
-    add("--receiver", metavar="FILE", help="profile of the decoding machine (this one)")
-    add("--watts", type=float, metavar="W", help="power while computing, if no counter tells")
-    add("--radio", choices=tuple(RADIOS), help="add the energy of sending over this radio")
-    heard = "send the sound, or drop it (sent if the bandwidth allows)"
-    add("--audio", choices=AUDIO_CODINGS, help=heard)
-    told = "predict JOD from SSIM instead of measuring CVVDP; a third faster"
-    add("--no-measure", dest="measure", action="store_false", help=told)
-    arguments.add_json(parser)
+source [IN]             the video; omit it with --class
+--class {{{",".join(asked.CLASSES)}}} -> kind  plan for a typical
+                        video of this kind, without a video
+--size LINES|WxH|auto   scale down to this shorter side or into WxH; auto: choose size and frame
+                        rate by the rate; source: never scale (source, or auto if the rate is far
+                        too low); with --class: WxH ({_USUAL.width}x{_USUAL.height})
+--fps N                 at most N frames a second; with --class: its frame rate ({_USUAL.rate:g})
+--seconds S             with --class: duration ({_USUAL.seconds:g})
+--bandwidth RATE        rate of the link in bit/s, sound and headers included: 12k
+--decoder-time TIME     time to decode: 1x (the video's duration), 90s, 10min
+--decoder-flops FLOPS   operations of the decoder's networks for a second of video: 20G
+--encoder-time TIME     time to encode: 5x, 90s, 10min
+--memory BYTES          memory of each process: 4G
+--vram BYTES            GPU memory; also suggests a pretrained model that fits
+--latency TIME          time from capture to display: 400ms; below 8s, no lookahead
+--energy ENERGY         energy of encoding and decoding: 500J, 1Wh
+--quality JUDGE:N       quality to reach: at least jod:6, or at most texture:0.2
+--budgets FILE          TOML file of budgets: bandwidth = "12k"
+--judge {{{",".join(JUDGES)}}}   measure of quality ({JUDGES[0]}, or that of --quality)
+--receiver FILE         profile of the decoding machine (this one)
+--watts W               power while computing, if no counter tells
+--radio {{{",".join(RADIOS)}}}  add the energy of sending over this radio
+--audio {{{",".join(AUDIO_CODINGS)}}}     send the sound, or drop it (sent if the bandwidth allows)
+--no-measure -> not measure  predict JOD from SSIM instead of measuring CVVDP; a third faster
+--json
+"""
+TYPES = {"--bandwidth": str}
 
 
 def run(options: Namespace) -> int:
@@ -205,18 +203,6 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def add_class(parser: ArgumentParser) -> None:
-    """--class and what is known of such a video."""
-    usual = VideoClass(asked.CLASSES[0])
-    add = parser.add_argument
-    told = "plan for a typical video of this kind, without a video"
-    add("--class", dest="kind", choices=asked.CLASSES, help=told)
-    arguments.add_size(parser, f"; with --class: WxH ({usual.width}x{usual.height})")
-    own = f"at most N frames a second; with --class: its frame rate ({usual.rate:g})"
-    add("--fps", type=arguments.frame_rate, metavar="N", help=own)
-    add("--seconds", type=float, metavar="S", help=f"with --class: duration ({usual.seconds:g})")
-
-
 def kind_of(options: Namespace) -> VideoClass | None:
     """The video of --class; None: there is one to try. Raises ConfigError for both or neither."""
     if options.kind is None:
@@ -239,8 +225,7 @@ def kind_of(options: Namespace) -> VideoClass | None:
 
 def budgets_of(options: Namespace) -> Budgets:
     """Those of the command line, or of its file. Raises ConfigError."""
-    texts = {name: getattr(options, name) for name in (n.replace("-", "_") for n in _BUDGETS)}
-    given = asked.parse_budgets(texts)
+    given = asked.parse_budgets({one.name: getattr(options, one.name) for one in fields(Budgets)})
     if options.budgets is not None:
         if given.given:
             raise ConfigError("--budgets FILE and budgets beside it: write all in one place")
@@ -276,21 +261,16 @@ def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -
 
 _PROFILE = """Measure how long encoding and decoding take on this machine, for gsvc plan. This takes
 a minute or two on an idle machine. The cache keeps the profile for this processor and version of
-gsvc."""
+gsvc.
 
+--show                  show the existing profile instead of measuring
+-o FILE -> output       also write the profile to FILE, for gsvc plan --receiver
+--quiet --json
+"""
 _HEADER = (
     f"{'':<26}{'start s':>7}{'ns a pixel: frame':>19}{'drawn':>8}{'key':>8}{'MB':>7}"
     f"{'bytes a pixel':>15}"
 )
-
-
-def _add_profile(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--show", action="store_true", help="show the existing profile instead of measuring")
-    help = "also write the profile to FILE, for gsvc plan --receiver"
-    add("-o", dest="output", metavar="FILE", help=help)
-    arguments.add_flags(parser, "--quiet")
-    arguments.add_json(parser)
 
 
 def _profile(options: Namespace) -> int:
@@ -337,4 +317,4 @@ def _line(name: str, usage: "ResourceUsage") -> str:
     )
 
 
-PROFILE = Verb(_PROFILE, _add_profile, _profile)
+PROFILE = Verb(_PROFILE, _profile)

@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -28,18 +28,17 @@ if TYPE_CHECKING:
     from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 
 
-def add_security(parser: ArgumentParser) -> None:
-    """--key-file and the options of tls:// and wss:// addresses."""
-    add = parser.add_argument
-    key = f"udp://: encrypt and authenticate (SRTP) by this key of 64 hex digits (or {VARIABLE})"
-    add("--key-file", metavar="FILE", help=key)
-    own = "PEM file of this side's certificate, to listen at tls:// or wss://"
-    add("--tls-cert", metavar="FILE", help=own)
-    add("--tls-key", metavar="FILE", help="PEM file of its private key")
-    vouch = (
-        "PEM file of the authorities to trust (the system's); a listener then demands a certificate"
-    )
-    add("--tls-ca", metavar="FILE", help=vouch)
+SECURITY = f"""
+--key-file FILE         udp://: encrypt and authenticate (SRTP) by this key of 64 hex digits (or
+                        {VARIABLE})
+--tls-cert FILE         PEM file of this side's certificate, to listen at tls:// or wss://
+--tls-key FILE          PEM file of its private key
+--tls-ca FILE           PEM file of the authorities to trust (the system's); a listener then demands
+                        a certificate
+--stats FILE            write a JSON object a second to FILE, or - for standard output
+--verbose -v            log connections, and progress every second
+"""
+"""What secures a live session, and what is told of it."""
 
 
 def security_of(options: Namespace) -> dict[str, Any]:
@@ -57,14 +56,6 @@ class LiveSession(Protocol):
 
     def stop(self) -> None: ...
     def stats(self) -> SenderStats | ReceiverStats: ...
-
-
-def add_watch(parser: ArgumentParser) -> None:
-    """--stats and --verbose."""
-    help = "write a JSON object a second to FILE, or - for standard output"
-    parser.add_argument("--stats", metavar="FILE", help=help)
-    help = "log connections, and progress every second"
-    parser.add_argument("--verbose", "-v", action="store_true", help=help)
 
 
 def status_text(stats: SenderStats | ReceiverStats) -> str:
@@ -92,7 +83,7 @@ class Watch:
     def __init__(
         self, session: LiveSession, options: Namespace, note: Callable[[], str] = lambda: ""
     ) -> None:
-        """`options`: those of `add_watch`; `note`: gives what else there is to say."""
+        """`options`: those of `SECURITY`; `note`: gives what else there is to say."""
         self._note = note
         self._session, self._target, self._stays = session, options.stats, options.verbose
         self._line = sys.stderr is not None and sys.stderr.isatty() and not self._stays
@@ -156,42 +147,30 @@ class Watch:
             JsonLines(self._file).put(kind, **asdict(stats))
 
 
-DESCRIPTION = """Receive a stream of gsvc send and write the video. ADDRESS is udp://@:port, tcp://,
+RECEIVING = f"""
+--steps --backend --look --motion --device --seed
+--wait MS               time to wait for missing packets (={1000 * ReorderLimits.seconds:g})
+--no-feedback -> not feedback  send no requests and reports to the sender
+--bandwidth RATE        highest rate to ask of a sender with --adapt, over UDP: 12k
+--load TIME             share of real time for decoding: 0.8x; refiner and rife are skipped if it
+                        runs out
+--trusted               default limits instead of restrictive ones: also above 1080p
+"""
+"""How to receive and draw a stream."""
+
+USAGE = f"""Receive a stream of gsvc send and write the video. ADDRESS is udp://@:port, tcp://,
 tls://, ws:// or wss://; the last two need gsvc[stream]. With @ before the host, gsvc listens;
 otherwise it connects. Missing frames are concealed. Reception ends with the stream or by Ctrl-C,
-and the output is then complete."""
+and the output is then complete.
 
+address ADDRESS         udp://@:port, tcp://@:port, ws://host:port ...
+-o OUT! -> output       the video, or - for y4m
+-y
+{RECEIVING}
+--timeout S -> silence  end after S seconds without a packet
+{SECURITY}"""
+DEFAULTS = (DecoderSettings(),)
 RENAMED = {"--budget": "--load"}
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc recv`."""
-    add = parser.add_argument
-    add("address", metavar="ADDRESS", help="udp://@:port, tcp://@:port, ws://host:port ...")
-    add("-o", dest="output", metavar="OUT", required=True, help="the video, or - for y4m")
-    arguments.add_flags(parser, "-y")
-    add_receiving(parser)
-    silence = "end after S seconds without a packet"
-    add("--timeout", dest="silence", type=float, metavar="S", help=silence)
-    add_security(parser)
-    add_watch(parser)
-
-
-def add_receiving(parser: ArgumentParser) -> None:
-    """How to receive and draw a stream."""
-    add = parser.add_argument
-    arguments.add_refiner(parser, DecoderSettings())
-    wait = 1000 * ReorderLimits.seconds
-    help = "time to wait for missing packets (%(default)g)"
-    add("--wait", type=float, default=wait, metavar="MS", help=help)
-    help = "send no requests and reports to the sender"
-    add("--no-feedback", dest="feedback", action="store_false", help=help)
-    most = "highest rate to ask of a sender with --adapt, over UDP: 12k"
-    add("--bandwidth", type=arguments.bitrate, metavar="RATE", help=most)
-    share = "share of real time for decoding: 0.8x; refiner and rife are skipped if it runs out"
-    add("--load", type=load, metavar="TIME", help=share)
-    help = "default limits instead of restrictive ones: also above 1080p"
-    add("--trusted", action="store_true", help=help)
 
 
 def run(options: Namespace) -> int:
@@ -209,7 +188,7 @@ def run(options: Namespace) -> int:
 
 
 def receive_settings(options: Namespace) -> "ReceiveSettings":
-    """Of the options of `add_receiving` and `add_security`."""
+    """Of the options of `RECEIVING` and `SECURITY`."""
     from gsvc.codec.network.video_receiver import ReceiveSettings
 
     return arguments.settings_of(
@@ -251,6 +230,9 @@ def load(text: str) -> float:
     return found.value
 
 
+TYPES = {"--load": load}
+
+
 def _leave(code: int) -> NoReturn:
     """End now: Python would wait for the thread that draws a frame or loads a network."""
     for file in (sys.stdout, sys.stderr):
@@ -287,18 +269,13 @@ async def _recv(options: Namespace, receiver: "VideoReceiver", watch: Watch) -> 
 
 _SERVE = """Serve a page that plays a stream in browsers: a .gsv file, a file of gsvc mux, or the
 live stream of gsvc send at ws://host:port. Without --host, only this machine can open the page.
-Ctrl-C ends it."""
+Ctrl-C ends it.
 
-_HOST, _PORT = "127.0.0.1", 8000
-
-
-def _add_serve(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc serve`."""
-    parser.add_argument("source", metavar="IN", help="the stream, or ws://host:port")
-    parser.add_argument("--port", type=int, default=_PORT, help="0: any free port (%(default)s)")
-    host = "address to listen at; 0.0.0.0: every network (%(default)s)"
-    parser.add_argument("--host", default=_HOST, help=host)
-    arguments.add_flags(parser, "--untrusted", "--quiet")
+source IN               the stream, or ws://host:port
+--port PORT             0: any free port (=8000)
+--host HOST             address to listen at; 0.0.0.0: every network (=127.0.0.1)
+--untrusted --quiet
+"""
 
 
 def _serve(options: Namespace) -> int:
@@ -322,4 +299,4 @@ def _serve(options: Namespace) -> int:
     return 0
 
 
-SERVE = main.Verb(_SERVE, _add_serve, _serve)
+SERVE = main.Verb(_SERVE, _serve)

@@ -2,47 +2,40 @@
 
 import asyncio
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from functools import partial
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
-from gsvc.codec.command import recv
-from gsvc.codec.command.send import FramesOf, add_sending, send_video, settings_for
+from gsvc.codec.command import recv, send
+from gsvc.codec.command.recv import RECEIVING, SECURITY
+from gsvc.codec.command.send import SENDING, FramesOf, send_video, settings_for
 from gsvc.codec.media.places import display_name, is_live
 from gsvc.codec.network.congestion_control import Adaptation
 from gsvc.codec.network.player_relay import Outage, PageRelay, PlayerRelay, newest
 
-DESCRIPTION = """Connect a camera and a player over a thin link, by one relay at each end. At the
+USAGE = f"""Connect a camera and a player over a thin link, by one relay at each end. At the
 camera, SOURCE is rtsp://..., /dev/video0, an .sdp file (RTP), udp://0.0.0.0:port (MPEG-TS) or a
 file, and TARGET an address of gsvc send. Without a rate or level, the rate follows the link between
 8 and 120 kbit/s. At the player, SOURCE is an address of gsvc recv (udp://@:port, tcp://, ws://...),
 and TARGET udp://host:port or rtp://host:port (MPEG-TS), rtsp://server/name (a server that accepts
 ANNOUNCE), /dev/video10 (v4l2loopback), or http://host:port for the page of gsvc serve. The player
 gets H.264 at a constant frame rate, without sound. While no new picture arrives, the picture says
-"frozen, as of 12 s ago". A relay reconnects after a loss. Ctrl-C ends it."""
+"frozen, as of 12 s ago". A relay reconnects after a loss. Ctrl-C ends it.
 
+source SOURCE           the camera, or the address of a gsvc stream
+target TARGET           the address of gsvc send, or the player
+{SENDING}{RECEIVING}
+--burn-in-age           show the age of pictures older than 2 s; both clocks must agree
+{SECURITY}"""
 _GSVC = "udp://@", "tcp://", "tls://", "ws://", "wss://"
 """How a SOURCE begins that sends gsvc."""
 _LINK = Adaptation(8_000, 120_000)
 """What a link is taken to carry unless told, in bits per second."""
-_LOAD = 0.8
-"""Share of the time that drawing may take unless told: a player's video waits for nothing."""
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc relay`: some are the camera's side's, some the player's."""
-    add = parser.add_argument
-    add("source", metavar="SOURCE", help="the camera, or the address of a gsvc stream")
-    add("target", metavar="TARGET", help="the address of gsvc send, or the player")
-    add_sending(parser)
-    recv.add_receiving(parser)
-    old = "show the age of pictures older than 2 s; both clocks must agree"
-    add("--burn-in-age", action="store_true", help=old)
-    recv.add_security(parser)
-    recv.add_watch(parser)
-    # What else gsvc send takes.
-    parser.set_defaults(start=0.0, frames=None, loop=False, audio="none", sdp=None, load=_LOAD)
-    parser.set_defaults(no_sound="a relay carries pictures alone")
+DEFAULTS = (Namespace(load=0.8), *recv.DEFAULTS, *send.DEFAULTS)
+"""A player's video waits for nothing, so drawing may take this share of the time."""
+TYPES = {**send.TYPES, **recv.TYPES}
+_UNASKED = {"start": 0.0, "frames": None, "loop": False, "audio": "none", "sdp": None}
+"""What else gsvc send takes."""
 
 
 def run(options: Namespace) -> int:
@@ -69,6 +62,7 @@ def _to_player(options: Namespace) -> int:
 
 def _from_camera(options: Namespace) -> int:
     del options.seed  # of what the receiver draws
+    vars(options).update(_UNASKED, no_sound="a relay carries pictures alone")
     given = options.bitrate, options.total_bitrate, options.level, options.adapt
     if options.low_delay and given == (None,) * len(given):
         options.adapt = _LINK

@@ -2,42 +2,37 @@
 
 import logging
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
-from gsvc.codec.command.arguments import add_flags, add_json, say, without_warnings
+from gsvc.codec.command.arguments import say, without_warnings
 from gsvc.codec.command.main import complain
 from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:
     from gsvc.eval.bench.score import Measured, VideoPair
 
-DESCRIPTION = """Score video B against video A by the metrics of gsvc bench. Both start together;
-frames shown at the same time are compared. Needs gsvc[eval]."""
+USAGE = """Score video B against video A by the metrics of gsvc bench. Both start together;
+frames shown at the same time are compared. Needs gsvc[eval].
+
+source A                the original: a video, or a quoted glob of images
+test B                  the decoded video, or a .gsv stream
+--metric +NAME          metric of gsvc bench list metrics, or module:Class; may be repeated
+--frames N              read at most N frames of each
+--stride N              score every N-th frame (=1)
+--scale                 scale B to the size of A
+--per-frame             also show each frame
+--plot FILE             plot the metrics over time to a .svg or .png file
+-y --quiet
+| --csv                 comma-separated values
+| --json                one JSON object a line
+"""
 
 _log = logging.getLogger(__name__)
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc score`."""
-    add = parser.add_argument
-    add("source", metavar="A", help="the original: a video, or a quoted glob of images")
-    add("test", metavar="B", help="the decoded video, or a .gsv stream")
-    names = "metric of gsvc bench list metrics, or module:Class; may be repeated"
-    add("--metric", action="append", metavar="NAME", help=names)
-    add("--frames", type=int, metavar="N", help="read at most N frames of each")
-    add("--stride", type=int, default=1, metavar="N", help="score every N-th frame (%(default)s)")
-    add("--scale", action="store_true", help="scale B to the size of A")
-    add("--per-frame", action="store_true", help="also show each frame")
-    add("--plot", metavar="FILE", help="plot the metrics over time to a .svg or .png file")
-    add_flags(parser, "-y", "--quiet")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--csv", action="store_true", help="comma-separated values")
-    add_json(form)
 
 
 def run(options: Namespace) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.scaffold import nominal_time
 from gsvc.codec.command import arguments
-from gsvc.codec.command.recv import Watch, add_security, add_watch, security_of
+from gsvc.codec.command.recv import SECURITY, Watch, security_of
 from gsvc.codec.media import track_source
 from gsvc.codec.media.output import explain_failure, refuse_foreign
 from gsvc.codec.media.places import STANDARD_INPUT
@@ -28,11 +28,38 @@ from gsvc.encoders.tuning import LIVE_GOP
 
 FramesOf = Callable[[VideoReader], Iterator[Frame]]
 
-DESCRIPTION = """Encode a video in real time and send it. ADDRESS is udp://host:port (RTP), tcp://,
-tls://, ws:// or wss://; the last two need gsvc[stream]. With @ before the host, gsvc listens and
-sends to everyone who connects (not over UDP). Ctrl-C ends the stream."""
+SENDING = """
+--level --preset --tune
+| --bitrate RATE        target rate of the pictures in bit/s: 8000, 8k, 0.5M
+| --total-bitrate RATE  mean rate of all that is sent: pictures, sound, copies, parity and headers
+--look-ahead -> not low_delay  encode with lookahead: fewer bits, seconds of delay
+--gop --fps --size --deinterlace
+--mtu --max-packet-bytes N  largest datagram in bytes, without 28 of IP and UDP; splits pictures
+                        (%(default)s)
+--adapt LEAST:MOST      follow the network between these rates, starting at --bitrate: 4k:60k
+--redundancy N          number of previous packets that each datagram repeats (%(default)s)
+--parity N -> parity_span  datagrams of an intra picture per parity datagram; 0: none (%(default)s)
+"""
+"""How to encode pictures and send them."""
 
-_LIVE = EncoderSettings(preset="fast", low_delay=True)
+USAGE = f"""Encode a video in real time and send it. ADDRESS is udp://host:port (RTP), tcp://,
+tls://, ws:// or wss://; the last two need gsvc[stream]. With @ before the host, gsvc listens and
+sends to everyone who connects (not over UDP). Ctrl-C ends the stream.
+
+source IN               the video, or - for y4m on standard input
+address ADDRESS         udp://host:port, tcp://host:port, ws://host:port
+{SENDING}
+--start
+--frames N              send at most N frames
+--objects               detect objects and send them too
+--events-only
+--loop                  repeat the video without end
+--fast -> not realtime  send as fast as possible, not in real time
+--audio {{{",".join(AUDIO_CODINGS)}}}     send the sound, over UDP only (=none)
+--audio-bitrate RATE    rate of the sound; mono below 18k (mono 16k, stereo 24k)
+--sdp FILE              write a session description (SDP) of the RTP stream
+{SECURITY}"""
+DEFAULTS = EncoderSettings(preset="fast", low_delay=True), WireSettings()
 
 _FEWEST = 1000.0
 """Bits per second: who gives less as the upper bound has left out the k."""
@@ -45,53 +72,6 @@ _KEPT = 1.1
 _log = logging.getLogger(__name__)
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc send`."""
-    add = parser.add_argument
-    add("source", metavar="IN", help="the video, or - for y4m on standard input")
-    add("address", metavar="ADDRESS", help="udp://host:port, tcp://host:port, ws://host:port")
-    add_sending(parser)
-    arguments.add_part(parser, "send")
-    add("--objects", action="store_true", help="detect objects and send them too")
-    arguments.add_flags(parser, "--events-only")
-    add("--loop", action="store_true", help="repeat the video without end")
-    fast = "send as fast as possible, not in real time"
-    add("--fast", dest="realtime", action="store_false", help=fast)
-    heard = "send the sound, over UDP only (%(default)s)"
-    add("--audio", choices=AUDIO_CODINGS, default="none", help=heard)
-    usual = "rate of the sound; mono below 18k (mono 16k, stereo 24k)"
-    add("--audio-bitrate", type=arguments.bitrate, metavar="RATE", help=usual)
-    add("--sdp", metavar="FILE", help="write a session description (SDP) of the RTP stream")
-    parser.set_defaults(no_sound="--audio opus sends it")
-    add_security(parser)
-    add_watch(parser)
-
-
-def add_sending(parser: ArgumentParser) -> None:
-    """How to encode pictures and send them."""
-    add = parser.add_argument
-    wire = WireSettings()
-    arguments.add_level(parser, _LIVE)
-    rate = parser.add_mutually_exclusive_group()
-    rate.add_argument("--bitrate", type=arguments.bitrate, metavar="RATE", help=arguments.BITRATE)
-    whole = "mean rate of all that is sent: pictures, sound, copies, parity and headers"
-    rate.add_argument("--total-bitrate", type=arguments.bitrate, metavar="RATE", help=whole)
-    late = "encode with lookahead: fewer bits, seconds of delay"
-    add("--look-ahead", dest="low_delay", action="store_false", help=late)
-    arguments.add_gop(parser)
-    add("--fps", type=arguments.frame_rate, metavar="N", help="at most N frames a second")
-    arguments.add_size(parser)
-    arguments.add_flags(parser, "--deinterlace")
-    size = "largest datagram in bytes, without 28 of IP and UDP; splits pictures (%(default)s)"
-    add("--mtu", "--max-packet-bytes", type=int, default=wire.mtu, metavar="N", help=size)
-    follow = "follow the network between these rates, starting at --bitrate: 4k:60k"
-    add("--adapt", type=adaptation, metavar="LEAST:MOST", help=follow)
-    again = "number of previous packets that each datagram repeats (%(default)s)"
-    add("--redundancy", type=int, default=wire.redundancy, metavar="N", help=again)
-    help = "datagrams of an intra picture per parity datagram; 0: none (%(default)s)"
-    add("--parity", dest="parity_span", type=int, default=wire.parity_span, metavar="N", help=help)
-
-
 def run(options: Namespace) -> int:
     """Encode a video as it plays and send it."""
     asyncio.run(send_video(options, *settings_for(options)))
@@ -99,7 +79,7 @@ def run(options: Namespace) -> int:
 
 
 def settings_for(options: Namespace) -> tuple[video_sender.SendSettings, EncoderSettings]:
-    """Of the options of `add_arguments`, checked."""
+    """Of the options of `SENDING`, checked."""
     wire, security = arguments.settings_of(WireSettings, options), security_of(options)
     settings = arguments.settings_of(video_sender.SendSettings, options, wire=wire, **security)
     if settings.adapt and options.bitrate is None:
@@ -140,6 +120,9 @@ def adaptation(text: str) -> Adaptation:
         ) from error
 
 
+TYPES = {"--adapt": adaptation}
+
+
 async def send_video(
     options: Namespace,
     settings: video_sender.SendSettings,
@@ -157,7 +140,8 @@ async def send_video(
         encoder = Encoder(video.format, encoding, audio=bool(sound))
         sender = video_sender.VideoSender(options.address, encoder, settings)
         if video.has_sound and options.audio == "none":
-            _log.warning("%s: its sound is not sent: %s", options.source, options.no_sound)
+            why = getattr(options, "no_sound", "--audio opus sends it")
+            _log.warning("%s: its sound is not sent: %s", options.source, why)
         if options.sdp:
             refuse_foreign(options.sdp, b"v=0")
             with explain_failure(options.sdp):

@@ -1,20 +1,21 @@
 """`gsvc train`: weights of refiners, from video to what ships."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
-from gsvc.codec.command.arguments import add_json, tell_event
-from gsvc.codec.command.main import Verb, add_verbs, find_verb
+from gsvc.codec.command.arguments import tell_event
+from gsvc.codec.command.main import Verb, find_verb
 from gsvc.codec.weights.extras import need
+from gsvc.decoders.training.recipe import add_train_arguments
 
 if TYPE_CHECKING:
     from gsvc.decoders.training import adoption
     from gsvc.decoders.training.packing import PartFolder
 
-DESCRIPTION = """Train refiners on footage. Needs gsvc[eval]."""
+USAGE = """Train refiners on footage. Needs gsvc[eval]."""
 
 ACTIONS = {
     "pack": ("make a pack of training samples", "train:PACK"),
@@ -24,11 +25,6 @@ ACTIONS = {
     "adopt": ("check, score and ship the weights of a run", "train:ADOPT"),
     "export": ("write the trainer as one file", "train:EXPORT"),
 }
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc train`."""
-    add_verbs(parser, "action", ACTIONS)
 
 
 def run(options: Namespace) -> int:
@@ -42,12 +38,6 @@ tables of losses and scores and a sheet of pictures. gsvc train adopt makes weig
 --backend of them. gsvc train export writes this trainer as one file for other machines."""
 
 
-def _add_run(parser: ArgumentParser) -> None:
-    from gsvc.decoders.training.recipe import add_train_arguments
-
-    add_train_arguments(parser)
-
-
 def _run(options: Namespace) -> int:
     """Train; under torchrun, together with the other processes."""
     from gsvc.decoders.training.main import train
@@ -56,17 +46,15 @@ def _run(options: Namespace) -> int:
     return ended(train(options))
 
 
-RUN = Verb(_RUN, _add_run, _run)
+RUN = Verb(_RUN, _run, add_arguments=add_train_arguments)
 _TARGET = "train_standalone.pyz"
 _MAIN = "gsvc.decoders.training.main"
 _RECIPES = "gsvc/decoders/training/recipes"
 _EXPORT = f"""Write the trainer and its recipes as one file, for a machine that has Python, torch,
-numpy and Pillow: python3 {_TARGET} PACK RUN --recipe nano --minutes 9"""
+numpy and Pillow: python3 {_TARGET} PACK RUN --recipe nano --minutes 9
 
-
-def _add_export(parser: ArgumentParser) -> None:
-    help = f"the file to write ({_TARGET})"
-    parser.add_argument("target", nargs="?", default=_TARGET, metavar="FILE", help=help)
+target [FILE]           the file to write (={_TARGET})
+"""
 
 
 def _export(options: Namespace) -> int:
@@ -82,33 +70,27 @@ def _export(options: Namespace) -> int:
     return 0
 
 
-EXPORT = Verb(_EXPORT, _add_export, _export)
+EXPORT = Verb(_EXPORT, _export)
 
 
 _PACK = """Code a folder of videos and photographs as streams of any rate, and pack crops of
 the decoded pictures with those of the source. PACK.parts keeps finished parts: the same command
-continues."""
+continues.
 
-_KINDS = "pictures", "windows"
+data DATA               the folder of videos, photographs and cut-outs
+pack PACK               the file to write
+--kind {pictures,windows}  kind of samples (=pictures)
+--megabytes MB          largest size of the file, in units of 1000000 bytes (=55)
+--minutes M             longest time to make parts (=60)
+--held-out NAME...      files to hold out for scoring
+--seed N                seed of all random choices (=0)
+--jobs -j N             processes (=1)
+--json
+"""
 _LINE_SECONDS = 10.0
 _MEGABYTE = 1_000_000
 _SURPLUS = 1.05
 """Parts that are made for the room of 1: they leave no large rest."""
-
-
-def _add_pack(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("data", metavar="DATA", help="the folder of videos, photographs and cut-outs")
-    add("pack", metavar="PACK", help="the file to write")
-    add("--kind", choices=_KINDS, default="pictures", help="kind of samples (%(default)s)")
-    size = "largest size of the file, in units of 1000000 bytes (%(default)g)"
-    add("--megabytes", type=float, default=55.0, metavar="MB", help=size)
-    time = "longest time to make parts (%(default)g)"
-    add("--minutes", type=float, default=60.0, metavar="M", help=time)
-    add("--held-out", nargs="+", default=[], metavar="NAME", help="files to hold out for scoring")
-    add("--seed", type=int, default=0, metavar="N", help="seed of all random choices (%(default)s)")
-    add("--jobs", "-j", type=int, default=1, metavar="N", help="processes (%(default)s)")
-    add_json(parser)
 
 
 def _pack(options: Namespace) -> int:
@@ -154,22 +136,19 @@ def _fill(options: Namespace, folder: "PartFolder", room: int) -> None:
         raise InputError(f"nothing was made in {options.minutes:g} minutes: give more --minutes")
 
 
-PACK = Verb(_PACK, _add_pack, _pack)
+PACK = Verb(_PACK, _pack)
 
 
 _ADOPT = """Check the averaged weights of a run and write them for gsvc decode --backend, with
 a section for the model card. With --clips, score them on held-out clips against the shipped
-weights, and exit with 1 unless they are better by both CVVDP and ST-LPIPS VGG."""
+weights, and exit with 1 unless they are better by both CVVDP and ST-LPIPS VGG.
 
-
-def _add_adopt(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("run", metavar="RUN", help="the folder of the run, with its average.safetensors")
-    add("--clips", metavar="FOLDER", help="the folder of the clips that the pack held out")
-    help = "at most N frames of each clip (%(default)s)"
-    add("--frames", type=int, default=49, metavar="N", help=help)
-    add("--ship", action="store_true", help="put better weights into the package")
-    add_json(parser)
+run RUN                 the folder of the run, with its average.safetensors
+--clips FOLDER          the folder of the clips that the pack held out
+--frames N              at most N frames of each clip (=49)
+--ship                  put better weights into the package
+--json
+"""
 
 
 def _adopt(options: Namespace) -> int:
@@ -231,4 +210,4 @@ def _scored(
     return scores, *adoption.verdict(scores, compared)
 
 
-ADOPT = Verb(_ADOPT, _add_adopt, _adopt)
+ADOPT = Verb(_ADOPT, _adopt)

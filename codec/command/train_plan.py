@@ -1,43 +1,35 @@
 """`gsvc train plan`: memory of a run, and the layout of processes that fits."""
 
 import re
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
-from gsvc.codec.command.arguments import add_json, tell_event
+from gsvc.codec.command.arguments import tell_event
+from gsvc.decoders.training.recipe import RECIPES, read_recipe
 
 if TYPE_CHECKING:
     from gsvc.decoders.training.layouts import Devices, Layout, Trial
     from gsvc.decoders.training.recipe import Recipe
 
-DESCRIPTION = """Predict the memory of a training step in each layout of processes, what a device
-lacks and what is exchanged, and recommend a layout. --check runs a layout and measures it."""
+USAGE = f"""Predict the memory of a training step in each layout of processes, what a device
+lacks and what is exchanged, and recommend a layout. --check runs a layout and measures it.
+
+--recipe NAME!          {RECIPES}
+--size NAME             size of the refiner: nano, base ... (the recipe's)
+--batch N               samples of a step on all devices (the recipe's)
+--devices N             number of devices (=1)
+--memory GB             memory of each device (=80)
+--bandwidth GB          rate between devices, in 1000000000 bytes a second (=50)
+--tflops T              speed of each device in training, in 10^12 operations a second (=50)
+--check LAYOUT          layout to measure, here or under torchrun: replicas, fsdp, tensor ...
+--json
+"""
 
 _LAYOUTS = re.compile(r"(one|replicas|fsdp(, tensor [1-9]\d*)?|tensor)(, recomputing)?")
 _MB, _GB, _TERA = 1_000_000, 1e9, 1e12
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc train plan`."""
-    from gsvc.decoders.training.recipe import add_recipe
-
-    add = parser.add_argument
-    add_recipe(parser)
-    add("--size", metavar="NAME", help="size of the refiner: nano, base ... (the recipe's)")
-    add("--batch", type=int, metavar="N", help="samples of a step on all devices (the recipe's)")
-    add("--devices", type=int, default=1, metavar="N", help="number of devices (%(default)s)")
-    help = "memory of each device (%(default)g)"
-    add("--memory", type=float, default=80.0, metavar="GB", help=help)
-    link = "rate between devices, in 1000000000 bytes a second (%(default)g)"
-    add("--bandwidth", type=float, default=50.0, metavar="GB", help=link)
-    reached = "speed of each device in training, in 10^12 operations a second (%(default)g)"
-    add("--tflops", type=float, default=50.0, metavar="T", help=reached)
-    here = "layout to measure, here or under torchrun: replicas, fsdp, tensor ..."
-    add("--check", metavar="LAYOUT", help=here)
-    add_json(parser)
 
 
 def run(options: Namespace) -> int:
@@ -95,8 +87,6 @@ def _why(best: "Layout", found: "list[Layout]", devices: "Devices", batch: int) 
 
 def _recipe(options: Namespace) -> "Recipe":
     """What was asked for. Refuses what makes no sense."""
-    from gsvc.decoders.training.recipe import read_recipe
-
     for name in ("devices", "memory", "bandwidth", "tflops"):
         if not 0 < getattr(options, name) < inf:
             raise ConfigError(f"--{name}: take a number above 0")

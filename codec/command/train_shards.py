@@ -1,6 +1,6 @@
 """`gsvc train shards`: weights of a network from shards, on any number of processes."""
 
-from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.command.arguments import add_json, tell_event
+from gsvc.codec.command.arguments import tell_event
 from gsvc.codec.weights.extras import need
+from gsvc.decoders.training.recipe import RECIPES, read_recipe
 
 if TYPE_CHECKING:
     import torch
@@ -24,47 +25,32 @@ _AHEAD, _JOBS_AHEAD = 8, 64
 _STORE = 200_000_000
 """Bytes of the object store of a cluster that is started here."""
 
-DESCRIPTION = """Train a network by a recipe on shards of gsvc data prepare, under torchrun in all
+USAGE = f"""Train a network by a recipe on shards of gsvc data prepare, under torchrun in all
 its processes. The same command continues from the last checkpoint, also in the middle of an epoch
-and in more or fewer processes. Needs gsvc[data]."""
+and in more or fewer processes. Needs gsvc[data].
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """The arguments of `gsvc train shards`."""
-    from gsvc.decoders.training.recipe import add_recipe
-
-    add = parser.add_argument
-    add("shards", metavar="SHARDS", help="the folder of gsvc data prepare")
-    add("run", metavar="RUN", help="the folder of the run; an existing run is continued")
-    add_recipe(parser)
-    help = "number of steps in all (%(default)s)"
-    add("--steps", type=int, default=10_000, metavar="N", help=help)
-    add("--stop", type=int, metavar="N", help="save and stop at this step")
-    add("--batch", type=int, metavar="N", help="samples of a step in all processes (the recipe's)")
-    layouts = "how processes share the network (default: replicas)"
-    add("--layout", choices=("replicas", "fsdp", "tensor"), default="replicas", help=layouts)
-    inner = "with fsdp: processes that split the blocks of a network (%(default)s)"
-    add("--tensor", type=int, default=1, metavar="N", help=inner)
-    again = "recompute activations in the backward pass"
-    add("--recompute", action=BooleanOptionalAction, default=False, help=again)
-    quick = "use torch.compile (default: on a GPU)"
-    add("--compiled", action=BooleanOptionalAction, default=None, help=quick)
-    low = "compute layers in bfloat16 (default: on a GPU)"
-    add("--bf16", action=BooleanOptionalAction, default=None, help=low)
-    help = "steps between checkpoints (%(default)s)"
-    add("--save-every", type=int, default=500, metavar="N", help=help)
-    help = "processes that read ahead (%(default)s)"
-    add("--workers", type=int, default=2, metavar="N", help=help)
-    where = 'Ray cluster that makes the batches; "local:N" starts one with N cores'
-    add("--producers", metavar="ADDRESS", help=where)
-    fresh = "let producers make samples of the sources; SHARDS needs only the survey"
-    add("--anew", action="store_true", help=fresh)
-    add("--teacher", metavar="FILE", help="average.safetensors of the teacher's run")
-    unseen = "clips that are not in the shards, for gsvc train adopt"
-    add("--held-out", nargs="+", default=[], metavar="NAME", help=unseen)
-    add("--device", metavar="NAME", help="cuda or cpu (cuda if available)")
-    add("--seed", type=int, default=0, metavar="N", help="seed of all random choices (%(default)s)")
-    add_json(parser)
+shards SHARDS           the folder of gsvc data prepare
+run RUN                 the folder of the run; an existing run is continued
+--recipe NAME!          {RECIPES}
+--steps N               number of steps in all (=10000)
+--stop N                save and stop at this step
+--batch N               samples of a step in all processes (the recipe's)
+--layout {{replicas,fsdp,tensor}}  how processes share the network (=replicas)
+--tensor N              with fsdp: processes that split the blocks of a network (=1)
+--[no-]recompute        recompute activations in the backward pass
+--[no-]compiled         use torch.compile (default: on a GPU)
+--[no-]bf16             compute layers in bfloat16 (default: on a GPU)
+--save-every N          steps between checkpoints (=500)
+--workers N             processes that read ahead (=2)
+--producers ADDRESS     Ray cluster that makes the batches; "local:N" starts one with N cores
+--anew                  let producers make samples of the sources; SHARDS needs only the survey
+--teacher FILE          average.safetensors of the teacher's run
+--held-out NAME...      clips that are not in the shards, for gsvc train adopt
+--device NAME           cuda or cpu (cuda if available)
+--seed N                seed of all random choices (=0)
+--json
+"""
+DEFAULTS = (Namespace(recompute=False),)
 
 
 def run(options: Namespace) -> int:
@@ -91,8 +77,6 @@ def run(options: Namespace) -> int:
 
 def _check(options: Namespace) -> None:
     """Refuse what makes no sense, and put what suits in place of what was not given."""
-    from gsvc.decoders.training.recipe import read_recipe
-
     counts = dict.fromkeys(("steps", "stop", "batch", "tensor", "save_every"), 1)
     for name, least in {**counts, "workers": 0}.items():
         if getattr(options, name) is not None and getattr(options, name) < least:

@@ -135,10 +135,8 @@ def _check_fields(name: str, kind: type, settings: Mapping[str, Any]) -> None:
                 raise ConfigError(f"recipe {name}: {each.name} is {given!r}")
 
 
-def add_recipe(parser: ArgumentParser) -> None:
-    """`--recipe`."""
-    names = f"{', '.join(recipe_texts())}, or a .toml file based on one"
-    parser.add_argument("--recipe", required=True, metavar="NAME", help=names)
+RECIPES = f"{', '.join(recipe_texts())}, or a .toml file based on one"
+"""What `--recipe` takes."""
 
 
 def add_train_arguments(parser: ArgumentParser) -> None:
@@ -146,7 +144,7 @@ def add_train_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("pack", metavar="PACK", help="the pack of gsvc train pack")
     add("run", metavar="RUN", help="the folder of the run; an existing run is continued")
-    add_recipe(parser)
+    add("--recipe", required=True, metavar="NAME", help=RECIPES)
     add(
         "--minutes", type=float, default=9.0, metavar="M", help="minutes of this call (%(default)g)"
     )
