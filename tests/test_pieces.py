@@ -9,7 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import cv2
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 
 import gsvc
@@ -100,7 +102,7 @@ def test_a_stream_is_the_same_after_pieces_of_any_size(still: list[bytes]) -> No
 def test_each_lost_piece_leaves_something_to_see(
     still: list[bytes], tmp_path: Path, lost: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without piece 0 the picture, without any other the preview."""
+    """Without piece 0 the picture, without 1 the preview, else the upper part over the preview."""
     if lost >= len(still):
         pytest.skip("there are fewer pieces")
     folder = write(tmp_path / "some", still[:lost] + still[lost + 1 :])
@@ -108,7 +110,28 @@ def test_each_lost_piece_leaves_something_to_see(
     assert f"missing pieces: {lost} (of 0 to {len(still) - 1})" in caplog.text
     with Image.open(tmp_path / "a.png") as shown:
         assert shown.size == (report.width, report.height)
-    assert report.width == 192 if lost == 0 else report.width < 192
+    assert report.width < 192 if lost == 1 else report.width == 192
+
+
+def test_each_third_of_the_pieces_brings_the_picture_nearer(
+    still: list[bytes], tmp_path: Path
+) -> None:
+    """From the top down it is the whole picture, also where the preview is lost."""
+
+    def shown(pieces: list[bytes]) -> NDArray[np.int16]:
+        folder = write(tmp_path / f"{len(list(tmp_path.iterdir()))}", pieces)
+        gsvc.decode(folder, tmp_path / "a.png", settings=PLAIN, overwrite=True)
+        with Image.open(tmp_path / "a.png") as picture:
+            return np.asarray(picture.resize((192, 128)), np.int16)
+
+    whole, third = shown(still), len(still) // 3
+    parts = [whole, shown(still[: 2 * third]), shown(still[:third]), shown(still[:1])]
+    errors = [np.abs(part - whole).mean() for part in parts]
+    assert errors == sorted(errors) and len(set(errors)) == 4
+    without_preview = shown(still[1 : 2 * third])
+    assert np.abs(without_preview - whole)[:32, :32].mean() < 1
+    assert (without_preview[-8:, -32:] == 128).all()
+    assert gather(still[1 : 2 * third]).shown == "the upper part of a picture"
 
 
 @pytest.mark.parametrize(("count", "parity"), [(1, 2), (12, 3), (40, 4), (200, 56)])

@@ -14,10 +14,11 @@ from typing import BinaryIO, TypeVar
 
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
+from gsvc.codec.api.partial_picture import partial_picture
 from gsvc.codec.api.reports import DecodeReport, Progress, Report
 from gsvc.codec.bitstream import audio_and_text, container, errors, stream_info
 from gsvc.codec.bitstream.container import Packet, PacketType, Salvage, StreamReader, decoded_frames
-from gsvc.codec.bitstream.frames import AudioChunk, Frame, duration
+from gsvc.codec.bitstream.frames import AudioChunk, Frame, Picture, duration
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.media import places
 from gsvc.codec.media.output import STANDARD_OUTPUT
@@ -372,6 +373,8 @@ def decode(
     with places.open_any(source) as file:
         if isinstance(file, places.PieceStream) and file.told:
             _log.warning("%s: %s", places.display_name(source), file.told)
+            if not start and (part := partial_picture(file.found, settings, limits)) is not None:
+                return _written_part(part, target, settings, began, overwrite=overwrite)
             settings = replace(settings, conceal=True)
         is_container, conceals = _is_container(target), settings.conceal
         portion = find_time_range(
@@ -394,6 +397,31 @@ def decode(
         if not is_container and (lost := " and ".join(_beside(header, portion.texts))):
             _log.warning("%s carries no %s: left out, use .mp4 or .mkv", written(target), lost)
     return decoding.report(places.shown(target), header, settings.steps, monotonic() - began)
+
+
+def _written_part(
+    part: tuple[Header, Picture],
+    target: places.PathOrFile,
+    settings: DecoderSettings,
+    began: float,
+    *,
+    overwrite: bool,
+) -> DecodeReport:
+    """Write one picture that is known in part."""
+    form = part[0].format
+    mark = mark_of(settings)
+    with open_writer(target, form, mark=mark, overwrite=overwrite) as writer:
+        writer.write(Frame(part[1], 0, concealed=True))
+    return DecodeReport(
+        target=places.shown(target),
+        width=form.width,
+        height=form.height,
+        frames=1,
+        duration=float(1 / form.frame_rate),
+        steps=settings.steps,
+        concealed=1,
+        elapsed=monotonic() - began,
+    )
 
 
 def _beside(header: Header, texts: audio_and_text.Texts) -> Iterator[str]:

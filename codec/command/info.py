@@ -112,6 +112,8 @@ def _show(source: str, options: Namespace) -> None:
     if pieces is not None:
         _show_pieces(source, pieces, options)
     if found.damage is not None and not found.frames:
+        if pieces is not None and pieces.drafts:
+            return  # of the upper part of a picture there is no more to say
         raise _named(source, found.damage)
     if options.json:
         _put(source, found, arguments.json_lines(options), packets=packets, elements=elements)
@@ -126,7 +128,8 @@ def _show(source: str, options: Namespace) -> None:
 def _show_pieces(source: str, found: Gathered, options: Namespace) -> None:
     """Which pieces there are and which are missing."""
     if options.json:
-        fields = {name: value for name, value in vars(found).items() if name != "stream"}
+        streams = "stream", "drafts"
+        fields = {name: value for name, value in vars(found).items() if name not in streams}
         arguments.json_lines(options).put("pieces", source=source, **fields)
         return
     print("pieces")
@@ -135,8 +138,8 @@ def _show_pieces(source: str, found: Gathered, options: Namespace) -> None:
     print(f"  {'here':<18} {here} of {found.count} (0 to {found.count - 1}){beside}")
     for name, numbers in (("missing", found.missing), ("made good", found.repaired)):
         print(f"  {name:<18} {', '.join(map(str, numbers)) or 'none'}")
-    shown = "the preview" if found.is_preview else "a part" if found.missing else "all"
-    print(f"  {'can be shown':<18} {shown}, described below")
+    is_described = found.is_preview or not found.drafts
+    print(f"  {'can be shown':<18} {found.shown}{', described below' * is_described}")
 
 
 def _named(source: str, damage: BitstreamError, more: str = "") -> BitstreamError:

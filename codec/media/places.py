@@ -299,9 +299,8 @@ class PieceStream(io.BytesIO):
         """Which pieces are missing, and what is shown in spite of it; "" where none are."""
         if not self.found.missing:
             return ""
-        names = ", ".join(map(str, self.found.missing))
-        shown = "a preview" if self.found.is_preview else "a part"
-        return f"missing pieces: {names} (of 0 to {self.found.count - 1}); {shown} is shown"
+        names, most = ", ".join(map(str, self.found.missing)), self.found.count - 1
+        return f"missing pieces: {names} (of 0 to {most}); {self.found.shown} is shown"
 
 
 def piece_paths(source: PathOrFile) -> list[str]:
