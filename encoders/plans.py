@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
+from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers.brightness import Brightness
 from gsvc.codec.bitstream.layers.camera import Camera
-from gsvc.codec.bitstream.scaffold import Place
+from gsvc.codec.bitstream.scaffold import Interval, Place, Sample
+from gsvc.decoders.interpolation.optical_flow import gray
+from gsvc.decoders.interpolation.rendering import IntervalRenderer, held_picture
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,46 @@ class DrawingMode:
 
 PLAIN = DrawingMode()
 """Drawing by the decoder's own motion alone."""
+
+
+class DrawnInterval:
+    """Draws an interval's frames in luma: enough to judge by, and motion found in it is the same.
+
+    Times are those of `camera_nodes`.
+    """
+
+    def __init__(
+        self,
+        interval: Interval,
+        key: Picture,
+        before: Picture | None,
+        closing: Sample | None = None,
+        *,
+        quick: bool = False,
+    ) -> None:
+        """`key`: its coded picture, at its end or held; `before`: the one before it; both RGB uint8
+        (H, W, 3) or luma (H, W). `closing`: the sample on that one. `quick`: as of
+        `IntervalRenderer`.
+        """
+        self.interval, self._shown, self._before = interval, key, before
+        self._closing, self._quick = closing, quick
+
+    def picture(self, interval: Interval, time: int) -> Picture:
+        """The frame under `interval`, which may have another scaffold: luma uint8 (H, W)."""
+        if interval.place is not Place.BETWEEN:
+            return held_picture(self._key, interval, time)
+        self._renderer.set_interval(self._closing, interval)
+        return self._renderer.picture(time)
+
+    @cached_property
+    def _key(self) -> Picture:
+        return gray(self._shown)
+
+    @cached_property
+    def _renderer(self) -> IntervalRenderer:
+        assert self._before is not None  # of an interval BETWEEN that is not a picture alone
+        ends = gray(self._before), self._key
+        return IntervalRenderer(*ends, self.interval, self._closing, quick=self._quick)
 
 
 @dataclass(frozen=True)

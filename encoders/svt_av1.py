@@ -157,7 +157,7 @@ def encode_planes(
     visual: bool,
     more: str = "",
 ) -> list[bytes]:
-    """`encode_pictures` of what `planes_of` made for `size` and `color`: one unit a picture."""
+    """`encode_pictures`, with its arguments, of what `planes_of` made for `size` and `color`."""
     spread = "" if visual else _EVENER
     # With SVT-AV1's usual 32 pictures a mini-group, the second picture of a short sequence is as
     # expensive as the first.

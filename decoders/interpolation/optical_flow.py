@@ -159,7 +159,7 @@ class FrameMotion(NamedTuple):
 
 
 class MotionBetween:
-    """The motion between two pictures, at any time."""
+    """The motion between two pictures, at any time. It is found in their luma (`gray`) alone."""
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Sample
 from gsvc.decoders.interpolation.optical_flow import (
     MOTION_ESTIMATOR,
+    PRESET,
     Bend,
     FloatImage,
     Flow,
@@ -218,18 +219,21 @@ class IntervalRenderer:
         before: Sample | None,
         drawn: tuple[Picture, Picture] | None = None,
         estimator: int = MOTION_ESTIMATOR,
+        *,
+        quick: bool = False,
     ) -> None:
-        """Motion is estimated between `left` and `right`, RGB uint8 (H, W, 3).
+        """Motion is estimated between `left` and `right`, RGB uint8 (H, W, 3) or luma (H, W).
 
         `drawn`: pictures to move in their place; `before`: the sample on the left picture;
-        `estimator`: the stream's, for motion.
+        `estimator`: the stream's, for motion; `quick`: motion and look-ups are rougher, and the
+        motion of every frame is kept.
         """
-        self._left, self._right, self._estimator = left, right, estimator
+        self._left, self._right, self._estimator, self._quick = left, right, estimator, quick
         self._drawn = drawn or (left, right)
         self._interval, self._length = interval, interval.length
         self._size = left.shape[1], left.shape[0]
         self._geometry = Geometry(*self._size)
-        self._last: tuple[int, FrameMotion] | None = None
+        self._motions: dict[int, FrameMotion] = {}
         self.set_interval(before, interval)
 
     def set_samples(self, before: Sample | None, samples: tuple[Sample, ...]) -> None:
@@ -243,11 +247,12 @@ class IntervalRenderer:
 
     @cached_property
     def _motion(self) -> MotionBetween:
-        return MotionBetween(gray(self._left), gray(self._right), estimator=self._estimator)
+        preset = cv2.DISOPTICAL_FLOW_PRESET_FAST if self._quick else PRESET
+        return MotionBetween(gray(self._left), gray(self._right), preset, self._estimator)
 
     @cached_property
     def _pair(self) -> BidirectionalWarp:
-        return BidirectionalWarp(*self._drawn)
+        return BidirectionalWarp(*self._drawn, cv2.INTER_LINEAR if self._quick else cv2.INTER_CUBIC)
 
     def picture(self, offset: int) -> Picture:
         """The frame `offset` frames after the left picture: RGB uint8 (H, W, 3).
@@ -273,9 +278,11 @@ class IntervalRenderer:
         return towards(self._motion_of(offset), time, self._size, self._bend(offset))
 
     def _motion_of(self, offset: int) -> FrameMotion:
-        if self._last is None or self._last[0] != offset:
-            self._last = offset, self._motion.at(offset / self._length)
-        return self._last[1]
+        if offset not in self._motions:
+            if not self._quick:
+                self._motions.clear()
+            self._motions[offset] = self._motion.at(offset / self._length)
+        return self._motions[offset]
 
     def _bend(self, offset: int) -> Bend | None:
         return total_bend(self._sources, offset)

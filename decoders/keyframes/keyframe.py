@@ -43,7 +43,10 @@ def gain_map(texture: Texture, width: int, height: int) -> NDArray[np.float32]:
 
 
 def raise_texture(picture: Picture, texture: Texture | None) -> tuple[Picture, NDArray[np.float32]]:
-    """The picture, RGB uint8 (H, W, 3), with its detail raised, and its `gain_map`."""
+    """The picture, RGB uint8 (H, W, 3), with its detail raised, and its `gain_map`.
+
+    Decoding ends so (`Keyframe.of`), and the encoder shows itself its coded pictures so.
+    """
     height, width = picture.shape[:2]
     if texture is None or not texture.gains.any():
         return picture, np.zeros((height, width), np.float32)

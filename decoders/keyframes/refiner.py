@@ -95,7 +95,10 @@ class Backend(Protocol):
 
 
 class KeyRefiner(Backend, Protocol):
-    """Restores keyframes, each alone; the motion carries the result to the frames between."""
+    """Restores keyframes, each alone; the motion carries the result to the frames between.
+
+    `Decoder` calls `check` first, then `refine` once for each keyframe that a frame shows.
+    """
 
     def refine(self, key: "Keyframe", *, steps: int, seed: int) -> Picture:
         """What a keyframe was before coding, as near as it can be: RGB uint8 (H, W, 3).

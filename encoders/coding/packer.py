@@ -74,7 +74,7 @@ class Packer:
         """
         rest = self.scaffold_bits(keys, intervals)
         keys = fit_quantizer(keys, budget - rest, exact=exact)
-        while (coded := self._kept(keys, intervals)) is None:
+        while (coded := self._within_limits(keys, intervals)) is None:
             keys = self._smaller(keys, intervals)
         return PackedGroup(keys, intervals, coded, rest)
 
@@ -85,7 +85,7 @@ class Packer:
 
         Arguments as of `packed`.
         """
-        packets = self._kept(group.keys, intervals)
+        packets = self._within_limits(group.keys, intervals)
         if packets is None:
             return None
         rest = group.rest + sum(packet.bits for packet in packets) - group.bits
@@ -108,8 +108,10 @@ class Packer:
         coded = self._written(keys, intervals, _FULLNESS[0])
         return sum(packet.bits for packet in coded) - keys.bits
 
-    def _kept(self, keys: Keyframes, intervals: Sequence[Interval]) -> list[CodedPacket] | None:
-        """The fullest packets that keep the limits, if any do."""
+    def _within_limits(
+        self, keys: Keyframes, intervals: Sequence[Interval]
+    ) -> list[CodedPacket] | None:
+        """The fullest packets that keep the cap on any second and on packets; None if none do."""
         for fullness in _FULLNESS:
             coded = self._written(keys, intervals, fullness)
             keeps_cap = self._cap is None or self._cap.fits(self._timed(coded))

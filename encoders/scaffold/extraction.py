@@ -4,17 +4,17 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import overload
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers.camera import CAMERA
 from gsvc.codec.bitstream.scaffold import Interval, Place, Sample
 from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.decoders.interpolation.rendering import IntervalRenderer, held_picture
+from gsvc.decoders.interpolation.rendering import IntervalRenderer
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Distortion
-from gsvc.encoders.plans import PLAIN, DrawingMode
+from gsvc.encoders.plans import PLAIN, DrawingMode, DrawnInterval
 from gsvc.encoders.scaffold.extractor import AnchorProbe, Extractor
 from gsvc.encoders.scaffold.flow_extractor import FlowExtractor
 from gsvc.encoders.scaffold.pose_extractor import PoseExtractor
@@ -57,7 +57,8 @@ class JoinedFrames(Sequence[Picture]):
 
 @dataclass(frozen=True)
 class SourceInterval:
-    """The source of an interval, and its coded picture as it will be displayed."""
+    """What the encoder has of an interval: its source frames, and what decoders show of its coded
+    picture."""
 
     sources: Sequence[Picture]
     """The frames since the coded picture before; the last is that of the coded picture, unless
@@ -65,6 +66,7 @@ class SourceInterval:
     shown: Picture
     """The displayed coded picture: at the end, or the one that is held."""
     place: Place = Place.BETWEEN
+    """BETWEEN two coded pictures, BEFORE a scene's first or AFTER its last one."""
     drawing: DrawingMode = PLAIN
 
     @property
@@ -237,11 +239,8 @@ def each_before(intervals: Sequence[SourceInterval], before: Before | None) -> l
     return [before, *(Before(one.sources[-1], one.shown) for one in intervals[:-1])]
 
 
-class RenderedInterval:
-    """Renders an interval's frames in luma: enough to judge by, and motion found in it is the same.
-
-    Times are those of `camera_nodes`.
-    """
+class RenderedInterval(DrawnInterval):
+    """An interval that is drawn beside its source."""
 
     def __init__(
         self,
@@ -251,8 +250,8 @@ class RenderedInterval:
         closing: Sample | None,
     ) -> None:
         """`before`: what precedes it; `closing`: the sample there."""
-        self.interval, self.sources, self._shown = interval, source.sources, source.shown
-        self._before, self._closing = before, closing
+        super().__init__(interval, source.shown, None if before is None else before.shown, closing)
+        self.sources = source.sources
         self.last = interval.length - (interval.place is not Place.AFTER)
         """The time of its last frame that is drawn; the first one's is 1."""
 
@@ -265,23 +264,6 @@ class RenderedInterval:
         """The source of a frame."""
         back = self.interval.place is Place.BEFORE
         return self.sources[(self.interval.length - time if back else time) - 1]
-
-    def picture(self, interval: Interval, time: int) -> Picture:
-        """The frame under `interval`, which may have another scaffold: luma uint8 (H, W)."""
-        if interval.place is not Place.BETWEEN:
-            return held_picture(self._key, interval, time)
-        self._renderer.set_interval(self._closing, interval)
-        return self._renderer.picture(time)
-
-    @cached_property
-    def _key(self) -> Picture:
-        """The luma of its coded picture: at its end, or the one that is held."""
-        return gray(self._shown)
-
-    @cached_property
-    def _renderer(self) -> IntervalRenderer:
-        assert self._before is not None  # of an interval BETWEEN that is not a picture alone
-        return IntervalRenderer(gray(self._before.shown), self._key, self.interval, self._closing)
 
 
 def rendered_intervals(

@@ -9,7 +9,8 @@ chosen is probed on all of it.
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from functools import cache, cached_property, lru_cache
+from dataclasses import replace
+from functools import cache, lru_cache
 from statistics import fmean
 
 import cv2
@@ -19,9 +20,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.group import picture_bits
 from gsvc.codec.bitstream.layers.camera import CAMERA, Camera
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Site
-from gsvc.decoders.interpolation.optical_flow import Bend, MotionBetween, gray
-from gsvc.decoders.interpolation.rendering import BidirectionalWarp, dissolved, held_picture
-from gsvc.decoders.interpolation.scaffold_motion import camera_field
+from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
 from gsvc.encoders import tuning
 from gsvc.encoders.config import CodingConfig
@@ -29,6 +28,7 @@ from gsvc.encoders.distortion import Distortion, FloatMap, Reference, quarter
 from gsvc.encoders.plans import (
     PLAIN,
     DrawingMode,
+    DrawnInterval,
     GroupPlan,
     PlannedInterval,
     Probe,
@@ -39,51 +39,6 @@ from gsvc.encoders.svt_av1 import Planes, encode_planes, planes_of
 
 Parts = list[tuple[float, float]]
 """Distortion of frames, as of `Reference.totals`."""
-
-
-class ProbeRenderer:
-    """Luma of an interval's frames, about as the decoder draws them, without samples.
-
-    Motion and look-ups are rougher, and faster: detail is raised in any case.
-    """
-
-    def __init__(self, planned: PlannedInterval, decoded: Mapping[int, Picture]) -> None:
-        """`decoded`: luma of the coded pictures by index, uint8 (H, W)."""
-        self._planned, self._decoded = planned, decoded
-        self._motion_at = cache(lambda share: self._motion.at(share))  # with and without a path
-
-    @property
-    def _ends(self) -> tuple[Picture, Picture]:
-        return self._decoded[self._planned.start], self._decoded[self._planned.end]
-
-    @cached_property
-    def _motion(self) -> MotionBetween:
-        return MotionBetween(*self._ends, cv2.DISOPTICAL_FLOW_PRESET_FAST)
-
-    @cached_property
-    def _pair(self) -> BidirectionalWarp:
-        return BidirectionalWarp(*self._ends, cv2.INTER_LINEAR)
-
-    def dissolved(self, index: int) -> Picture:
-        """One frame, the coded pictures fading into each other."""
-        share = (index - self._planned.start) / self._planned.length
-        return dissolved(*self._ends, share)
-
-    def frame(self, index: int, camera: Camera | None) -> Picture:
-        """One frame, moved along the camera's path if there is one."""
-        planned, time = self._planned, self._planned.time(index)
-        if planned.place is not Place.BETWEEN:
-            key = planned.end if planned.place is Place.BEFORE else planned.start
-            held = Interval((1,) * planned.length, values={CAMERA: camera}, place=planned.place)
-            return held_picture(self._decoded[key], held, time)
-        share = (index - planned.start) / planned.length
-        bend = None
-        if camera is not None:
-            height, width = self._decoded[planned.start].shape
-            geometry = Geometry(width, height)
-            path = camera_field(camera, planned.place, planned.length, time, geometry)
-            bend = None if path is None else Bend(path)
-        return self._pair.frame(self._motion_at(share), share, bend)
 
 
 class DrawingChoice:
@@ -107,11 +62,11 @@ class DrawingChoice:
     ) -> tuple[DrawingMode, Parts, float]:
         """How an interval is drawn best, the distortion of the samples in it, and the bits of the
         camera's path, which is sent if it pays. `decoded`: luma of the coded pictures by index."""
-        renderer = ProbeRenderer(planned, decoded)
+        draw = _drawing(planned, decoded)
         judged = {i: one for i, one in self._samples.items() if i in planned.frames}
-        plain = [one.totals(renderer.frame(i, None)) for i, one in judged.items()]
+        plain = [one.totals(draw(i)) for i, one in judged.items()]
         if self._fades(planned):
-            faded = [one.totals(renderer.dissolved(i)) for i, one in judged.items()]
+            faded = [one.totals(draw(i, dissolves=True)) for i, one in judged.items()]
             if _sum(faded) <= _sum(plain):
                 return DrawingMode(dissolves=True), faded, 0.0
         camera = None if self._path is None else self._path.over(planned)
@@ -122,8 +77,8 @@ class DrawingChoice:
             # Where no sample falls into an interval, a frame in its middle decides.
             middle = planned.frames[len(planned.frames) // 2]
             judged = {middle: self._reference(middle)}
-            still = [judged[middle].totals(renderer.frame(middle, None))]
-        moved = [one.totals(renderer.frame(i, camera)) for i, one in judged.items()]
+            still = [judged[middle].totals(draw(middle))]
+        moved = [one.totals(draw(i, camera)) for i, one in judged.items()]
         saved = _sum(still) - _sum(moved)
         # The bits of a path do not depend on the grids.
         site = Site(Geometry(1, 1), planned.place, planned.length)
@@ -143,6 +98,20 @@ class DrawingChoice:
         error = np.abs(now - (left + share * (right - left))).mean()
         apart = min(np.abs(now - left).mean(), np.abs(now - right).mean())
         return bool(apart > tuning.FADED and error < tuning.MIXED * apart)
+
+
+def _drawing(planned: PlannedInterval, decoded: Mapping[int, Picture]) -> Callable[..., Picture]:
+    """Draws a frame by its index, about as the decoder will: plainly, or as further arguments say,
+    moved along the camera's path or dissolving. `decoded`: luma of the coded pictures by index."""
+    plain = Interval((1,) * planned.length, place=planned.place)
+    key = planned.start if planned.place is Place.AFTER else planned.end
+    drawn = DrawnInterval(plain, decoded[key], decoded.get(planned.start), quick=True)
+
+    def draw(index: int, camera: Camera | None = None, *, dissolves: bool = False) -> Picture:
+        interval = replace(plain, values={CAMERA: camera}, dissolves=dissolves)
+        return drawn.picture(interval, planned.time(index))
+
+    return draw
 
 
 def _sum(parts: Parts) -> float:
