@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -113,9 +114,12 @@ def _emptied(packet: "Packet[Stream]", stream: VideoStream) -> "Packet[Stream]":
 def joined(path: Path, begin: int, sound: int = 1000) -> Path:
     """Two recordings of a second, the first with `sound` ms of sound; the clock of the second one
     begins at `begin` ms."""
-    first = film(path, sound=(0, sound)).read_bytes()
-    second = film(path, clock=lambda time: time + begin).read_bytes()
-    path.write_bytes(first + second)
+    return parts(path, {"sound": (0, sound)}, {"clock": lambda time: time + begin})
+
+
+def parts(path: Path, *kinds: dict[str, Any]) -> Path:
+    """Films, each with its own arguments, in one file."""
+    path.write_bytes(b"".join(film(path, **kind).read_bytes() for kind in kinds))
     return path
 
 
@@ -141,6 +145,14 @@ INPUTS: dict[str, tuple[Callable[[Path], Path], Seen]] = {
     "plain.mkv": (film, Seen()),
     "joined.ts": (lambda path: joined(path, 0), TWO),
     "overlapping.ts": (lambda path: joined(path, 600), TWO),
+    "second-is-mute.ts": (
+        lambda path: parts(path, {}, {"sound": ()}),
+        Seen(50, (0.4, 1.4), 1, beeps=(0.4,)),
+    ),
+    "first-is-mute.ts": (
+        lambda path: parts(path, {"sound": ()}, {}),
+        Seen(50, (0.4, 1.4), 1, beeps=(1.4,)),
+    ),
     "quiet.ts": (lambda path: joined(path, 0, 965), TWO),
     "later.ts": (lambda path: joined(path, 1_000_000), TWO),
     "jumps.mkv": (
@@ -288,6 +300,17 @@ def test_a_file_that_is_cut_is_told(
             except gsvc.InputError as refused:
                 error = str(refused)
         assert ("may have been longer" in caplog.text or "truncated" in error) == (kept < 1)
+
+
+def test_lost_packets_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Those of one recording, not those between two."""
+    path = parts(tmp_path / "it.ts", {"sound": (0, 1000)}, {})
+    data = path.read_bytes()
+    for lost in (0, 188 * 9):
+        path.write_bytes(data[: 188 * 50] + data[188 * 50 + lost :])
+        with open_video(path) as video:
+            list(video)
+        assert ("lack data" in caplog.text) == (lost > 0)
 
 
 def test_another_shape_of_pixels_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -45,9 +45,18 @@ _AHEAD = 10, 600, 10_000
 in others with sound, and without sound, where a slow camera may be meant."""
 _CONFIRMED = Fraction(1)
 """Seconds after a jump within which the other track jumps as well, if the whole clock does."""
+_SOON = Fraction(1, 2)
+"""Seconds of one track between the first packet of another and the jump before it."""
+_JOINT_PACKETS = 3
 _MOST_WAITING = 2_000
 _RATE_PACKETS, _RATE_BYTES = 60, 1 << 24
 _TOLERANCE = Fraction(5, 4)
+
+
+def best_audio(container: InputContainer) -> av.AudioStream | None:
+    """The audio stream that FFmpeg prefers, or the first where it knows none: they begin late."""
+    best = container.streams.best("audio")
+    return best if isinstance(best, av.AudioStream) else next(iter(container.streams.audio), None)
 
 
 class SourceClock:
@@ -55,7 +64,7 @@ class SourceClock:
 
     def __init__(self, container: InputContainer, wanted: Sequence[Stream]) -> None:
         """`wanted`: the streams to give packets of; the best video and audio set the clock."""
-        best = (container.streams.best("video"), container.streams.best("audio"))
+        best = (container.streams.best("video"), best_audio(container))
         main = [s for s in best if s and not s.disposition & Disposition.attached_pic]
         self._container, self._main = container, {stream.index for stream in main}
         self._wanted = {stream.index for stream in wanted}
@@ -72,6 +81,9 @@ class SourceClock:
         """Ticks at which the latest of the wanted packets ends, those without data too."""
         self.is_cut = False
         """Whether the file ended within the latest packet, of whatever track sets the clock."""
+        self.holes = 0
+        """Packets so far that lack data, but for those where parts were joined."""
+        self._suspects: dict[int, int] = {}  # packets to come until such a one is counted
         self._offsets = [Fraction(0)]  # of the parts between jumps
         self._latest = 0
         self._part = dict.fromkeys(self._main, 0)
@@ -117,11 +129,11 @@ class SourceClock:
 
         Ask before the first packet is read.
         """
-        times = sorted({entry.timestamp for entry in stream.index_entries})
-        if "mov" not in self._container.format.name or len(times) < 3:
-            times = self._peeked_times(stream)
-        base = fraction(stream.time_base) or 1
-        steps = [(b - a) * Fraction(base) for a, b in pairwise(times)]
+        parts = [{entry.timestamp for entry in stream.index_entries}]
+        if "mov" not in self._container.format.name or len(parts[0]) < 3:
+            parts = self._peeked_times(stream)
+        base = Fraction(fraction(stream.time_base) or 1)
+        steps = [(b - a) * base for part in parts for a, b in pairwise(sorted(part))]
         if len(steps) < 2:
             return claimed
         usual = median(steps)
@@ -131,10 +143,11 @@ class SourceClock:
         steps = [step for step in steps if step < 10 * usual]
         return Fraction(len(steps)) / sum(steps)
 
-    def _peeked_times(self, stream: Stream) -> list[int]:
-        """Of the first packets; two fields of one frame have the same."""
-        times, size = set[int](), 0
-        while len(times) < _RATE_PACKETS and size < _RATE_BYTES:
+    def _peeked_times(self, stream: Stream) -> list[set[int]]:
+        """Of the first packets, by part between jumps back; two fields of one frame have the
+        same."""
+        parts, size, last = [set[int]()], 0, None
+        while sum(map(len, parts)) < _RATE_PACKETS and size < _RATE_BYTES:
             packet = self._pull()
             if packet is None:
                 break
@@ -143,8 +156,12 @@ class SourceClock:
                 break
             size += packet.size
             if packet.stream.index == stream.index and packet.pts is not None:
-                times.add(packet.pts)
-        return sorted(times)
+                time = _time(packet)
+                if time is not None and last is not None and time < last - _BACK:
+                    parts.append(set())
+                last = time
+                parts[-1].add(packet.pts)
+        return parts
 
     def _pull(self) -> "AnyPacket | av.FFmpegError | None":
         try:
@@ -162,7 +179,11 @@ class SourceClock:
             self._shift(packet, self._offsets[self._latest])
             return
         if time is not None:
-            if self._jumps(index, time):
+            jumps = self._jumps(index, time)
+            self._note_hole(packet, jumps)
+            if self._last and index not in self._last:
+                self._part[index] = self._late_part(index, time)
+            elif jumps:
                 self._part[index] = self._next_part(index, time)
                 self._latest = max(self._latest, self._part[index])
             self._note_step(index, time)
@@ -170,6 +191,34 @@ class SourceClock:
             self._ends[index] = max(end, self._ends.get(index, end))
             self._last[index] = time
         self._shift(packet, self._offsets[self._part[index]])
+
+    def _note_hole(self, packet: AnyPacket, jumps: bool) -> None:
+        """FFmpeg marks what lacks data, and what comes just before a joint."""
+        index = packet.stream.index
+        left = self._suspects.pop(index, 0)
+        if packet.is_corrupt:
+            left = _JOINT_PACKETS
+        if left and not jumps:
+            self.holes += left == 1
+            self._suspects[index] = left - 1
+
+    def _late_part(self, index: int, time: Fraction) -> int:
+        """The part that a track begins in: the latest, or the next one if another track is about
+        to jump to where it begins."""
+        last, ends = dict(self._last), dict(self._ends)
+        for packet in self._following(index, time + _CONFIRMED):
+            other, begin = packet.stream.index, _time(packet)
+            if begin is None or other not in last:
+                continue
+            if begin < last[other] - _BACK or begin > last[other] + self._limit:
+                if abs(begin - time) < _CONFIRMED:
+                    self._ends = ends
+                    return self._next_part(other, begin)
+                break
+            last[other], ends[other] = begin, max(self._end(packet, begin), ends[other])
+            if begin > self._last[other] + _SOON:
+                break
+        return self._latest
 
     def _note_step(self, index: int, time: Fraction) -> None:
         step = time - self._last.get(index, time)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import cast
 
@@ -150,22 +150,25 @@ def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> I
     no Opus encoder.
     """
     with video_source.open_media(source) as container:
-        stream = container.streams.best("audio")
-        if not isinstance(stream, av.AudioStream):
+        stream = source_clock.best_audio(container)
+        if stream is None:
             return
         if stream.codec_context is None:
             _log.warning("%s: FFmpeg here has no decoder for its audio, which is left out", source)
             return
-        layout = coded_layout(stream.codec_context.layout, bitrate)
-        pieces = _Aligner(origin).align(_runs(container, stream, origin, layout))
+        given, frames = stream.codec_context.layout, _decoded(container, stream, origin)
+        for first in islice(frames, 0 if given.nb_channels else 1):  # it begins late
+            given, frames = first[1].layout, chain((first,), frames)
+        layout = coded_layout(given, bitrate)
+        pieces = _Aligner(origin).align(_runs(frames, layout))
         yield from _encode(pieces, layout, bitrate or _USUAL_BITRATE[layout])
 
 
 def _runs(
-    container: InputContainer, stream: av.AudioStream, origin: Fraction, layout: str
+    frames: Iterator[tuple[int, av.AudioFrame]], layout: str
 ) -> Iterator[Iterator[av.AudioFrame]]:
     """Frames of one rate and layout, from one jump of the clock or change of kind to the next."""
-    for _, alike in groupby(_decoded(container, stream, origin), _kind_of):
+    for _, alike in groupby(frames, _kind_of):
         yield _resampled((frame for _, frame in alike), layout)
 
 
@@ -194,6 +197,7 @@ def _decoded(
             clock = source_clock.SourceClock(container, [stream])
         except av.FFmpegError:
             _log.info("cannot seek in the audio: it is read from its beginning")
+    damaged, why = 0, ""
     try:
         for packet in clock.packets():
             if packet.pts is not None and packet.pts + (packet.duration or 0) < earliest:
@@ -202,9 +206,12 @@ def _decoded(
                 for frame in cast(list[av.AudioFrame], packet.decode()):
                     yield clock.jumps(stream), frame
             except av.FFmpegError as error:
-                _log.warning("a damaged audio packet is replaced by silence: %s", error.strerror)
+                damaged, why = damaged + 1, str(error.strerror)
     except av.FFmpegError as error:
         _log.warning("the audio breaks off: %s", error.strerror)
+    finally:
+        if damaged:
+            _log.warning("damaged audio packets, replaced by silence: %d (%s)", damaged, why)
 
 
 class _Aligner:
@@ -371,7 +378,7 @@ def read_beside(
 def _left_out(container: InputContainer, wanted: Wanted) -> Iterator[str]:
     streams = container.streams
     yield from _other_videos(container)
-    best = streams.best("audio")
+    best = source_clock.best_audio(container)
     for number, stream in enumerate(streams.audio if wanted.sound else (), 1):
         if stream is not best:
             yield _named(f"audio track {number}", stream)

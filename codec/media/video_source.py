@@ -324,6 +324,7 @@ _SHORTEST_LEAD, _LONGEST_LEAD = Fraction(1, 2), 600
 LONG = 1
 """Seconds beyond the usual for which a frame stands where others end or begin."""
 _STANDS = "%s: FFmpeg makes no picture of its last %d packets: the last one stands for them"
+_HOLES = "%s: %d packets lack data, which was lost before: FFmpeg fills in what it can"
 _CUT = "%s: looks cut off after %d frames: it may have been longer"
 # A demuxer out of sync may fail many times before it finds the next packet or the end.
 _MAX_READ_ERRORS = 100_000
@@ -406,13 +407,12 @@ class VideoSource:
 
     def _see_aspect(self) -> None:
         """Follow the shape of pixels where the decoder finds another one than before."""
-        aspect = _decoded_aspect(self._stream)
-        if aspect != self._decoded_aspect:
+        if (aspect := _decoded_aspect(self._stream)) != self._decoded_aspect:
             self.pixel_aspect = self._decoded_aspect = aspect
 
     def _lead(self) -> Fraction:
         """Seconds of sound before the first picture; 0 where a player would leave them out."""
-        sound = self._container.streams.best("audio")
+        sound = source_clock.best_audio(self._container)
         base = source_clock.fraction(sound.time_base) if sound else None
         if sound is None or base is None or sound.start_time is None:
             return Fraction(0)
@@ -526,6 +526,8 @@ class VideoSource:
         if self._clock.taken_out:
             seconds = float(self._clock.taken_out)
             _log.warning("%s: its clock jumps ahead by %.4g s, left out", self.name, seconds)
+        if holes := self._clock.holes:
+            _log.warning(_HOLES, self.name, holes)
         if self._reached == 0 and not sought:
             why = "" if trouble is None else f", FFmpeg says '{trouble.strerror}'"
             advice = "check that the file is whole"
