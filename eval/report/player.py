@@ -1,13 +1,12 @@
-"""The player of a clip as HTML: its versions in step, their differences over time, and a strip.
+"""What the player of a clip needs: its versions in step, their differences over time, and a strip.
 
-What the player needs takes long to make, so the run's folder keeps it.
+It takes long to make, so the run's folder keeps it. `parts.html` has the player itself.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +14,22 @@ import numpy as np
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.layout import write_text
 from gsvc.eval.report import sheets
-from gsvc.eval.report.exhibits import Exhibit, Pane, VersionChoice, facts_of, load_exhibit
+from gsvc.eval.report.exhibits import (
+    SOURCE,
+    Exhibit,
+    Pane,
+    VersionChoice,
+    facts_of,
+    load_exhibit,
+)
 from gsvc.eval.summary.summarise import Summary
 
 _VERSION = 1
 """Raise it when a film of the same streams is to look otherwise."""
 FOLDER = "exhibits"
+_CHART = 1000, 120
+"""Units of the chart, which is stretched over the player's width."""
+_HEADROOM = 1.08
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,43 @@ class Film:
     """An MP4 as data URI: the source and every version under each other."""
     troubles: list[str]
     """What could not be shown, and why."""
+
+    @property
+    def names(self) -> list[str]:
+        """Of the source and the versions."""
+        return [SOURCE, *(one.name for one in self.versions)]
+
+    @property
+    def data(self) -> dict[str, object]:
+        """What the page's script is told."""
+        return {
+            "video": self.video,
+            "names": self.names,
+            "facts": [self.source_facts, *(one.facts for one in self.versions)],
+            "lines": [[], *(one.line for one in self.versions)],
+            "width": self.width,
+            "height": self.height,
+            "pitch": sheets.pane_height(self.height),
+            "rate": self.frame_rate,
+            "frames": self.frames,
+            "worst": self.worst,
+        }
+
+    @property
+    def chart(self) -> dict[str, object]:
+        """Size of the chart, its worst second (left, width), the points of each version's line."""
+        width, height = _CHART
+        most = _HEADROOM * max(max(one.line) for one in self.versions) or 1.0
+        step, (first, end) = width / self.frames, self.worst
+        lines = [
+            " ".join(
+                f"{(frame + 0.5) * step:.1f},{height * (1 - value / most):.1f}"
+                for frame, value in enumerate(one.line)
+            )
+            for one in self.versions
+        ]
+        worst = f"{first * step:.1f}", f"{(end - first) * step:.1f}"
+        return {"width": width, "height": height, "worst": worst, "lines": lines}
 
 
 def films(
@@ -169,152 +215,3 @@ def _versions(panes: Sequence[Pane], apart: sheets.DifferenceTimeline) -> list[F
         )
         for pane, line, values in zip(panes, apart.lines, apart.maps, strict=True)
     ]
-
-
-_CHART = 1000, 120
-"""Units of the chart, which is stretched over the player's width."""
-_HEADROOM = 1.08
-_MODES = ("Side by side", "Wipe", "Flicker")
-_SPEEDS = ("0.25", "0.5", "1")
-
-
-def player(name: str, film: Film, colours: Mapping[str, str]) -> str:
-    """The player with the id `name`. `colours`: of the versions' lines."""
-    left = min(1, len(film.versions) - 1)
-    sides = _side(film, "left", left), _side(film, "right", len(film.versions))
-    modes = "".join(
-        f'<button type="button" data-mode="{mode}" aria-pressed="{_true(mode == _MODES[0])}">'
-        f"{mode}</button>"
-        for mode in _MODES
-    )
-    speeds = "".join(
-        f'<button type="button" data-speed="{speed}" aria-pressed="{_true(speed == "1")}">'
-        f"{speed}x</button>"
-        for speed in _SPEEDS
-    )
-    return f"""<div class="film" id="{name}"><div class="viewer" tabindex="-1">
-<script type="application/json">{json.dumps(_data(film))}</script>
-<div class="bar"><div class="group" role="group" aria-label="how to compare">{modes}</div></div>
-<div class="stage"><canvas></canvas><span class="tag left"></span><span class="tag right"></span>
-<div class="edge" hidden></div><video muted playsinline loop preload="auto"></video></div>
-<div class="sides">{sides[0]}<button class="swap" type="button" aria-label="swap the sides"
-title="swap the sides">&#8644;</button>{sides[1]}</div>
-<div class="bar"><div class="group"><button class="back" type="button" aria-label="one frame back"
-title="one frame back">&#9664;&#xFE0E;</button><button class="play" type="button">Play</button
-><button class="on" type="button" aria-label="one frame on" title="one frame on"
->&#9654;&#xFE0E;</button></div><div class="group" role="group" aria-label="speed">{speeds}</div
-><button class="loop" type="button" aria-pressed="false">Loop worst second</button
-><span class="counter"></span></div>
-{_timeline(film, colours)}</div>{_strip(film)}</div>"""
-
-
-def stills(film: Film) -> str:
-    """The middle frame of the worst second, for paper and for browsers that play no H.264."""
-    frame = sum(film.worst) // 2 + 1
-    figures = (
-        f'<figure><img src="{uri}" alt="{escape(f"{film.clip}, frame {frame}, {column}")}">'
-        f"<figcaption>frame {frame}, {escape(column)}</figcaption></figure>"
-        for column, uri in zip(film.columns, film.stills, strict=True)
-    )
-    return f'<div class="stills">{"".join(figures)}</div>'
-
-
-def _data(film: Film) -> dict[str, object]:
-    return {
-        "video": film.video,
-        "names": ["source", *(one.name for one in film.versions)],
-        "facts": [film.source_facts, *(one.facts for one in film.versions)],
-        "lines": [[], *(one.line for one in film.versions)],
-        "width": film.width,
-        "height": film.height,
-        "pitch": sheets.pane_height(film.height),
-        "rate": film.frame_rate,
-        "frames": film.frames,
-        "worst": film.worst,
-    }
-
-
-def _side(film: Film, side: str, chosen: int) -> str:
-    names = ["source", *(one.name for one in film.versions)]
-    options = "".join(
-        f'<option value="{index}"{" selected" * (index == chosen)}>{escape(name)}</option>'
-        for index, name in enumerate(names)
-    )
-    return (
-        f'<label class="{side}"><select class="side" aria-label="{side} side">{options}</select>'
-        '<span class="facts"></span></label>'
-    )
-
-
-def _timeline(film: Film, colours: Mapping[str, str]) -> str:
-    """The lines over the maps; where it is touched, the player goes."""
-    legend = "".join(
-        f'<span><i style="background:{colours[one.name]}"></i>{escape(one.name)}</span>'
-        for one in film.versions
-    )
-    maps = "".join(
-        f'<figure class="map" data-version="{index}"><img src="{one.map}" alt="">'
-        f"{_captions(one.name, film.rows)}</figure>"
-        for index, one in enumerate(film.versions, start=1)
-    )
-    first, end = film.worst
-    return f"""<div class="legend">{legend}<span class="worst"><i></i>worst second of {
-        escape(film.versions[-1].name)
-    }</span></div>
-<div class="timeline" role="slider" tabindex="0" aria-label="frame" aria-valuemin="1"
-aria-valuemax="{film.frames}" aria-valuenow="1">{_chart(film, colours)}{maps}<div class="cursor"
-></div></div>
-<p class="note">Over time, frames {first + 1} to {end} marked. Lines: {escape(film.measure)}.
-Maps: {escape(film.order)}; black is none, white {film.most:.2g} and more.</p>"""
-
-
-def _captions(name: str, rows: list[str]) -> str:
-    """Of the parts of a map."""
-    texts = [f"{name}, {row}" for row in rows]
-    return "".join(
-        f'<figcaption style="top:{100 * part / len(texts):g}%">{escape(text)}</figcaption>'
-        for part, text in enumerate(texts)
-    )
-
-
-def _chart(film: Film, colours: Mapping[str, str]) -> str:
-    width, height = _CHART
-    most = _HEADROOM * max(max(one.line) for one in film.versions) or 1.0
-    step = width / film.frames
-    first, end = film.worst
-    lines = "".join(
-        f'<polyline points="{" ".join(_points(one.line, step, most))}" '
-        f'stroke="{colours[one.name]}" data-version="{index}"/>'
-        for index, one in enumerate(film.versions, start=1)
-    )
-    return (
-        f'<svg viewBox="0 0 {width} {height}" preserveAspectRatio="none" aria-hidden="true">'
-        f'<rect x="{first * step:.1f}" width="{(end - first) * step:.1f}" height="{height}"/>'
-        f"{lines}</svg>"
-    )
-
-
-def _points(line: list[float], step: float, most: float) -> Iterator[str]:
-    height = _CHART[1]
-    for frame, value in enumerate(line):
-        yield f"{(frame + 0.5) * step:.1f},{height * (1 - value / most):.1f}"
-
-
-def _strip(film: Film) -> str:
-    """Frames from the top down, a column a version; a touch on a row shows that frame."""
-    heads = "".join(f"<span>{escape(column)}</span>" for column in film.columns)
-    pictures = "".join(f'<img src="{uri}" alt="">' for uri in film.pictures)
-    rows = "".join(
-        f'<button type="button" data-frame="{frame}" aria-label="frame {frame + 1}">'
-        f"<span>{frame + 1}</span></button>"
-        for frame in film.strip
-    )
-    return (
-        f'<figure class="strip"><figcaption>The worst moment, frame by frame'
-        f'</figcaption><div class="heads">{heads}</div><div class="cells">{pictures}'
-        f'<div class="rows">{rows}</div></div></figure>'
-    )
-
-
-def _true(value: bool) -> str:
-    return "true" if value else "false"
