@@ -15,8 +15,7 @@ import pytest
 from gsvc import ConfigError, InputError
 from gsvc.codec.weights.model_files import Package, PackagedFile, bring, cached_path, is_intact
 from gsvc.datasets.clips.clip_reader import load_clip
-from gsvc.datasets.clips.locked import LOCKED
-from gsvc.datasets.clips.packaged import CLIPS, packaged_clip
+from gsvc.datasets.clips.packaged import CLIPS, LOCKED, packaged_clip
 from gsvc.datasets.clips.sets import find_clips
 from needs import need_clip
 

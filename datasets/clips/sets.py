@@ -18,8 +18,7 @@ from gsvc.codec.media.video_source import VIDEO_SUFFIXES
 from gsvc.codec.weights.model_files import PackagedFile
 from gsvc.datasets.clips import clip_reader
 from gsvc.datasets.clips.clip_reader import short_side
-from gsvc.datasets.clips.locked import LOCKED
-from gsvc.datasets.clips.packaged import CLIPS, packaged_clip
+from gsvc.datasets.clips.packaged import CLIPS, LOCKED, packaged_clip
 from gsvc.datasets.clips.published_sets import MANIFESTS, PublishedSet, load_sequence
 from gsvc.datasets.clips.synthetic_clips import FRAME_RATE, FRAMES, HEIGHT, SCENES, WIDTH, DrawnClip
 
