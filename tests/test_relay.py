@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -23,10 +24,20 @@ import gsvc
 from browsers import BROWSERS
 from commands import FAILED, SCRIPT, USAGE, assert_one_line, run_gsvc
 from gsvc import Frame, Packet, PacketType, ReceiveSettings, VideoReceiver, VideoSender
+from gsvc.codec.media import places
 from gsvc.codec.media.places import display_name
 from gsvc.codec.media.video_reader import VideoReader
+from gsvc.codec.media.video_source import open_media
 from gsvc.codec.network.live_decoder import ArrivedPacket, LivePackets
-from gsvc.codec.network.player_relay import Outage, PageRelay, Playout, Shown, newest, stamped
+from gsvc.codec.network.player_relay import (
+    Outage,
+    PageRelay,
+    PlayerOutput,
+    Playout,
+    Shown,
+    newest,
+    stamped,
+)
 from live import (
     SECONDS,
     SETTINGS,
@@ -131,7 +142,7 @@ def test_passwords_are_not_shown() -> None:
     [
         ("no.mp4", "udp://127.0.0.1:9", FAILED, "no such file"),
         ("rtsp://me:secret@127.0.0.1:9/x", "udp://127.0.0.1:9", FAILED, "nothing comes"),
-        ("/dev/video77", "udp://127.0.0.1:9", FAILED, "no such file"),
+        ("/dev/video77", "udp://127.0.0.1:9", FAILED, "no such device: ls /dev/video*"),
         ("{clip}", "udp://@127.0.0.1:9", USAGE, "name the receiver"),
         ("{clip}", "out.mp4", USAGE, "is no address"),
         ("udp://@127.0.0.1:9", "out.mp4", USAGE, "gsvc recv -o"),
@@ -150,6 +161,16 @@ def test_what_cannot_be_relayed_is_told_in_a_line(
         source = source.format(clip=clip(tmp_path, 4))
     assert_one_line(result := run_gsvc("relay", source, target), code, part)
     assert b"secret" not in result.stderr
+
+
+def test_what_is_no_v4l2_device_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file under a device's name is given to FFmpeg as one, which refuses it."""
+    monkeypatch.setattr(places, "DEVICE", str(tmp_path / "video"))
+    (device := tmp_path / "video0").write_bytes(b"0")
+    with pytest.raises(gsvc.InputError, match=r"nothing comes \(.*v4l2-ctl --list-devices"):
+        open_media(device)
+    with pytest.raises(gsvc.OutputError, match=r"cannot be sent to \(.*modprobe v4l2loopback"):
+        PlayerOutput(str(device), VIDEO, Fraction(10)).write(GREY, 0)
 
 
 def clip(folder: Path, count: int) -> Path:

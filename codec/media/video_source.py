@@ -107,7 +107,7 @@ def open_media(source: str | Path, options: dict[str, str] | None = None) -> Inp
         is_stream = Path(source).suffix == places.SUFFIX
         why = "this is a stream: run gsvc decode first" if is_stream else reason(error)
         if live:
-            why = f"nothing comes ({error.strerror}): is it on, are name and password right?"
+            why = f"nothing comes ({error.strerror}): {_advice(name, error)}"
         raise InputError(f"{places.display_name(source)}: {why}") from error
     if container.format.name in _TEXT_ART:
         container.close()
@@ -115,6 +115,15 @@ def open_media(source: str | Path, options: dict[str, str] | None = None) -> Inp
             f"{source}: this is text, not a video: give a video file or a glob of images"
         )
     return container
+
+
+def _advice(name: str, error: av.FFmpegError) -> str:
+    """What to do where a camera or a sender gives nothing."""
+    if not name.startswith(places.DEVICE):
+        return "is it on, are name and password right?"
+    if isinstance(error, PermissionError):
+        return "sudo usermod -aG video $USER, then log in again"
+    return "does another program have it? v4l2-ctl --list-devices names the cameras"
 
 
 def open_pipe(pipe: InputPipe) -> InputContainer:
@@ -147,7 +156,9 @@ def _check_file(path: Path) -> None:
                 f"{path}: this is a folder: give a video, or images as {quote(f'{path}/*.png')}"
             )
         if not path.exists():
-            raise InputError(f"{path}: no such file: check the name")
+            is_device = str(path).startswith(places.DEVICE)
+            why = "device: ls /dev/video* names those" if is_device else "file: check the name"
+            raise InputError(f"{path}: no such {why}")
         if path.is_file() and path.stat().st_size == 0:
             raise InputError(f"{path}: the file is empty: copy or download it again")
     except OSError as error:

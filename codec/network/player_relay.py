@@ -187,7 +187,7 @@ _OPTIONS = {"rtsp": {"rtsp_transport": "tcp"}, "mpegts": {"mpegts_flags": "resen
 _X264 = {"preset": "veryfast", "tune": "zerolatency", "crf": "23"}
 _GROUP = 2
 """Seconds from one intra picture to the next: who tunes in waits so long."""
-_DEVICE = "v4l2"
+_DEVICE, _LOOPBACK = "v4l2", "sudo modprobe v4l2loopback video_nr=10"
 
 
 def player_format(target: str) -> str:
@@ -197,7 +197,7 @@ def player_format(target: str) -> str:
     """
     form = _DEVICE if target.startswith(places.DEVICE) else _FORMATS.get(urlsplit(target).scheme)
     if form == _DEVICE and not os.path.exists(target):
-        raise OutputError(f"{target}: no such device: sudo modprobe v4l2loopback video_nr=10")
+        raise OutputError(f"{target}: no such device: {_LOOPBACK}")
     if form is None or (form != _DEVICE and not _is_whole(target)):
         raise ConfigError(
             f"{target} is no player: write udp://host:port (MPEG-TS), rtp://host:port, "
@@ -258,6 +258,8 @@ class PlayerOutput:
             yield
         except av.FFmpegError as error:
             advice = "is the host right, does it take this?"
+            if self._name.startswith(places.DEVICE):
+                advice = f"is it of v4l2loopback, and free? {_LOOPBACK}"
             if self._name.startswith("rtsp:"):
                 advice = "is a server there that takes what is announced to it (ANNOUNCE, RECORD)?"
             why = f"cannot be sent to ({error.strerror}): {advice}"
