@@ -293,19 +293,19 @@ def _drafts(found: Mapping[int, bytes], one: _Piece, limits: errors.Limits) -> t
     """`Gathered.drafts`, of the pieces before the first that is missing; `one`: any piece."""
     numbers = takewhile(found.__contains__, range(one.previewed, one.count))
     stream = _main({number: found[number] for number in numbers}, one.previewed)
-    if stream is None or (payload := _begun(stream, limits)) is None:
+    if stream is None or (begun := _begun(stream, limits)) is None:
         return ()
     header = Header.from_bytes(stream[:HEADER_BYTES], limits)
     made_up = 1 + header.format.width * header.format.height // _PIXELS_A_BYTE
     end = Packet(PacketType.END, 0, varint(1)).to_bytes()
     return tuple(
-        header.to_bytes() + Packet(PacketType.INTRA, 1, payload + made_up * byte).to_bytes() + end
+        header.to_bytes() + replace(begun, payload=begun.payload + made_up * byte).to_bytes() + end
         for byte in _MADE_UP
     )
 
 
-def _begun(stream: bytes, limits: errors.Limits) -> bytes | None:
-    """What there is of the payload of a first picture packet, of one frame, that is cut short."""
+def _begun(stream: bytes, limits: errors.Limits) -> Packet | None:
+    """What there is of the first picture packet, where that is cut short."""
     file, start = io.BytesIO(stream[HEADER_BYTES:]), 0
     try:
         while not read_packet(file.read, limits).is_picture:
@@ -314,7 +314,7 @@ def _begun(stream: bytes, limits: errors.Limits) -> bytes | None:
         cut = Cutter(stream[HEADER_BYTES + start :])
         with suppress(errors.BitstreamError):
             kind, _, frames = read_head(cut.take, limits)
-            return cut.rest() if (kind, frames) == (PacketType.INTRA, 1) else None
+            return Packet(kind, frames, cut.rest()) if kind == PacketType.INTRA else None
     except errors.BitstreamError:
         pass
     return None
