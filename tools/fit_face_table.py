@@ -1,6 +1,6 @@
-"""Fits the table of `face_table` to videos of people who speak, and prints it.
+"""Fits `face_table.json` to videos of people who speak, and prints it.
 
-    python tools/fit_face_table.py VIDEO... > decoders/interpolation/face_table.py
+    python tools/fit_face_table.py VIDEO... > decoders/interpolation/face_table.json
 
 The first 1500 frames of each video count, at 288 lines, and mirrored. Shapes are laid over their
 mean by a similarity of what hardly moves by itself (generalised Procrustes analysis, Gower 1975);
@@ -72,15 +72,12 @@ def _main(videos: Sequence[str]) -> int:
         found = face_tracks(load_clip(video, frames=_FRAMES)[0], FaceMesh())
         tracks += [track[np.isfinite(track[:, 0, 0])] for track in found[:1]]
     mean, expressions = fitted(tracks)
-    print('"""Points of a face: printed by `fit_face_table`.\n')
-    print("A row: the landmark's number among the 468 of MediaPipe's face mesh; the mean, x and y;")
-    print('each expression, x and y. Units: `gsvc.decoders.interpolation.scaffold_motion`.\n"""\n')
-    print("# fmt: off\nROWS: tuple[tuple[int, ...], ...] = (")
+    lines = []
     for row, landmark in enumerate(LANDMARKS):
         places = np.rint(mean[row] * MEAN_STEPS).astype(int).tolist()
         moves = np.rint(expressions[:, row] * EXPRESSION_STEPS).astype(int).ravel().tolist()
-        print(f"    ({', '.join(map(str, [landmark, *places, *moves]))}),")
-    print(")")
+        lines.append(f"  {[landmark, *places, *moves]}")
+    print("[", ",\n".join(lines), "]", sep="\n")
     return 0
 
 

@@ -5,15 +5,17 @@ Motion sent at anchors, the samples that move pixels, is zero at the keyframes a
 between anchors. The camera's path is affine in space and linear in time.
 
 The shape of a face is a mean, bent by weighted expressions and placed by a similarity: an active
-shape model (Cootes et al. 1995). `face_table` is fitted to clips of two people; six expressions,
-turns of the head among them, leave half a pixel at the lips of others at 288 lines. What lies
-around the points moves with them (normalised convolution, Knutsson and Westin 1993) and less and
-less beyond the face. The mouth is drawn from the keyframe whose mouth is open as far.
+shape model (Cootes et al. 1995). `face_table.json` is fitted to clips of two people; six
+expressions, turns of the head among them, leave half a pixel at the lips of others at 288 lines.
+What lies around the points moves with them (normalised convolution, Knutsson and Westin 1993) and
+less and less beyond the face. The mouth is drawn from the keyframe whose mouth is open as far.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -25,7 +27,6 @@ from gsvc.codec.bitstream.layers.flow import FLOW, LEFT, RIGHT, Correction
 from gsvc.codec.bitstream.layers.pose import LIMBS, POSE, Person, pose_unit
 from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Sample
-from gsvc.decoders.interpolation.face_table import ROWS
 from gsvc.decoders.interpolation.optical_flow import (
     Bend,
     FloatImage,
@@ -39,7 +40,9 @@ MEAN_STEPS = 1 << 10
 EXPRESSION_STEPS = 1 << 15
 """Steps of an expression with weight 1 in the same distance."""
 
-_TABLE = np.array(ROWS)
+_TABLE = np.array(json.loads(Path(__file__).with_name("face_table.json").read_text()))
+"""A row a point: its number in MediaPipe's face mesh; the mean, x and y; each expression, x and y.
+Made by `tools/fit_face_table.py`."""
 LANDMARKS: list[int] = _TABLE[:, 0].tolist()
 """Points of the shape among the 468 of MediaPipe's face mesh: outer and inner lips first."""
 LIPS = slice(0, 40)

@@ -5,16 +5,6 @@ import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
 const [target = "../page"] = process.argv.slice(2);
-// Tables that the decoder in Python has too: a line is a tuple of whole numbers.
-const tables = {
-  name: "tables",
-  setup: ({ onLoad }) =>
-    onLoad({ filter: /\.py$/ }, ({ path }) => {
-      const lines = readFileSync(path, "utf8").matchAll(/^ *\(([-\d, ]+)\),$/gm);
-      const rows = Array.from(lines, ([, row]) => row.split(",").map(Number));
-      return { contents: JSON.stringify(rows), loader: "json" };
-    }),
-};
 const options = {
   bundle: true,
   format: "esm",
@@ -24,7 +14,6 @@ const options = {
   external: ["./gsvc.js"],
   outdir: target,
   entryPoints: ["src/gsvc.ts", "src/worker.ts", "src/player.ts"],
-  plugins: [tables],
 };
 
 mkdirSync(target, { recursive: true });

@@ -1,4 +1,4 @@
-import rows from "../../../../interpolation/face_table.py";
+import rows from "../../../../interpolation/face_table.json";
 import type { FaceState } from "../scaffold/layers/faces.js";
 
 /** Steps of the mean, and of an expression of weight 1, in the distance of the eyes. */
