@@ -7,6 +7,7 @@ one commit, checks each file and writes the manifest; nothing is loaded without 
 
 import json
 import logging
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -48,47 +49,9 @@ class HubModel:
         return sha256(f"gsvc back end {self.name}".encode()).digest()[:4]
 
 
-_WAN = "Apache-2.0"
-_VACE, _V2V = "WanVACEPipeline", "WanVideoToVideoPipeline"
-HUB_MODELS = {
-    model.name: model
-    for model in (
-        HubModel(
-            "ltx",
-            "Lightricks/LTX-Video-0.9.5",
-            "LTXV Open Weights",
-            "LTXConditionPipeline",
-            "2B; a distilled one needs fewer steps: --repo",
-        ),
-        HubModel(
-            "ltx2",
-            "Lightricks/LTX-2",
-            "LTX-2 Community, to be accepted",
-            "LTX2InContextPipeline",
-            "restores best with an in-context adapter, which nobody has trained for gsvc",
-        ),
-        HubModel("wan-vace", "Wan-AI/Wan2.1-VACE-1.3B-diffusers", _WAN, _VACE, grid=4),
-        HubModel("wan-vace-14b", "Wan-AI/Wan2.1-VACE-14B-diffusers", _WAN, _VACE, grid=4),
-        HubModel("wan-v2v", "Wan-AI/Wan2.1-T2V-1.3B-Diffusers", _WAN, _V2V, grid=4),
-        HubModel(
-            "sparkvsr",
-            "JiongzeYu/SparkVSR",
-            "CogVideoX, see the repository",
-            "CogVideoXImageToVideoPipeline",
-            "the repository's name is not checked: --repo",
-        ),
-        HubModel("swiftvr", "H-oliday/SwiftVR", _WAN, "", "needs the authors' package swiftvr"),
-        HubModel(
-            "sd-turbo",
-            "stabilityai/sd-turbo",
-            "Stability AI Community",
-            "StableDiffusionImg2ImgPipeline",
-            "key pictures, each alone",
-            grid=1,
-        ),
-    )
-}
-"""By name. None was loaded when gsvc was written: the hub could not be reached."""
+_ROWS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+HUB_MODELS = {name: HubModel(name, **row) for name, row in _ROWS.items()}
+"""By name."""
 _OTHER_WAYS = {"ltx2:condition": "ltx2"}
 """Back ends that run the model of another one."""
 

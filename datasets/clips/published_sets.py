@@ -4,15 +4,14 @@ The user's own copies are read: the file of a sequence is found by its name. Pub
 state no checksums. Who measures writes a manifest of their copy, a table `path,bytes,sha256`; who
 repeats that checks theirs against it.
 
-Sources: Mercat, Viitanen, Vanne, "UVG dataset", ACM MMSys 2020; Wang et al., "MCL-JCV: a JND-based
-H.264/AVC video quality dataset", ICIP 2016; Bossen, "Common test conditions and software reference
-configurations", JCTVC-L1100, 2013.
+`published_sets.toml` has the sets and their sources.
 """
 
 import csv
 import io
 import os
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,10 +24,6 @@ from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.weights.model_files import cache_dir, sha256_of
 from gsvc.datasets.annotated.truth import read_text
 from gsvc.datasets.clips import clip_reader
-
-_HD = (1920, 1080)
-_UHD = (3840, 2160)
-_WVGA = (832, 480)
 
 
 @dataclass(frozen=True)
@@ -77,62 +72,24 @@ class PublishedSet:
         raise ConfigError(f"{self.name} has no sequence {name!r}; there are {known}")
 
 
-_UVG_50 = "CityAlley FlowerFocus FlowerKids FlowerPan RaceNight RiverBank SunBath Twilight"
-_MCL_JCV_RATES = {
-    24: (17, 21, 22, 23, 24, 25, 29),
-    25: (5, 6, 7, 8, 9, 18, 20),
-    30: (1, 2, 3, 4, 10, 11, 12, 13, 14, 15, 16, 19, 26, 27, 28, 30),
-}
-_MCL_JCV_SECONDS = 5
-_HEVC_PAGE = (
-    "https://hevc.hhi.fraunhofer.de/ (the sequences: ftp.tnt.uni-hannover.de/testsequences)"
-)
+def _listed() -> Iterator[PublishedSet]:
+    """Those of `published_sets.toml`."""
+    rows = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    for name, row in rows.items():
+        sizes = tuple((width, height) for width, height in row["sizes"])
+        shape = {"width": sizes[0][0], "height": sizes[0][1]}
+        sequences = (
+            PublishedSequence(
+                *(one, sizes, Fraction(rate), frames or None),
+                row["file"].format(name=one, rate=rate, **shape),
+                tuple(others),
+            )
+            for one, rate, frames, *others in row["sequences"]
+        )
+        yield PublishedSet(name, row["page"], tuple(sequences))
 
 
-def _uvg(name: str, rate: int, frames: int | None, *other_names: str) -> PublishedSequence:
-    # Most papers use the first seven, in 8-bit files of 1920x1080.
-    file_name = f"{name}_1920x1080_{rate}fps_420_8bit_YUV.yuv"
-    return PublishedSequence(name, (_HD, _UHD), Fraction(rate), frames, file_name, other_names)
-
-
-def _sequence(
-    name: str, rate: int, frames: int, *other_names: str, size: tuple[int, int] = _HD
-) -> PublishedSequence:
-    file_name = f"{name}_{size[0]}x{size[1]}_{rate}.yuv"
-    return PublishedSequence(name, (size,), Fraction(rate), frames, file_name, other_names)
-
-
-_UVG = (
-    *(_uvg(name, 120, 600) for name in ("Beauty", "Bosphorus", "HoneyBee", "Jockey")),
-    _uvg("ReadySteadyGo", 120, 600, "ReadySetGo"),
-    _uvg("ShakeNDry", 120, 300),
-    _uvg("YachtRide", 120, 600),
-    _uvg("Lips", 120, None),
-    *(_uvg(name, 50, None) for name in _UVG_50.split()),
-)
-_MCL_JCV = tuple(
-    _sequence(f"videoSRC{number:02}", rate, rate * _MCL_JCV_SECONDS)
-    for number, rate in sorted((n, rate) for rate, ns in _MCL_JCV_RATES.items() for n in ns)
-)
-_HEVC_B = (
-    _sequence("Kimono1", 24, 240, "Kimono"),
-    _sequence("ParkScene", 24, 240),
-    _sequence("Cactus", 50, 500),
-    _sequence("BasketballDrive", 50, 500),
-    _sequence("BQTerrace", 60, 600),
-)
-_HEVC_C = (
-    _sequence("BasketballDrill", 50, 500, size=_WVGA),
-    _sequence("BQMall", 60, 600, size=_WVGA),
-    _sequence("PartyScene", 50, 500, size=_WVGA),
-    _sequence("RaceHorses", 30, 300, "RaceHorsesC", size=_WVGA),
-)
-MANIFESTS = {
-    "uvg": PublishedSet("uvg", "https://ultravideo.fi/dataset.html", _UVG),
-    "mcl-jcv": PublishedSet("mcl-jcv", "https://mcl.usc.edu/mcl-jcv-dataset/", _MCL_JCV),
-    "hevc-b": PublishedSet("hevc-b", _HEVC_PAGE, _HEVC_B),
-    "hevc-c": PublishedSet("hevc-c", _HEVC_PAGE, _HEVC_C),
-}
+MANIFESTS = {one.name: one for one in _listed()}
 """The sets by name."""
 
 _SUFFIXES = (*sorted(clip_reader.RAW_SUFFIXES), ".y4m")

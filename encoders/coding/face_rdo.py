@@ -45,12 +45,7 @@ from gsvc.encoders.coding.keyframes import Keyframes
 from gsvc.encoders.coding.packer import PackedGroup
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import STRIDE, Distortion
-from gsvc.encoders.face_landmarks import (
-    FaceMesh,
-    LandmarkFinder,
-    face_tracks,
-    landmark_error,
-)
+from gsvc.encoders.face_landmarks import FaceMesh, LandmarkFinder, face_tracks, landmark_error
 from gsvc.encoders.scaffold.extraction import Before, JoinedFrames, RenderedInterval
 
 _JUDGED = 2

@@ -43,14 +43,7 @@ from gsvc.decoders.keyframes import keyframe
 from gsvc.decoders.keyframes.compact.restorer_network import Restorations, RestorerNetwork
 from gsvc.encoders import tuning
 from gsvc.encoders.config import CodingConfig
-from gsvc.encoders.distortion import (
-    Reference,
-    block_sums,
-    local_mean,
-    log_energy,
-    quarter,
-    sampled,
-)
+from gsvc.encoders.distortion import Reference, block_sums, local_mean, log_energy, quarter, sampled
 from gsvc.encoders.frame_buffer import FrameBuffer
 from gsvc.encoders.plans import GroupPlan
 from gsvc.encoders.svt_av1 import MAX_CRF, encode_pictures

@@ -18,7 +18,7 @@ from gsvc.codec.weights.model_files import sha256_of
 from gsvc.decoders.keyframes.backends import find_backend
 
 _ROOTS = ("gsvc.codec.api.encoder", "gsvc.codec.api.decoder", "gsvc.codec.bitstream.container")
-_TABLE = "decoders/interpolation/face_table.json"
+_TABLES = "decoders/interpolation/face_table.json", "codec/weights/hub.toml"
 SAME_BYTES = Path(__file__).with_name("same_bytes.json")
 """The hash of code whose bytes were compared ("code"), and of the code that they equal ("as")."""
 
@@ -32,9 +32,9 @@ def code_hash() -> str:
 
 
 def own_hash() -> str:
-    """Of the modules that coding a clip uses, without comments and docstrings, and of its table."""
+    """Of the modules that coding a clip uses, without comments and docstrings, and their tables."""
     code = [f"{name}\n{ast.unparse(tree)}\n" for name, tree in sorted(used_modules().items())]
-    code.append(Path(gsvc.__file__).parent.joinpath(_TABLE).read_text())
+    code += [Path(gsvc.__file__).parent.joinpath(table).read_text() for table in _TABLES]
     return hashlib.sha256("".join(code).encode()).hexdigest()[:16]
 
 

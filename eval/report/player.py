@@ -14,14 +14,7 @@ import numpy as np
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.layout import write_text
 from gsvc.eval.report import sheets
-from gsvc.eval.report.exhibits import (
-    SOURCE,
-    Exhibit,
-    Pane,
-    VersionChoice,
-    facts_of,
-    load_exhibit,
-)
+from gsvc.eval.report.exhibits import SOURCE, Exhibit, Pane, VersionChoice, facts_of, load_exhibit
 from gsvc.eval.summary.summarise import Summary
 
 _VERSION = 1

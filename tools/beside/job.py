@@ -20,12 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beside.checkpoint import (
-    BEFORE,
-    CHECKPOINT,
-    newest_checkpoint,
-    write_checkpoint,
-)
+from beside.checkpoint import BEFORE, CHECKPOINT, newest_checkpoint, write_checkpoint
 from beside.distances import WassersteinDistortion
 from beside.learning import (
     COLUMNS,
