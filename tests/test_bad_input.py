@@ -3,7 +3,9 @@
 import io
 import os
 import resource
+import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -267,6 +269,11 @@ def test_a_gpu_that_is_not_there(steps: str, stream: Path, folder: Path) -> None
         ("encode", "{clip}", "{out}.gsv", "--quality", "1e-300"),
         ("decode", "."),
         ("encode", "{clip}", "-o", ""),
+        ("encode", "{clip}", "{out}.gsv", "--preset="),
+        ("encode", "{clip}", "{out}.gsv", "--start", "nan"),
+        ("decode", "{stream}", "{out}.mp4", "--start", "inf"),
+        ("plan", "--class", "sport", "--fps", "0"),
+        ("plan", "--class", "sport", "--seconds", "1e300"),
     ],
 )
 def test_usage(arguments: tuple[str, ...], clip: Path, stream: Path, folder: Path) -> None:
@@ -322,6 +329,18 @@ def test_little_memory_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) 
     files = OSError(24, "Too many open files", "module.py")
     monkeypatch.setattr("gsvc.codec.command.info.run", Mock(side_effect=files))
     assert_one_line(run_gsvc("info", "x.gsv"), FAILED, "too many open files: end other programs")
+
+
+def test_an_interrupt_is_told_as_such_whatever_a_module_makes_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def hide(options: object) -> None:
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise ImportError("initialization failed")
+
+    monkeypatch.setattr("gsvc.codec.command.info.run", hide)
+    assert_one_line(run_gsvc("info", "x.gsv"), 130, "interrupted")
 
 
 def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,6 +126,8 @@ def parsed_time(text: str) -> float:
     if len(before) > 2 or (before and (last[:1] in "+-" or float(last) >= 60)):
         raise ValueError(f"{text!r} is no time")
     seconds = float(last)
+    if not abs(seconds) < float("inf"):
+        raise ValueError(f"{text!r} is no time")
     for power, part in enumerate(reversed(before), 1):
         if not part.isdecimal():
             raise ValueError(f"{text!r} is no time")

@@ -97,7 +97,7 @@ class CommandParser(ArgumentParser):
         end = given.index("--") if "--" in given else len(given)
         # argparse would look for options behind "--" again.
         names = [f"./{name}" if re.match("-.", name) else name for name in given[end + 1 :]]
-        if "" in given:
+        if any(re.fullmatch("(--[a-z-]+=)?", word) for word in given[:end]) or "" in names:
             self.error('an argument is "": was a variable set?')
         words = [*map(self._current, given[:end]), *given[end : end + 1], *names]
         try:
@@ -236,9 +236,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _leave_quietly()
     except KeyboardInterrupt:
-        complain("interrupted: nothing was written")
-        return _INTERRUPTED
+        return _tell_interrupt()
     except Exception as error:  # noqa: BLE001 - said in one line, with the way to the traceback
+        if signal.getsignal(signal.SIGINT) is _interrupted_before:
+            return _tell_interrupt()
         return _fail(options, error, FAILED, _unexpected(error))
 
 
@@ -317,6 +318,8 @@ def prepare_process() -> None:
     """Warnings go to standard error; SIGTERM and SIGHUP end the work in good order."""
     _open_streams()
     _log_to_stderr()
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _interrupt)
     for number in _ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP for us
             signal.signal(number, _terminate)
@@ -338,6 +341,21 @@ def _open_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         elif isinstance(file, TextIOWrapper):
             file.reconfigure(errors="backslashreplace")
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    """A module that is written in C and being imported makes another error of it."""
+    signal.signal(number, _interrupted_before)
+    raise KeyboardInterrupt
+
+
+def _interrupted_before(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _tell_interrupt() -> int:
+    complain("interrupted: nothing was written")
+    return _INTERRUPTED
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:

@@ -214,11 +214,11 @@ def kind_of(options: Namespace) -> VideoClass | None:
     if options.source is not None:
         raise ConfigError("--class is for a video that is not there yet: leave out one of them")
     usual = VideoClass(options.kind)
-    size = options.size or (usual.width, usual.height)
+    size = (usual.width, usual.height) if options.size is None else options.size
     if not isinstance(size, tuple):
         raise ConfigError(f"--size {size} of a --class: write 640x360")
     return VideoClass(
-        options.kind, size[0], size[1], options.fps or usual.rate,
+        options.kind, size[0], size[1], usual.rate if options.fps is None else options.fps,
         usual.seconds if options.seconds is None else options.seconds,
     )  # fmt: skip
 

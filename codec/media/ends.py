@@ -3,7 +3,6 @@
 A container's durations and counts are often wrong in files that are whole; its sizes hardly ever.
 """
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -34,13 +33,13 @@ def _matroska(file: BinaryIO, _: int) -> int:
     mark of four bytes, then the size in as many bytes as the first has leading zero bits, and one.
     """
     for _ in range(2):
-        file.seek(4, os.SEEK_CUR)
+        file.read(4)
         first = file.read(1)[0]
         length = 8 - first.bit_length()
         rest = file.read(length)
         size = int.from_bytes(bytes((first,)) + rest) - (1 << 7 * length + 7)
         begin = file.tell()
-        file.seek(size, os.SEEK_CUR)
+        file.seek(begin + size)
     is_unknown = size == (1 << 7 * length + 7) - 1
     return 0 if is_unknown else begin + size
 

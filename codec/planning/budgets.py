@@ -153,6 +153,9 @@ CLASSES = "talking-head", "surveillance", "sport", "animation", "hand-held", "ob
 """Names of the classes, each measured on a few development clips."""
 
 
+_FASTEST, _LONGEST = 1000, 1e9
+
+
 @dataclass(frozen=True)
 class VideoClass:
     """What a video will be. Raises ConfigError for what no video is."""
@@ -171,10 +174,12 @@ class VideoClass:
     def __post_init__(self) -> None:
         if self.name not in CLASSES:
             raise ConfigError(f"no class {self.name!r}: there are {', '.join(CLASSES)}")
-        if min(self.width, self.height) < 1 or not 1 <= self.rate * self.seconds < float("inf"):
+        is_long = self.rate * self.seconds >= 1 and self.seconds <= _LONGEST
+        if min(self.width, self.height) < 1 or not (is_long and self.rate <= _FASTEST):
             raise ConfigError(
                 f"a video of {self.width}x{self.height}, {self.rate:g} frames/s and "
-                f"{self.seconds:g} s: give a size above 0 and a frame at least"
+                f"{self.seconds:g} s: give a size above 0, a frame at least, and at most "
+                f"{_FASTEST} frames/s and {_LONGEST:g} s"
             )
 
 

@@ -6,6 +6,7 @@ needs gsvc of the same version, and the clips.
 
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -55,6 +56,7 @@ def told(tell: Tell, kind: str, name: str, cells: Sequence[str]) -> Iterator[Non
 THREAD_VARIABLES = tuple(f"{one}_NUM_THREADS" for one in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"))
 
 _TICK_SECONDS = 1.0
+_REACH_SECONDS = 5.0
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -273,13 +275,21 @@ def ray_cluster(address: str, jobs: int = 0, store_bytes: int | None = None) -> 
     else:
         options["address"] = address
     try:
+        _reach(address)
         ray.init(runtime_env={"env_vars": variables}, **options)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, OverflowError, ValueError, RuntimeError) as error:
         raise ConfigError(f"no Ray cluster at {address}: {error}") from error
     try:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _reach(address: str) -> None:
+    """Fail where nothing listens: Ray would try for a minute, whatever is pressed."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), _REACH_SECONDS).close()
 
 
 class RayWorkers:
