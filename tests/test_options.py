@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 import pytest
 
-from gsvc.codec.command.options import add_options
+from gsvc.codec.command.arguments import add_options
 
 _TABLE = """
 source IN               the video

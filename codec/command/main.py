@@ -113,7 +113,7 @@ class CommandParser(ArgumentParser):
     def ask_module(self) -> None:
         """Take description and arguments from the command's module, if that is still to do."""
         if self._module is not None:
-            from gsvc.codec.command.options import add_options
+            from gsvc.codec.command.arguments import add_options
 
             command, self._module = find_verb(self._module), None
             self.description, _, table = command.USAGE.partition("\n\n")
@@ -144,7 +144,7 @@ class Verb(NamedTuple):
     """A command. A module that is one has attributes of these names."""
 
     USAGE: str
-    """What it does; behind an empty line its options, as `options.py` reads them."""
+    """What it does; behind an empty line its options, as `arguments.py` reads them."""
     run: Callable[[Namespace], int]
     """Returns the exit code."""
     DEFAULTS: Sequence[object] = ()
