@@ -1,6 +1,7 @@
 """A damaged stream file: what can be read is given, and it is said that something is missing."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import av
@@ -8,6 +9,9 @@ import pytest
 
 import gsvc
 from commands import FAILED, USAGE, assert_one_line, run_gsvc
+from gsvc.codec.bitstream.audio_and_text import pack_audio
+from gsvc.codec.bitstream.container import Salvage
+from gsvc.codec.bitstream.frames import AudioChunk
 
 GOLDEN = Path(__file__).parent / "golden"
 FAST = ("--steps", "0")
@@ -74,6 +78,23 @@ def test_lost_sound_takes_no_picture_with_it(stream: Path, tmp_path: Path) -> No
     done = run_gsvc("decode", bad, back, *FAST, "--conceal")
     assert b"; 0 of 20 frames are concealed" in done.stderr
     assert frames_in(back) == 20
+
+
+@pytest.mark.parametrize(("layout", "numbers"), [("PaAPpAP", [0, 1, 3]), ("PpAPaAP", [0, 2, 3])])
+def test_a_hole_where_sound_lacks_is_no_picture(layout: str, numbers: list[int]) -> None:
+    """Packets of pictures and of sound; those in small letters are lost, their framing too."""
+    reader = gsvc.StreamReader(io.BytesIO((GOLDEN / "flickering.gsv").read_bytes()))
+    *pictures, end = reader
+    parts = [replace(reader.header, audio=True).to_bytes()]
+    for place, kind in enumerate(layout):
+        time = 960 * layout[:place].lower().count("a")
+        sound = pack_audio(AudioChunk(time, 1, 960, 0, (b"\xf8",)))
+        packet = gsvc.Packet(gsvc.PacketType.AUDIO, 0, sound)
+        if kind in "Pp":
+            packet = pictures[layout[:place].lower().count("p")]
+        parts.append(b"\xff" * 50 if kind.islower() else packet.to_bytes())
+    salvage = Salvage(io.BytesIO(b"".join([*parts, end.to_bytes()])))
+    assert [packet.number for packet in salvage if packet.is_picture] == numbers
 
 
 def test_a_file_cut_between_packets_is_not_called_damaged(clip: Path, tmp_path: Path) -> None:

@@ -352,19 +352,39 @@ class Salvage:
         self.damage = self.damage or error
 
     def _lost(self, found: list[Packet | None]) -> list[int]:
-        """Number of picture packets in each hole, by the number that END declares: it may be sound.
-
-        The first has what is more than one in each.
-        """
-        holes, end = found.count(None), found[-1] if found else None
+        """Number of picture packets in each hole, by the number that END declares: those where no
+        sound lacks are pictures, of which the first has what is more than one in each."""
+        lacks, end = self._lacks_sound(found), found[-1] if found else None
         if end is None or end.type != PacketType.END or not end.payload:
-            return holes * [1]
+            return [int(not each) for each in lacks]
         declared = read_varint(Cutter(end.payload).take)
         pictures = sum(packet is not None and packet.is_picture for packet in found)
         if declared != pictures:
             self._blame(errors.BitstreamError(f"of {declared} pictures, {pictures} are there"))
-        lost = max(0, declared - pictures)
-        return [max(1, lost - holes + 1), *holes * [1]][:lost] + holes * [0]
+        lost, counts = max(0, declared - pictures), [0] * len(lacks)
+        places = [place for place, each in enumerate(lacks) if not each] or list(range(len(lacks)))
+        for place in places[:lost]:
+            counts[place] = 1
+        if places:
+            counts[places[0]] += max(0, lost - len(places))
+        return counts
+
+    def _lacks_sound(self, found: list[Packet | None]) -> list[bool]:
+        """Of each hole, whether there is a gap between the sound before and behind it."""
+        from gsvc.codec.bitstream.audio_and_text import unpack_audio  # which reads packets
+
+        lacks: list[bool] = []
+        waiting, end = 0, 0
+        for packet in found:
+            waiting += packet is None
+            if packet is not None and packet.type == PacketType.AUDIO and packet.payload:
+                try:
+                    chunk = unpack_audio(packet.payload)
+                except errors.BitstreamError:
+                    continue
+                lacks += [chunk.pts > end] * waiting
+                waiting, end = 0, chunk.end
+        return lacks + [self.header.audio] * waiting
 
     def _packet(self, at: int) -> tuple[Packet, int]:
         """The packet that begins `at` a place, and where it ends."""
