@@ -268,7 +268,7 @@ others [OTHER...]       SUPPRESS
 --json                  one JSON object a line
 --untrusted             restrictive limits, for streams from strangers: at most 1080p, small packets
 --conceal               continue after damage, and conceal missing frames
---start TIME            start at this time of the input: 90 or 1:30 (=0)
+--start TIME            start at this time of the input: 90 or 1:30
 --level 0..3            quality level; higher is better and larger (1, or chosen by the rate)
 --preset fast|medium|slow  encoding effort: slower saves bits (%(default)s)
 --tune balanced|texture|motion  what to favour (%(default)s)
@@ -291,6 +291,8 @@ others [OTHER...]       SUPPRESS
 --seed 0..65535         seed of the refiner (the stream's)
 """
 """Options that several commands have."""
+_USUAL = Namespace(start=0.0)
+"""Their defaults that the help does not tell."""
 
 _TYPES: dict[str, Callable[[str], object]] = {
     **dict.fromkeys(("N", "0..3", "0..65535", "0|1|2|4|8", "8k+1", "PORT"), int),
@@ -360,7 +362,7 @@ def _add(
 ) -> None:
     names, value, text = match["names"].split(), match["value"], match["help"]
     dest = match["dest"] or names[0].strip("-").replace("[no-]", "").replace("-", "_")
-    own = next((getattr(one, dest) for one in defaults if hasattr(one, dest)), None)
+    own = next((getattr(one, dest) for one in (*defaults, _USUAL) if hasattr(one, dest)), None)
     more: dict[str, Any] = {"help": SUPPRESS if text == "SUPPRESS" else text}
     if is_option := names[0].startswith("-"):
         more["dest"] = dest
