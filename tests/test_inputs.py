@@ -123,6 +123,17 @@ def parts(path: Path, *kinds: dict[str, Any]) -> Path:
     return path
 
 
+def in_turn(path: Path) -> Path:
+    """Two recordings, each with all pictures before all sound."""
+    data = film(path).read_bytes()
+    packets = [data[at : at + 188] for at in range(0, len(data), 188)]
+    tracks = [packet for packet in packets if packet[1] & 31 == 1]
+    tracks.sort(key=lambda packet: packet[2])  # by the number of the track
+    tables = [packet for packet in packets if packet[1] & 31 != 1]
+    path.write_bytes(2 * b"".join(tables + tracks))
+    return path
+
+
 @dataclass(frozen=True)
 class Seen:
     """What a file shows."""
@@ -153,6 +164,7 @@ INPUTS: dict[str, tuple[Callable[[Path], Path], Seen]] = {
         lambda path: parts(path, {"sound": ()}, {}),
         Seen(50, (0.4, 1.4), 1, beeps=(1.4,)),
     ),
+    "in-turn.ts": (in_turn, TWO),
     "quiet.ts": (lambda path: joined(path, 0, 965), TWO),
     "later.ts": (lambda path: joined(path, 1_000_000), TWO),
     "jumps.mkv": (

@@ -45,8 +45,8 @@ _AHEAD = 10, 600, 10_000
 in others with sound, and without sound, where a slow camera may be meant."""
 _CONFIRMED = Fraction(1)
 """Seconds after a jump within which the other track jumps as well, if the whole clock does."""
-_SOON = Fraction(1, 2)
-"""Seconds of one track between the first packet of another and the jump before it."""
+_SOON = Fraction(1, 4)
+"""Seconds of any track between the first packet of one that begins late and the jump before it."""
 _JOINT_PACKETS = 3
 _MOST_WAITING = 2_000
 _RATE_PACKETS, _RATE_BYTES = 60, 1 << 24
@@ -206,7 +206,7 @@ class SourceClock:
         """The part that a track begins in: the latest, or the next one if another track is about
         to jump to where it begins."""
         last, ends = dict(self._last), dict(self._ends)
-        for packet in self._following(index, time + _CONFIRMED):
+        for packet in self._following(index, time + _SOON):
             other, begin = packet.stream.index, _time(packet)
             if begin is None or other not in last:
                 continue
