@@ -31,8 +31,8 @@ from argparse import (
 )
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from fractions import Fraction
+from inspect import signature
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -47,14 +47,19 @@ if TYPE_CHECKING:
 
 _SUFFIXES = {"": 1, "k": 1000, "m": 1_000_000}
 
-_Settings = TypeVar("_Settings")
+_Made = TypeVar("_Made")
 
 
-def settings_of(kind: type[_Settings], options: Namespace, **others: object) -> _Settings:
-    """A settings dataclass, of the options that are named as its fields and of `others`."""
-    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    given = {name: value for name, value in vars(options).items() if name in names}
-    return kind(**{**given, **others})
+def with_options(
+    function: Callable[..., _Made], options: Namespace, *given: object, **others: object
+) -> _Made:
+    """Call a function, or make a dataclass, with the options that are named as its arguments.
+
+    `given`: its first arguments; `others`: those that no option tells.
+    """
+    names = [*signature(function).parameters][len(given) :]
+    told = {name: value for name, value in vars(options).items() if name in names}
+    return function(*given, **{**told, **others})
 
 
 def given_target(options: Namespace) -> str | None:

@@ -51,17 +51,8 @@ def run(options: Namespace) -> int:
     source, target = _places(options)
     settings, pace, foretold = _spending(options)
     with arguments.shown_progress(options, "decoded") as progress:
-        report = decode(
-            source,
-            target,
-            settings=settings,
-            start=options.start,
-            frames=options.frames,
-            limits=arguments.limits_of(options),
-            overwrite=options.overwrite,
-            progress=progress,
-            pace=pace,
-        )
+        told = {"settings": settings, "limits": arguments.limits_of(options), "pace": pace}
+        report = arguments.with_options(decode, options, source, target, progress=progress, **told)
     if foretold is not None:
         foretold.note({"decode_seconds": process_seconds(), "decode_memory": peak_memory()})
     if options.json:
@@ -87,7 +78,7 @@ def _spending(
 ) -> "tuple[DecoderSettings, DeadlinePace | None, Foretold | None]":
     """As chosen by hand, or by what there is time for."""
     if options.deadline is None and options.time_budget is None:
-        return arguments.settings_of(DecoderSettings, options), None, None
+        return arguments.with_options(DecoderSettings, options), None, None
     from gsvc.codec.command import planned
 
     if options.deadline is not None:
@@ -118,12 +109,12 @@ def _play(options: Namespace) -> int:
     """Play a stream to its end."""
     from gsvc.codec.api.playing import find_player, play_file
 
-    play_file(
+    arguments.with_options(
+        play_file,
+        options,
         options.source,
         find_player(options.player),
-        settings=arguments.settings_of(DecoderSettings, options),
-        start=options.start,
-        frames=options.frames,
+        settings=arguments.with_options(DecoderSettings, options),
         limits=arguments.limits_of(options),
     )
     return 0

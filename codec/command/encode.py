@@ -38,16 +38,9 @@ def encode_one(
 
     if options.packets is not None:
         return _encode_pieces(options, source, target, progress)
-    return fetch_dry_run(options, source, target) or encode(
-        source,
-        target,
-        **shared(options),
-        overwrite=options.overwrite,
-        audio=options.audio,
-        texts=not options.no_texts,
-        target_size=options.target_size,
-        total_bitrate=options.total_bitrate,
-        progress=progress,
+    more = shared(options) | {"texts": not options.no_texts, "progress": progress}
+    return fetch_dry_run(options, source, target) or arguments.with_options(
+        encode, options, source, target, **more
     )
 
 
@@ -56,30 +49,20 @@ def _encode_pieces(
 ) -> reports.EncodeReport:
     from gsvc.codec.api.encode_pieces import encode_pieces
 
-    return encode_pieces(
-        source,
-        target,
-        **shared(options),
-        overwrite=options.overwrite,
-        packets=options.packets,
-        packet_bytes=options.packet_bytes,
-        parity=options.parity or 0,
-        audio=options.audio not in (None, "none"),
-        progress=progress,
-    )
+    audio, parity = options.audio not in (None, "none"), options.parity or 0
+    more = shared(options) | {"audio": audio, "parity": parity, "progress": progress}
+    return arguments.with_options(encode_pieces, options, source, target, **more)
 
 
 def shared(options: Namespace) -> dict[str, Any]:
-    """Arguments that `encode`, `encode_pieces` and `EncodeJob` share. Raises ConfigError."""
-    names = "start", "frames", "fps", "deinterlace", "size"
-    same = {name: getattr(options, name) for name in names}
+    """The settings and the rate of the sound, for `encode` and its like. Raises ConfigError."""
     sound = options.audio_bitrate and round(options.audio_bitrate)
-    return {**same, "settings": settings_from(options), "audio_bitrate": sound}
+    return {"settings": settings_from(options), "audio_bitrate": sound}
 
 
 def settings_from(options: Namespace) -> EncoderSettings:
     """The settings of a command line. Raises ConfigError."""
-    settings = arguments.settings_of(EncoderSettings, options, detector=_detector(options))
+    settings = arguments.with_options(EncoderSettings, options, detector=_detector(options))
     off = [layer for layer in TOOLS if getattr(options, f"no_{layer}")]
     return replace(settings, tools=settings.chosen_tools().without(*off)) if off else settings
 

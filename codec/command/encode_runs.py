@@ -27,7 +27,7 @@ from gsvc.codec.api.encode_file import EncodeJob, size_at, sized, suited
 from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_rate, shown_time
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.command import encode, main
-from gsvc.codec.command.arguments import say, shown_size, without_warnings
+from gsvc.codec.command.arguments import say, shown_size, with_options, without_warnings
 from gsvc.codec.media.output import make_folder
 from gsvc.codec.media.places import STANDARD_INPUT, create_stream, refuse_same, shown
 from gsvc.codec.media.video_source import VIDEO_SUFFIXES
@@ -63,7 +63,9 @@ def dry_run(options: Namespace, sources: Sequence[str]) -> int:
 
 def job_from(options: Namespace, source: str) -> EncodeJob:
     """What the options say to encode. Raises ConfigError."""
-    return EncodeJob(
+    return with_options(
+        EncodeJob,
+        options,
         source,
         **encode.shared(options),
         sound=options.audio != "none",

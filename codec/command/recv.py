@@ -191,10 +191,10 @@ def receive_settings(options: Namespace) -> "ReceiveSettings":
     """Of the options of `RECEIVING` and `SECURITY`."""
     from gsvc.codec.network.video_receiver import ReceiveSettings
 
-    return arguments.settings_of(
+    return arguments.with_options(
         ReceiveSettings,
         options,
-        decoder=arguments.settings_of(DecoderSettings, options),
+        decoder=arguments.with_options(DecoderSettings, options),
         reorder=ReorderLimits(seconds=options.wait / 1000),
         **security_of(options),
         **({"limits": DEFAULT_LIMITS} if options.trusted else {}),
@@ -255,7 +255,7 @@ async def _recv(options: Namespace, receiver: "VideoReceiver", watch: Watch) -> 
                     opened = open_writer(
                         options.output,
                         receiver.header.format,
-                        mark=mark_of(arguments.settings_of(DecoderSettings, options)),
+                        mark=mark_of(arguments.with_options(DecoderSettings, options)),
                         live_sound=receiver.header.audio,
                         overwrite=options.overwrite,
                     )

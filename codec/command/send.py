@@ -80,13 +80,13 @@ def run(options: Namespace) -> int:
 
 def settings_for(options: Namespace) -> tuple[video_sender.SendSettings, EncoderSettings]:
     """Of the options of `SENDING`, checked."""
-    wire, security = arguments.settings_of(WireSettings, options), security_of(options)
-    settings = arguments.settings_of(video_sender.SendSettings, options, wire=wire, **security)
+    wire, security = arguments.with_options(WireSettings, options), security_of(options)
+    settings = arguments.with_options(video_sender.SendSettings, options, wire=wire, **security)
     if settings.adapt and options.bitrate is None:
         options.bitrate = min(_BEGINNING * settings.adapt.least, settings.adapt.most)
     if not options.low_delay and options.gop is None:
         options.gop = LIVE_GOP
-    encoding = arguments.settings_of(EncoderSettings, options)
+    encoding = arguments.with_options(EncoderSettings, options)
     if options.loop and options.source == STANDARD_INPUT:
         raise ConfigError("--loop needs a source that can be read again: not standard input")
     if options.audio != "none":
