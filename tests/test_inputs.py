@@ -4,10 +4,12 @@ Each shows a white flash and sounds a beep at the same moments. A new kind of fi
 `INPUTS`, or of `REFUSED`.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import av
@@ -312,6 +314,14 @@ def test_a_file_that_is_cut_is_told(
             except gsvc.InputError as refused:
                 error = str(refused)
         assert ("may have been longer" in caplog.text or "truncated" in error) == (kept < 1)
+
+
+def test_a_pipe_is_opened_once(tmp_path: Path) -> None:
+    whole, pipe = film(tmp_path / "it.mkv"), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    Thread(target=pipe.write_bytes, args=(whole.read_bytes(),), daemon=True).start()
+    with open_video(pipe) as video:
+        assert len(list(video)) == 25
 
 
 def test_lost_packets_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from av.container import InputContainer
+from av.video.stream import VideoStream
 
+_MP4 = "mov"
 _TS_PACKETS = 188, 192, 204
 """Bytes of an MPEG-TS packet: as broadcast, with time code, with parity."""
 _PS_SECTORS = 2048, 2324
@@ -19,8 +21,19 @@ _ASF_FILE = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
 _LONGEST_PAGE = 65_307
 
 
-def stated_end(container: InputContainer, source: str | Path) -> int:
-    """The byte at which a file says that it ends, or where its last part would; 0: it says none."""
+def breaks_off(container: InputContainer, stream: VideoStream, source: str | Path) -> bool:
+    """Whether it ends before an end that is never stated wrongly."""
+    is_sure = any(name in container.format.name for name in (_MP4, "matroska"))
+    return is_sure and 0 < container.size < stated_end(container, stream, source)
+
+
+def stated_end(container: InputContainer, stream: VideoStream, source: str | Path) -> int:
+    """The byte at which a file ends by the index of a stream (MP4) or by what it says, or where
+    its last part would; 0: it says none, or is a pipe, which is not to be opened again."""
+    if container.size <= 0:
+        return 0
+    if _MP4 in container.format.name:
+        return max((each.pos + each.size for each in stream.index_entries), default=0)
     with suppress(OSError, IndexError), open(source, "rb") as file:  # a URL, or not so
         for name, end in _ENDS.items():
             if name in container.format.name.split(","):

@@ -330,7 +330,7 @@ def _natural(path: str) -> list[tuple[int, int | str]]:
 FALLBACK_RATE = Fraction(25)
 _FASTEST = 1000
 _SLOWEST = Fraction(1, 100)
-_Y4M, _WEBP, _MP4 = "yuv4mpegpipe", "webp_pipe", "mov"
+_Y4M, _WEBP = "yuv4mpegpipe", "webp_pipe"
 _SHORTEST_LEAD, _LONGEST_LEAD = Fraction(1, 2), 600
 LONG = 1
 """Seconds beyond the usual for which a frame stands where others end or begin."""
@@ -545,7 +545,9 @@ class VideoSource:
             if self._container.format.name == _WEBP:
                 advice += ", convert it to GIF or MP4 first if it is animated"
             raise InputError(f"{self.name}: not one frame could be decoded{why}: {advice}")
-        if self._reached and (trouble is not None or self._ends_early()):
+        if self._reached and (
+            trouble is not None or ends.breaks_off(self._container, self._stream, self._source)
+        ):
             raise InputError(
                 f"{self.name}: breaks off after {self._reached} frames, it is truncated: "
                 f"copy it again, or take what is there with frames={self._reached}"
@@ -558,21 +560,11 @@ class VideoSource:
         ends, which some cameras state wrongly, or where it states none, long before its time."""
         if self._is_last_damaged or self._clock.is_cut:
             return True
-        size, end = self._pipe.size if self._pipe else self._container.size, self._stated_end()
+        size = self._pipe.size if self._pipe else self._container.size
+        end = ends.stated_end(self._container, self._stream, self._source)
         if self._container.format.name == _Y4M and size > 0:
             return size != self._read_to
         return 0 < size < end or (not end and self._clock.missing > LONG + 2 / self.frame_rate)
-
-    def _stated_end(self) -> int:
-        """The byte at which the file ends by its index (MP4) or by what it says; 0: unknown."""
-        if _MP4 in self._container.format.name:
-            return max((each.pos + each.size for each in self._stream.index_entries), default=0)
-        return 0 if self._pipe else ends.stated_end(self._container, self._source)
-
-    def _ends_early(self) -> bool:
-        """Whether it ends before an end that is never stated wrongly."""
-        is_sure = any(name in self._container.format.name for name in (_MP4, "matroska"))
-        return is_sure and 0 < self._container.size < self._stated_end()
 
     def _damaged(self, error: av.FFmpegError) -> InputError:
         return InputError(
