@@ -9,7 +9,7 @@ import pytest
 from gsvc import Decoder, DecoderSettings, Encoder, EncoderSettings, Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.scaffold import Interval
-from gsvc.encoders.coding.group_coder import CutDetector
+from gsvc.encoders.coding.cuts import CutDetector
 
 SIZE = 96, 64
 WAIT, FADE = 12, 24

@@ -16,11 +16,11 @@ from typing import Any
 
 import gsvc
 from gsvc.decoders.streams import reconstruction  # noqa: F401 (imports take no stage's time)
-from gsvc.encoders.coding import face_rdo, group_coder, keyframes, lookahead, packer
+from gsvc.encoders.coding import cuts, face_rdo, keyframes, lookahead, packer
 from gsvc.encoders.search import candidates, group_search, probes
 
 STAGES: tuple[tuple[str, Any, str], ...] = (
-    ("cuts", group_coder.CutDetector, "__call__"),
+    ("cuts", cuts.CutDetector, "__call__"),
     ("references", probes.Probes, "__init__"),
     ("references", group_search, "_weights"),
     ("placement", candidates.Placement, "_placed"),

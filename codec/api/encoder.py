@@ -23,8 +23,9 @@ from gsvc.codec.media.color import rgb_picture
 from gsvc.codec.media.video_source import Matrices, oriented
 from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATOR
 from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
+from gsvc.encoders.coding.cuts import CutDetector
 from gsvc.encoders.coding.events_only import EventsOnly
-from gsvc.encoders.coding.group_coder import CutDetector, GroupCoder, NoPictures, Target
+from gsvc.encoders.coding.group_coder import GroupCoder, NoPictures, Target
 from gsvc.encoders.coding.lookahead import Lookahead
 from gsvc.encoders.coding.low_delay import LowDelay
 from gsvc.encoders.config import CodedPacket, CodingConfig

@@ -42,7 +42,7 @@ from gsvc.codec.media.video_reader import Size, open_video
 from gsvc.codec.planning.budgets import VideoClass
 from gsvc.codec.planning.machine_profile import Profile
 from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.encoders.coding.group_coder import CutDetector
+from gsvc.encoders.coding.cuts import CutDetector
 from gsvc.encoders.search.rate_control import FIXED_BITS
 
 Judge = Callable[[Sequence[Picture], Sequence[Picture], Fraction], float | None]

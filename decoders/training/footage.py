@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.video_source import VIDEO_SUFFIXES
-from gsvc.encoders.coding.group_coder import CutDetector
+from gsvc.encoders.coding.cuts import CutDetector
 
 PHOTO_SUFFIXES = frozenset((".jpeg", ".jpg", ".png", ".webp"))
 

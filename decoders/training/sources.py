@@ -32,7 +32,7 @@ from gsvc.codec.media.video_source import VIDEO_SUFFIXES
 from gsvc.datasets.clips.clip_reader import protocol_size
 from gsvc.decoders.detection.people import SingleShotDetector
 from gsvc.decoders.interpolation.optical_flow import dis_flow, gray
-from gsvc.encoders.coding.group_coder import CutDetector
+from gsvc.encoders.coding.cuts import CutDetector
 from gsvc.encoders.face_landmarks import FACE_MODEL, FACE_STRIDES
 
 MEASURES = {

@@ -1,14 +1,9 @@
-"""The interface of group coders, and where a scene cut begins a group."""
+"""The interface of group coders."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-import cv2
-import numpy as np
-from numpy.typing import NDArray
-
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.encoders import tuning
 from gsvc.encoders.config import CodedPacket
 
@@ -91,41 +86,3 @@ class NoPictures(GroupCoder):
 
     def flush(self) -> list[CodedPacket]:
         return []
-
-
-_THUMBNAIL = (32, 18)
-_FLICKER = 64
-"""Levels by which brightness may change within a shot: from black to white is a cut."""
-
-
-def thumbnail(picture: Picture) -> NDArray[np.float32]:
-    """Luma of RGB uint8 (H, W, 3), float32 (18, 32)."""
-    small = cv2.resize(gray(picture), _THUMBNAIL, interpolation=cv2.INTER_AREA)
-    return np.asarray(small, np.float32)
-
-
-class CutDetector:
-    """Tells, frame by frame, whether a new scene begins.
-
-    Both structure and histogram must change: a pan changes only the first, a flash or a flicker of
-    brightness only the second. A very large change of structure is a cut whatever the histogram.
-    """
-
-    def __init__(self) -> None:
-        self._last: NDArray[np.float32] | None = None
-        self._usual = 0.0
-
-    def __call__(self, picture: Picture) -> bool:
-        """True when `picture` (RGB uint8) does not continue the one before."""
-        now = thumbnail(picture)
-        last, self._last = self._last, now
-        if last is None:
-            return False
-        brighter = np.clip(now.mean() - last.mean(), -_FLICKER, _FLICKER)
-        change = float(np.abs(now - last - brighter).mean())
-        spread = float(np.abs(np.sort(now, axis=None) - np.sort(last, axis=None)).mean())
-        is_cut = change > max(tuning.LEAST_CUT, tuning.CUT_RATIO * self._usual) and (
-            change > tuning.SURE_CUT or spread > tuning.LEAST_SPREAD
-        )
-        self._usual = 0.0 if is_cut else 0.8 * self._usual + 0.2 * change
-        return is_cut

@@ -15,8 +15,8 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers import BRIGHTNESS, CAMERA, GUIDE, POSE, SEGMENTATION, TEXTURE
 from gsvc.codec.bitstream.scaffold import Interval, Place, Values
 from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
+from gsvc.encoders.coding.cuts import Flicker, lasting_changes
 from gsvc.encoders.coding.face_rdo import FaceRdo, WaysToPack
-from gsvc.encoders.coding.flicker import Flicker, lasting_changes
 from gsvc.encoders.coding.group_coder import GroupCoder, Target
 from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
 from gsvc.encoders.coding.packer import PackedGroup, Packer, in_slots, shared_sequences

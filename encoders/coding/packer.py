@@ -16,7 +16,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.group import SLOTS, Coding, GroupWriter
 from gsvc.codec.bitstream.layers import GROUP_LAYERS
 from gsvc.codec.bitstream.scaffold import Interval, Place, nominal_time
-from gsvc.encoders.coding.group_coder import thumbnail
+from gsvc.encoders.coding.cuts import thumbnail
 from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
 from gsvc.encoders.config import PACKET_BYTES, PACKET_SECONDS, CodedPacket, CodingConfig
 from gsvc.encoders.search.rate_control import FIXED_BITS, WindowCap

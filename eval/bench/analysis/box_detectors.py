@@ -15,7 +15,7 @@ from gsvc.codec.weights.extras import find_class
 from gsvc.datasets.annotated.truth import NO_ID, Boxes, joined, make_boxes
 from gsvc.decoders.detection.findings import Box, Detection, overlap
 from gsvc.decoders.detection.tracker import Draft
-from gsvc.encoders.coding.group_coder import CutDetector
+from gsvc.encoders.coding.cuts import CutDetector
 from gsvc.encoders.scaffold.object_coder import SourceFollowing
 from gsvc.eval.bench.analysis.accuracy import Pose, pairs
 

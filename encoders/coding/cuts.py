@@ -1,4 +1,4 @@
-"""Flicker: frames whose brightness jumps, and what the decoder is told of them.
+"""Where scenes begin, and flicker: frames whose brightness jumps within one.
 
 A jump is a change that one factor for the whole picture explains, which motion is not. It is taken
 from the source before keyframes are placed and coded: where brightness comes back soon, no keyframe
@@ -9,16 +9,58 @@ and a dark keyframe, which bends what it draws. Every frame is sent the factor t
 from collections.abc import Sequence
 from dataclasses import replace
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers.brightness import MAX_BRIGHTNESS, STEPS, Brightness, brightened
 from gsvc.codec.bitstream.scaffold import Place
-from gsvc.encoders.coding.group_coder import thumbnail
+from gsvc.decoders.interpolation.optical_flow import gray
+from gsvc.encoders import tuning
 from gsvc.encoders.frame_buffer import FrameBuffer
 from gsvc.encoders.plans import PlannedInterval, Probe
 from gsvc.encoders.scaffold.extraction import JoinedFrames
+
+Thumbnail = NDArray[np.float32]
+"""Luma of a picture, float32 (18, 32), 0 to 255."""
+_THUMBNAIL = (32, 18)
+_FLICKER = 64
+"""Levels by which brightness may change within a shot: from black to white is a cut."""
+
+
+def thumbnail(picture: Picture) -> Thumbnail:
+    """Luma of RGB uint8 (H, W, 3), float32 (18, 32)."""
+    small = cv2.resize(gray(picture), _THUMBNAIL, interpolation=cv2.INTER_AREA)
+    return np.asarray(small, np.float32)
+
+
+class CutDetector:
+    """Tells, frame by frame, whether a new scene begins.
+
+    Both structure and histogram must change: a pan changes only the first, a flash or a flicker of
+    brightness only the second. A very large change of structure is a cut whatever the histogram.
+    """
+
+    def __init__(self) -> None:
+        self._last: Thumbnail | None = None
+        self._usual = 0.0
+
+    def __call__(self, picture: Picture) -> bool:
+        """True when `picture` (RGB uint8) does not continue the one before."""
+        now = thumbnail(picture)
+        last, self._last = self._last, now
+        if last is None:
+            return False
+        brighter = np.clip(now.mean() - last.mean(), -_FLICKER, _FLICKER)
+        change = float(np.abs(now - last - brighter).mean())
+        spread = float(np.abs(np.sort(now, axis=None) - np.sort(last, axis=None)).mean())
+        is_cut = change > max(tuning.LEAST_CUT, tuning.CUT_RATIO * self._usual) and (
+            change > tuning.SURE_CUT or spread > tuning.LEAST_SPREAD
+        )
+        self._usual = 0.0 if is_cut else 0.8 * self._usual + 0.2 * change
+        return is_cut
+
 
 _AROUND = 7
 """Frames before and after one whose median brightness is its usual one: longer changes stay."""
@@ -30,8 +72,6 @@ _EXPLAINED = 0.6
 """Share of the difference that a jump leaves at most."""
 _DARKEST, _BRIGHTEST, _SEEN = 16, 240, 0.2
 """Levels between which brightness can be told, and the share of pixels that must lie there."""
-
-_Thumbnail = NDArray[np.float32]
 
 
 class Flicker:
@@ -98,7 +138,7 @@ class Flicker:
         drawn = (1 - share) * self._steady_thumbnail(left) + share * self._steady_thumbnail(right)
         return round(_jump(drawn, self._thumbnails[index]))
 
-    def _steady_thumbnail(self, index: int) -> _Thumbnail:
+    def _steady_thumbnail(self, index: int) -> Thumbnail:
         shown = self._thumbnails[index] * 2 ** (-self._steps[index] / STEPS)
         return np.asarray(shown, np.float32)
 
@@ -108,7 +148,7 @@ def lasting_changes(pictures: Sequence[Picture]) -> list[int]:
     return np.flatnonzero(np.diff(_changes(*_measured(pictures)), prepend=0)).tolist()
 
 
-def _changes(thumbnails: _Thumbnail, jumps: NDArray[np.float64]) -> NDArray[np.int64]:
+def _changes(thumbnails: Thumbnail, jumps: NDArray[np.float64]) -> NDArray[np.int64]:
     """Steps that each frame is brighter than the first for good: that much before a jump and after
     it there is no other. None where that would brighten frames beyond white."""
     alone = np.zeros_like(jumps)
@@ -121,14 +161,14 @@ def _changes(thumbnails: _Thumbnail, jumps: NDArray[np.float64]) -> NDArray[np.i
     return np.zeros_like(changes) if clipped.any() else changes
 
 
-def _measured(pictures: Sequence[Picture]) -> tuple[_Thumbnail, NDArray[np.float64]]:
+def _measured(pictures: Sequence[Picture]) -> tuple[Thumbnail, NDArray[np.float64]]:
     """Thumbnails of a shot's frames, and how many steps brighter than the last one each jumps."""
     thumbnails = [thumbnail(picture) for picture in pictures]
     pairs = zip([thumbnails[0], *thumbnails], thumbnails, strict=False)
     return np.stack(thumbnails), np.array([_jump(*pair) for pair in pairs])
 
 
-def _jump(before: _Thumbnail, now: _Thumbnail) -> float:
+def _jump(before: Thumbnail, now: Thumbnail) -> float:
     """How many steps brighter `now` is, 0 where that does not explain how they differ."""
     seen = (np.minimum(before, now) > _DARKEST) & (np.maximum(before, now) < _BRIGHTEST)
     if seen.mean() < _SEEN:
