@@ -31,9 +31,9 @@ from gsvc.eval.metrics import find_metric
 _LONGER, _LANCZOS = 720, Image.Resampling.LANCZOS
 _SIZES = 1, 0.7, 0.5, 0.35, 0.25, 0.125
 _SETTINGS: dict[str, dict[str, Any]] = {
-    "AVIF": {"speed": 2, "subsampling": "4:2:0"},
+    "AVIF": {"speed": 2, "advanced": {"tune": "ssim"}},
     "WEBP": {"method": 6},
-    "JXL": {"effort": 7},
+    "JXL": {"effort": 9},
 }
 _STEPS = {"gsvc": 1, "gsvc, steps 0": 0}
 _METRICS = "st_lpips_vgg", "ms_ssim"
