@@ -31,7 +31,7 @@ from video_clips import SAME
 
 TEXTS = Texts(
     {"title": "Stadt – ein Film", "artist": "Someone"},
-    (TimedText(0, 400, "First"), TimedText(400, 400, "Second")),
+    (TimedText(0, 400, "First"), TimedText(400, 200, ""), TimedText(600, 200, "Second")),
     (
         Subtitles(
             "ger", "Text", (TimedText(80, 200, "Guten Tag"), TimedText(480, 120, "zwei\nZeilen"))
@@ -101,7 +101,7 @@ def test_texts_hold_no_more_memory_than_the_limits_say() -> None:
 
 def test_a_part_has_its_texts() -> None:
     part = moved(TEXTS, 200, 300)
-    assert part.chapters == (TimedText(0, 200, "First"), TimedText(200, 100, "Second"))
+    assert part.chapters == (TimedText(0, 200, "First"), TimedText(200, 100, ""))
     assert part.subtitles[0].cues == (
         TimedText(0, 80, "Guten Tag"),
         TimedText(280, 20, "zwei\nZeilen"),

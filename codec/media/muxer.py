@@ -228,7 +228,7 @@ def _chapter(number: int, span: TimedText) -> "Chapter":
         "start": span.start,
         "end": span.start + span.duration,
         "time_base": _MILLISECOND,
-        "metadata": {"title": span.text} if span.text else {},
+        "metadata": {"title": span.text},
     }
 
 
@@ -238,8 +238,6 @@ def _stream(container: OutputContainer, codec: str, track: Subtitles) -> Subtitl
     stream.codec_context.subtitle_header = _HEADER
     stream.time_base = stream.codec_context.time_base = _MILLISECOND
     named = {"language": track.language, "title": track.title}
-    if codec == "mov_text":  # many a player of MP4 shows the handler's name
-        named["handler_name"] = track.title
     stream.metadata.update({name: value for name, value in named.items() if value})
     return stream
 
