@@ -18,6 +18,7 @@ import gsvc
 from commands import SCRIPT, run_gsvc, run_process
 from gsvc.codec.command.main import main
 from gsvc.eval.bench.store import CellRecord, load_run
+from gsvc.eval.bench.workers import ray_cluster
 from needs import need_package
 
 TESTS = str(Path(__file__).parent)
@@ -318,6 +319,12 @@ def test_one_line_for_a_wrong_request(
         assert usage.code == code
     said = capfd.readouterr().err
     assert says in said and len(said.splitlines()) == 1
+
+
+def test_a_ray_address_where_nothing_listens_is_told_at_once() -> None:
+    need_package("ray")
+    with pytest.raises(gsvc.ConfigError, match="no Ray cluster at"), ray_cluster("127.0.0.1:1"):
+        pass
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from av.stream import Stream
 from av.video.stream import VideoStream
 
 import gsvc
+from gsvc.codec.media.track_source import encode_audio
 from gsvc.codec.media.video_reader import open_video
 from video_clips import MS, SAME
 
@@ -314,6 +315,21 @@ def test_a_file_that_is_cut_is_told(
             except gsvc.InputError as refused:
                 error = str(refused)
         assert ("may have been longer" in caplog.text or "truncated" in error) == (kept < 1)
+
+
+def test_damaged_sound_is_told_in_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = film(tmp_path / "it.flv")
+    data, at = bytearray(path.read_bytes()), 13
+    while at < len(data):
+        size = int.from_bytes(data[at + 1 : at + 4])
+        if data[at] == 8 and at > len(data) // 2:
+            data[at + 13 : at + 11 + size] = b"\xff" * (size - 2)
+        at += 15 + size
+    path.write_bytes(data)
+    assert list(encode_audio(path, Fraction(0), None))
+    assert caplog.text.count("damaged audio packets") == 1
 
 
 def test_a_pipe_is_opened_once(tmp_path: Path) -> None:
