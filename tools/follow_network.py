@@ -202,6 +202,9 @@ class FollowSession:
         self._back: list[tuple[float, int, bytes]] = []
         self._count = 0
         self._reported = float("-inf")
+        self.reports_lost = 0.0
+        """Share of the datagrams that the receiver sends."""
+        self._chance = np.random.default_rng(7)
         self._got: list[tuple[float, Packet]] = []
 
     def run(self, pictures: Iterator[Picture], seconds: float) -> Sent:
@@ -257,7 +260,8 @@ class FollowSession:
         self._got += [(self.now, packet) for packet in packets]
         for data, _ in self._receiver.feedback(self.now):
             self._count += 1
-            heappush(self._back, (self.now + self._delay, self._count, data))
+            if self._chance.random() >= self.reports_lost:
+                heappush(self._back, (self.now + self._delay, self._count, data))
         while self._back and self._back[0][0] <= self.now:
             repeated, begins = self._rtp.take_feedback(heappop(self._back)[2], self.now)
             self._put(repeated)

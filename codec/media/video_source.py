@@ -328,8 +328,7 @@ def _natural(path: str) -> list[tuple[int, int | str]]:
 
 
 FALLBACK_RATE = Fraction(25)
-_FASTEST = 1000
-_SLOWEST = Fraction(1, 100)
+_FASTEST, _SLOWEST = 1000, Fraction(1, 100)
 _Y4M, _WEBP = "yuv4mpegpipe", "webp_pipe"
 _SHORTEST_LEAD, _LONGEST_LEAD = Fraction(1, 2), 600
 LONG = 1
@@ -349,8 +348,7 @@ class VideoSource:
     def __init__(self, source: str | Path) -> None:
         self.name = places.display_name(source)
         self._source = source
-        self._reached = 0
-        self._is_last_damaged = False
+        self._reached, self._is_last_damaged = 0, False
         self._read_to = 0  # the byte after the last packet
         self.matrix = Matrices()
         self._pipe = InputPipe() if str(source) == places.STANDARD_INPUT else None
@@ -521,11 +519,8 @@ class VideoSource:
                 if self._container.format.name == _Y4M:  # which cannot find the next frame
                     raise self._damaged(error) from error
             except av.FFmpegError as error:
-                why = (
-                    f"no more comes ({error.strerror})"
-                    if places.is_live(self.name)
-                    else reason(error)
-                )
+                is_live = places.is_live(self.name)
+                why = f"no more comes ({error.strerror})" if is_live else reason(error)
                 raise InputError(f"{self.name}: {why}") from error
         is_pipe = places.is_read_once(self._source)
         advice = "give the file, not a pipe" if is_pipe else "convert it first"
