@@ -48,7 +48,7 @@ def stream(request: pytest.FixtureRequest, moving_pictures: Pictures) -> bytes:
     """84 frames of 66x50 with a cut, key pictures where they fall, or where a model wants them."""
     pictures = moving_pictures(COUNT, (66, 50))
     pictures[CUT:] = [255 - picture for picture in pictures[CUT:]]
-    settings = gsvc.EncoderSettings(level=1, preset="fast", target_backend=request.param or None)
+    settings = gsvc.EncoderSettings(level=2, preset="fast", target_backend=request.param or None)
     form, file = gsvc.VideoFormat(66, 50, Fraction(1, 25), Fraction(25)), io.BytesIO()
     with gsvc.Encoder(form, settings) as encoder:
         writer = gsvc.StreamWriter(file, encoder.header)
