@@ -104,7 +104,7 @@ def test_the_readme_has_the_headline_of_the_whole_run() -> None:
         assert float(share) == pytest.approx(mean, abs=HALF)
 
 
-@pytest.mark.parametrize("run", ["whole", "locked", "join"])
+@pytest.mark.parametrize("run", ["whole", "locked", "join", "large"])
 def test_tables_that_are_kept_follow_from_the_points_that_are_kept(run: str) -> None:
     folder = ROOT / "eval/results" / run
     kept = load_kept(folder)
