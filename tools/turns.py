@@ -19,6 +19,7 @@ from gsvc.codec.bitstream.header import HEADER_BYTES
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.metrics import find_metric
 from gsvc.eval.summary.bd_rate import bd_rate, lower_hull
+from gsvc.eval.summary.curves import distance
 
 _SIZE, _RATE, _FRAMES, _CUTS = (384, 288), 25, 600, 10
 
@@ -86,16 +87,13 @@ def main(paths: Sequence[str]) -> None:
         for name, metric in metrics.items():
             seen = range(0, len(pictures), 1 if name == "cvvdp" else 13)
             found = float(np.nanmean(metric.measure(clip, [shown], seen)))
-            points.setdefault((name, returning), []).append((size, _distance(name, found)))
+            apart = distance(found, metric.higher_is_better)
+            points.setdefault((name, returning), []).append((size, apart))
             print(f", {name} {found:.4f}", end="")
         print(flush=True)
     for name in metrics:
         without, those_with = (lower_hull(points[name, way]) for way in (False, True))
         print(f"BD-rate by {name}:", bd_rate(without, those_with))
-
-
-def _distance(name: str, value: float) -> float:
-    return 10 - value if name == "cvvdp" else value
 
 
 if __name__ == "__main__":
