@@ -1,14 +1,15 @@
-"""Frames that wait in memory, as they came or packed.
+"""Frames that wait: in memory, as they came or packed, or packed in temporary files.
 
 Packed, each is coded without loss and decoded anew whenever it is looked at: about a third of the
-memory, for the time that this takes.
+memory, or none of it, for the time that this takes.
 """
 
 from collections.abc import Iterable, Sequence
 from copy import copy
 from fractions import Fraction
+from tempfile import TemporaryFile
 from threading import Lock
-from typing import Final, overload
+from typing import Final, NamedTuple, overload
 
 import av
 import numpy as np
@@ -17,30 +18,67 @@ from gsvc.codec.bitstream.frames import Picture
 
 _RAW_BYTES = 1 << 27
 """Bytes of frames that wait unpacked; further frames are packed."""
+_FILE_BYTES = 1 << 26
+"""Bytes of a temporary file, about."""
 _CODEC: Final = "magicyuv"
 _FORMAT = "gbrp"
 """The fastest of FFmpeg's lossless coders of RGB that pack each frame by itself: 10 ns to pack a
 pixel into .8 to 1.3 bytes, 7 to unpack it. FFV1 packs to .5 to .9, in 40 and 40."""
 
 
+class _PackFile:
+    """A temporary file of packed frames. It is closed when none of them is held any more."""
+
+    def __init__(self) -> None:
+        self._file, self.size = TemporaryFile(), 0  # noqa: SIM115 - `__del__` closes it
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def append(self, data: bytes) -> "_Filed":
+        self._file.seek(self.size)
+        self._file.write(data)
+        self.size += len(data)
+        return _Filed(self, self.size - len(data), len(data))
+
+    def read(self, start: int, size: int) -> bytes:
+        self._file.seek(start)
+        return self._file.read(size)
+
+
+class _Filed(NamedTuple):
+    """A packed frame in a file."""
+
+    file: _PackFile
+    start: int
+    size: int
+
+
 class _FramePacker:
     """Packs frames of one size. May be used from several threads."""
 
-    def __init__(self, height: int, width: int) -> None:
+    def __init__(self, height: int, width: int, *, files: bool) -> None:
+        """`files`: whether packed frames go to temporary files."""
         self._size, self._lock, self._count = (width, height), Lock(), 0
+        self._file = _PackFile() if files else None
         self._coder = self._set_up(av.CodecContext.create(_CODEC, "w"))
         self._coder.time_base = Fraction(1, 25)
         self._decoder = self._set_up(av.CodecContext.create(_CODEC, "r"))
 
-    def packed(self, picture: Picture) -> bytes:
+    def packed(self, picture: Picture) -> bytes | _Filed:
         frame = av.VideoFrame.from_ndarray(picture, _FORMAT)
         with self._lock:
             frame.pts, self._count = self._count, self._count + 1
             (packet,) = self._coder.encode(frame)
-        return bytes(packet)
+            if self._file is None:
+                return bytes(packet)
+            if self._file.size >= _FILE_BYTES:
+                self._file = _PackFile()
+            return self._file.append(bytes(packet))
 
-    def unpacked(self, data: bytes) -> Picture:
+    def unpacked(self, held: bytes | _Filed) -> Picture:
         with self._lock:
+            data = held.file.read(held.start, held.size) if isinstance(held, _Filed) else held
             (frame,) = self._decoder.decode(av.Packet(data))
         return np.asarray(frame.to_ndarray(), np.uint8)
 
@@ -55,11 +93,14 @@ class FrameBuffer(Sequence[Picture]):
     """Pictures in order, RGB uint8 (H, W, 3) of one size. A slice of packed ones is packed."""
 
     def __init__(self, pictures: Iterable[Picture] = (), *, packs: bool = False) -> None:
-        """`pictures`: the first; `packs`: whether all are packed; else those are that would take
-        too much memory."""
+        """`pictures`: the first; `packs`: whether all are packed, in temporary files; else those
+        that would take too much memory are packed in memory.
+
+        Raises OSError where the disk is full.
+        """
         self._packs = packs
         self._packer: _FramePacker | None = None
-        self._held: list[Picture | bytes] = []
+        self._held: list[Picture | bytes | _Filed] = []
         for picture in pictures:
             self.append(picture)
 
@@ -68,7 +109,7 @@ class FrameBuffer(Sequence[Picture]):
         if not self._packs and len(self._held) * picture.nbytes < _RAW_BYTES:
             self._held.append(picture)
             return
-        self._packer = self._packer or _FramePacker(*picture.shape[:2])
+        self._packer = self._packer or _FramePacker(*picture.shape[:2], files=self._packs)
         self._held.append(self._packer.packed(picture))
 
     def __len__(self) -> int:
@@ -86,7 +127,7 @@ class FrameBuffer(Sequence[Picture]):
             some._held = self._held[index]
             return some
         held = self._held[index]
-        if not isinstance(held, bytes):
+        if isinstance(held, np.ndarray):
             return held
         assert self._packer is not None  # it packed this one
         return self._packer.unpacked(held)

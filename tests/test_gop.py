@@ -132,12 +132,11 @@ def test_keyframes_lie_where_they_leave_least_error(monkeypatch: pytest.MonkeyPa
 
     rng = np.random.default_rng(1)
     thumbnails = [
-        np.full((72, 96), 100, np.float32) + rng.normal(0, 30, (72, 96)) for _ in range(7)
+        np.clip(100 + rng.normal(0, 30, (72, 96)), 0, 255).astype(np.uint8) for _ in range(7)
     ]
     with ThreadPoolExecutor(1) as pool:
-        frames = [one.astype(np.float32) for one in thumbnails]
         placement = candidates.Placement(
-            frames, [None] * 7, pool, begins=False, open_ended=False, longest=8
+            thumbnails, [None] * 7, pool, begins=False, open_ended=False, longest=8
         )
         edges = placement._edges
         errors = {

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gsvc
+from gsvc.encoders import frame_buffer
 from gsvc.encoders.frame_buffer import FrameBuffer
 from gsvc.encoders.scaffold.extraction import JoinedFrames
 
@@ -47,3 +49,16 @@ def test_packed_frames_come_back_as_they_were(size: tuple[int, int]) -> None:
     ):
         assert np.array_equal(found, true)
     assert np.array_equal(shown[1:][-1], pictures[0]) and len(shown[1:]) == 3
+
+
+def test_files_of_packed_frames_end_with_the_last_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_buffer, "_FILE_BYTES", 1)
+    folder = Path("/proc/self/fd")
+    if not folder.exists():
+        pytest.skip("no list of open files")
+    before = len(list(folder.iterdir()))
+    waiting = FrameBuffer([np.full((48, 64, 3), n, np.uint8) for n in range(8)], packs=True)
+    last = waiting[-1:]
+    assert len(list(folder.iterdir())) >= before + 8
+    del waiting
+    assert len(list(folder.iterdir())) <= before + 2 and last[0].max() == 7

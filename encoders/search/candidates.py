@@ -70,7 +70,7 @@ class Placement:
 
     def __init__(
         self,
-        thumbnails: Sequence[FloatMap],
+        thumbnails: Sequence[Picture],
         weights: Sequence[FloatMap | None],
         pool: Executor,
         *,
@@ -79,8 +79,8 @@ class Placement:
         longest: int,
         grid: int = 1,
     ) -> None:
-        """`thumbnails`: luma of every frame, small; `weights`: of the parts of each, None: all 1;
-        `begins`: a scene begins with the group;
+        """`thumbnails`: luma of every frame, small, uint8; `weights`: of the parts of each, None:
+        all 1; `begins`: a scene begins with the group;
         `open_ended`: the last frame is the next group's; `longest`: most frames from one coded
         picture to the next; an interval with a multiple of `grid` inside it must start and
         end at multiples (the last may end early)."""
@@ -222,9 +222,11 @@ def _fitted(weights: FloatMap, frame: Picture) -> FloatMap:
     return np.asarray(cv2.resize(weights, size, interpolation=cv2.INTER_AREA), np.float32)
 
 
-def _smaller(thumbnail: FloatMap) -> Picture:
+def _smaller(thumbnail: Picture) -> Picture:
     share = min(1.0, _LINES / min(thumbnail.shape))
-    small = cv2.resize(thumbnail, None, fx=share, fy=share, interpolation=cv2.INTER_AREA)
+    small = cv2.resize(
+        thumbnail.astype(np.float32), None, fx=share, fy=share, interpolation=cv2.INTER_AREA
+    )
     return np.asarray(np.clip(np.rint(small), 0, 255), np.uint8)
 
 

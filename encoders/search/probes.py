@@ -24,7 +24,7 @@ from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
 from gsvc.encoders import tuning
 from gsvc.encoders.config import CodingConfig
-from gsvc.encoders.distortion import Distortion, FloatMap, Reference, quarter
+from gsvc.encoders.distortion import Distortion, Reference, quarter
 from gsvc.encoders.plans import (
     PLAIN,
     DrawingMode,
@@ -46,14 +46,14 @@ class DrawingChoice:
 
     def __init__(
         self,
-        thumbnails: Sequence[FloatMap],
+        thumbnails: Sequence[Picture],
         samples: Mapping[int, Reference],
         reference: Callable[[int], Reference],
         path: CameraPath | None,
     ) -> None:
-        """`thumbnails`: luma of every frame at a quarter of the size; `samples`: frames, by index,
-        that distortion is measured on; `reference`: gives any frame; `path`: the camera's, where it
-        may be sent."""
+        """`thumbnails`: luma of every frame at a quarter of the size, uint8; `samples`: frames, by
+        index, that distortion is measured on; `reference`: gives any frame; `path`: the camera's,
+        where it may be sent."""
         self._thumbnails, self._samples = thumbnails, samples
         self._reference, self._path = reference, path
 
@@ -93,7 +93,9 @@ class DrawingChoice:
         if planned.place is not Place.BETWEEN or planned.length < tuning.SHORTEST_FADE:
             return False
         middle = (planned.start + planned.end) // 2
-        left, now, right = (self._thumbnails[k] for k in (planned.start, middle, planned.end))
+        left, now, right = (
+            self._thumbnails[k].astype(np.float32) for k in (planned.start, middle, planned.end)
+        )
         share = np.float32((middle - planned.start) / planned.length)
         error = np.abs(now - (left + share * (right - left))).mean()
         apart = min(np.abs(now - left).mean(), np.abs(now - right).mean())
@@ -178,8 +180,9 @@ class Probes:
         spread = {seen[int(len(seen) * ((k + 0.5) * _GOLDEN % 1))] for k in range(count)}
         self._samples = {i: self.reference(i) for i in sorted(spread)}
         self._weight = fmean(one.weight for one in self._samples.values())
-        self.thumbnails = [quarter(gray(picture)) for picture in pictures]
-        """Luma of every frame at a quarter of the size."""
+        # Whole numbers: bytes take a quarter of the memory.
+        self.thumbnails = [quarter(gray(picture)).astype(np.uint8) for picture in pictures]
+        """Luma of every frame at a quarter of the size, uint8."""
         path = CameraPath(pictures, pool) if CAMERA.name in config.header.tools else None
         self._drawer = DrawingChoice(self.thumbnails, self._samples, self.reference, path)
 
