@@ -291,7 +291,12 @@ def test_a_track_that_begins_on_the_way_ends_nothing(tmp_path: Path) -> None:
 CUT = {
     "it.avi": "mjpeg",
     "it.flv": "libx264",
+    "it.gif": "gif",
+    "it.h264": "libx264",
+    "it.hevc": "libx265",
+    "it.mjpeg": "mjpeg",
     "it.mpg": "libx264",
+    "it.nut": "libx264",
     "it.ogv": "libvpx",
     "it.rm": "rv20",
     "it.wmv": "wmv2",
@@ -303,7 +308,7 @@ CUT = {
 def test_a_file_that_is_cut_is_told(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    form = "yuvj420p" if CUT[name] == "mjpeg" else "yuv420p"
+    form = {"mjpeg": "yuvj420p", "gif": "rgb8"}.get(CUT[name], "yuv420p")
     sound = (0, 3000) if name == "it.flv" else ()
     path = film(tmp_path / name, range(0, 3000, 40), sound=sound, codec=CUT[name], form=form)
     for kept in (1, 0.41):
@@ -315,6 +320,18 @@ def test_a_file_that_is_cut_is_told(
             except gsvc.InputError as refused:
                 error = str(refused)
         assert ("may have been longer" in caplog.text or "truncated" in error) == (kept < 1)
+
+
+@pytest.mark.parametrize("name", ["it.mp4", "it.mov", "it.flv", "it.wmv"])
+def test_a_file_behind_another_is_told(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / name
+    codec = "wmv2" if name == "it.wmv" else "libx264"
+    parts(path, *2 * [{"sound": (), "codec": codec}])
+    with open_video(path) as video:
+        assert len(list(video)) == 25
+    assert "another file begins after 25 frames" in caplog.text
 
 
 def test_damaged_sound_is_told_in_one_line(

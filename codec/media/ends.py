@@ -8,61 +8,137 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+import av
+from av.codec.context import Flags
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
 _MP4 = "mov"
+_JUNK = bytes(range(256)) * 4096
+_RAW, _BARE = ("h264", "hevc", "vvc"), ("yuv4mpegpipe", "obu")
+_JPEGS = "jpeg_pipe", "mjpeg", "mpjpeg"
+"""Containers that are nothing but pictures: of unknown size, of a known one, with a mark behind."""
 _TS_PACKETS = 188, 192, 204
 """Bytes of an MPEG-TS packet: as broadcast, with time code, with parity."""
 _PS_SECTORS = 2048, 2324
 """Bytes of a sector of MPEG-PS: of DVDs and recorders, of video CDs."""
 _ASF_FILE = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
 """The mark of the object that tells of the file; its size stands 40 bytes later."""
+_EBML, _SEGMENT = bytes.fromhex("1a45dfa3"), bytes.fromhex("18538067")
+_NUT_INDEX = bytes.fromhex("4e58dd672f23e64e")
 _LONGEST_PAGE = 65_307
 
 
-def breaks_off(container: InputContainer, stream: VideoStream, source: str | Path) -> bool:
-    """Whether it ends before an end that is never stated wrongly."""
-    is_sure = any(name in container.format.name for name in (_MP4, "matroska"))
-    return is_sure and 0 < container.size < stated_end(container, stream, source)
+class End:
+    """How a file of `size` bytes ends; 0 or less: that is unknown."""
+
+    def __init__(
+        self, container: InputContainer, stream: VideoStream, source: str | Path, size: int
+    ) -> None:
+        self._name, self._stream, self._size = container.format.name, stream, size
+        self.stated = 0
+        """The byte at which it says that it ends, or where its last part would; 0: it says none."""
+        self.is_joined = False
+        """Whether another file begins there."""
+        if container.size > 0:  # no pipe, which is not to be opened again
+            with suppress(OSError, IndexError), open(source, "rb") as file:  # a URL, or not so
+                for name, end in _ENDS.items():
+                    if name in self._name.split(","):
+                        self.stated = end(file, size)
+                self.is_joined = 0 < self.stated < size and _is_file_at(file, self.stated)
+
+    def breaks_off(self, in_trouble: bool) -> bool:
+        """Whether it ends in trouble, or before an end that is never stated wrongly."""
+        if in_trouble and self._name != "mpjpeg":  # whose last border FFmpeg takes for a picture's
+            return True
+        is_matroska = "matroska" in self._name
+        return 0 < self._size < (self.stated - 1 if is_matroska else self._indexed())
+
+    def _indexed(self) -> int:
+        """The byte after the last packet that the index of an MP4 names."""
+        entries = self._stream.index_entries if _MP4 in self._name else ()
+        return max((each.pos + each.size for each in entries), default=0)
+
+    def is_cut(self, last: bytes, read_to: int, is_short: bool) -> bool:
+        """Whether it ends within the last packet, which ends at the byte `read_to`, or before the
+        end that it states, which some cameras do wrongly; where it states none, if `is_short`."""
+        if self._name in _RAW:
+            shown = _pictures(self._stream, last)
+            return not shown or shown != _pictures(self._stream, last + _JUNK)
+        if self._name in _JPEGS:
+            return b"\xff\xd9" not in last
+        if self._name in _BARE and self._size > 0:
+            return self._size != read_to
+        end = max(self.stated, self._indexed())
+        return 0 < self._size < end or (is_short and not end)
 
 
-def stated_end(container: InputContainer, stream: VideoStream, source: str | Path) -> int:
-    """The byte at which a file ends by the index of a stream (MP4) or by what it says, or where
-    its last part would; 0: it says none, or is a pipe, which is not to be opened again."""
-    if container.size <= 0:
-        return 0
-    if _MP4 in container.format.name:
-        return max((each.pos + each.size for each in stream.index_entries), default=0)
-    with suppress(OSError, IndexError), open(source, "rb") as file:  # a URL, or not so
-        for name, end in _ENDS.items():
-            if name in container.format.name.split(","):
-                return end(file, container.size)
-    return 0
+def _is_file_at(file: BinaryIO, end: int) -> bool:
+    file.seek(0)
+    first = file.read(8)
+    file.seek(end)
+    then = file.read(8)
+    return then[:4] == first[:4] or then[4:] in (first[4:], b"moov")
 
 
-def _matroska(file: BinaryIO, _: int) -> int:
-    """Its two outermost elements are the EBML header and the segment (RFC 9559, section 4.5): a
-    mark of four bytes, then the size in as many bytes as the first has leading zero bits, and one.
-    """
-    for _ in range(2):
-        file.read(4)
-        first = file.read(1)[0]
-        length = 8 - first.bit_length()
-        rest = file.read(length)
-        size = int.from_bytes(bytes((first,)) + rest) - (1 << 7 * length + 7)
-        begin = file.tell()
-        file.seek(begin + size)
-    is_unknown = size == (1 << 7 * length + 7) - 1
-    return 0 if is_unknown else begin + size
+def _pictures(stream: VideoStream, data: bytes) -> list[bytes]:
+    """What a packet shows by itself: what comes behind a whole one changes nothing."""
+    decoder = av.CodecContext.create(stream.codec_context.name, "r")
+    assert isinstance(decoder, av.VideoCodecContext)
+    decoder.extradata = stream.codec_context.extradata
+    decoder.flags |= Flags.output_corrupt
+    with suppress(av.FFmpegError):
+        frames = [*decoder.decode(av.Packet(data)), *decoder.decode(None)]
+        return [bytes(plane) for frame in frames for plane in frame.planes]
+    return []
+
+
+def _mp4(file: BinaryIO, size: int) -> int:
+    """Boxes of a size in four bytes and four letters; of size 1: in the eight bytes behind these,
+    0: up to the end (ISO/IEC 14496-12, section 4.2)."""
+    end, known = 0, set[bytes]()
+    while len(head := file.read(16)) >= 8:
+        length, kind = int.from_bytes(head[:4]), head[4:8]
+        if length == 1:
+            length = int.from_bytes(head[8:])
+        if length == 0 and kind == b"mdat":
+            return size
+        if length < 8 or kind in known:
+            break
+        known |= {kind} & {b"ftyp", b"moov"}
+        end += length
+        file.seek(end)
+    return end
+
+
+def _matroska(file: BinaryIO, size: int) -> int:
+    """Elements: a mark whose first byte has as many leading zero bits as bytes follow it, then a
+    size likewise (RFC 9559, section 4). A segment and its parts are of unknown size where they were
+    sent live: then the last part of known size tells."""
+    end = 0
+    while end < size:
+        file.seek(end)
+        head = file.read(12)
+        if head.startswith(_EBML) and end:
+            break
+        mark = 9 - head[0].bit_length()
+        length = 9 - head[mark].bit_length()
+        value = int.from_bytes(head[mark : mark + length]) - (1 << 7 * length)
+        is_unknown = value == (1 << 7 * length) - 1
+        end += mark + length + (0 if is_unknown else value)
+        if head.startswith(_SEGMENT) and not is_unknown:
+            return end
+    return min(end, size + 1)
 
 
 def _avi(file: BinaryIO, _: int) -> int:
     """Its outermost chunks have four letters, RIFF, and their size in four bytes."""
     end = 0
-    while file.read(4) == b"RIFF":
-        size = int.from_bytes(file.read(4), "little")
-        end = file.tell() + size
+    while (head := file.read(12)).startswith(b"RIFF"):
+        size = int.from_bytes(head[4:8], "little")
+        if end and head.endswith(b"AVI "):  # another file
+            break
+        end += 8 + size
         file.seek(end + size % 2)
         if not 0 < size < 0xFFFF_0000:  # never finished
             return 0
@@ -102,7 +178,31 @@ def _dv(file: BinaryIO, size: int) -> int:
     return size + -size % (144_000 if file.read(4)[3] & 0x80 else 120_000)
 
 
+def _flv(file: BinaryIO, _: int) -> int:
+    """Tags of eleven bytes, the first of which tells the kind and three their size, and of four."""
+    end = 13
+    file.seek(end)
+    while (head := file.read(11)) and head[0] in (8, 9, 18):
+        end += 15 + int.from_bytes(head[1:4])
+        file.seek(end)
+    return end
+
+
+def _nut(file: BinaryIO, size: int) -> int:
+    """Its index comes last, and ends in its length and a checksum."""
+    file.seek(max(0, size - 12))
+    file.seek(max(0, size - int.from_bytes(file.read(8))))
+    return size if file.read(8) == _NUT_INDEX else size + 1
+
+
+def _gif(file: BinaryIO, size: int) -> int:
+    """A mark comes last, behind the end of a part; padding may follow."""
+    file.seek(max(0, size - 80))
+    return size if b"\0;" in file.read() else size + 1
+
+
 _ENDS: dict[str, Callable[[BinaryIO, int], int]] = {
+    _MP4: _mp4,
     "matroska": _matroska,
     "avi": _avi,
     "asf": _asf,
@@ -110,5 +210,8 @@ _ENDS: dict[str, Callable[[BinaryIO, int], int]] = {
     "mpegts": _ts,
     "mpeg": _ps,
     "dv": _dv,
+    "flv": _flv,
+    "nut": _nut,
+    "gif": _gif,
 }
 """By FFmpeg's name of the container."""

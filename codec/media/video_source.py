@@ -336,6 +336,7 @@ LONG = 1
 _STANDS = "%s: FFmpeg makes no picture of its last %d packets: the last one stands for them"
 _HOLES = "%s: %d packets lack data, which was lost before: FFmpeg fills in what it can"
 _CUT = "%s: looks cut off after %d frames: it may have been longer"
+_BEHIND = "%s: another file begins after %d frames%s: join videos by ffmpeg -f concat"
 # A demuxer out of sync may fail many times before it finds the next packet or the end.
 _MAX_READ_ERRORS = 100_000
 
@@ -349,7 +350,7 @@ class VideoSource:
         self.name = places.display_name(source)
         self._source = source
         self._reached, self._is_last_damaged = 0, False
-        self._read_to = 0  # the byte after the last packet
+        self._last, self._read_to = b"", 0  # the packet before, and the byte behind it
         self.matrix = Matrices()
         self._pipe = InputPipe() if str(source) == places.STANDARD_INPUT else None
         self._open()
@@ -510,9 +511,9 @@ class VideoSource:
         for _ in range(_MAX_READ_ERRORS):
             try:
                 for packet in self._clock.packets():
-                    if packet.pos is not None:
-                        self._read_to = packet.pos + packet.size
                     yield packet
+                    if packet.size:
+                        self._last, self._read_to = bytes(packet), (packet.pos or 0) + packet.size
                 return
             except av.error.InvalidDataError as error:
                 yield error
@@ -540,28 +541,29 @@ class VideoSource:
             if self._container.format.name == _WEBP:
                 advice += ", convert it to GIF or MP4 first if it is animated"
             raise InputError(f"{self.name}: not one frame could be decoded{why}: {advice}")
-        if self._reached and (
-            trouble is not None or ends.breaks_off(self._container, self._stream, self._source)
-        ):
+        if self._reached:
+            self._report_cut(self._end(), trouble is not None)
+
+    def _report_cut(self, end: ends.End, in_trouble: bool) -> None:
+        if end.breaks_off(in_trouble):
             raise InputError(
                 f"{self.name}: breaks off after {self._reached} frames, it is truncated: "
                 f"copy it again, or take what is there with frames={self._reached}"
             )
-        if self._reached and self._is_cut():
+        is_short = self._clock.missing > LONG + 2 / self.frame_rate
+        is_cut = self._is_last_damaged or self._clock.is_cut
+        if is_cut or end.is_cut(self._last, self._read_to, is_short):
             _log.warning(_CUT, self.name, self._reached)
+        elif end.is_joined and self._read_to <= end.stated:
+            _log.warning(_BEHIND, self.name, self._reached, ", it is left out")
 
-    def _is_cut(self) -> bool:
-        """Whether it ends within a packet or picture, before the byte at which it says that it
-        ends, which some cameras state wrongly, or where it states none, long before its time."""
-        if self._is_last_damaged or self._clock.is_cut:
-            return True
+    def _end(self) -> ends.End:
         size = self._pipe.size if self._pipe else self._container.size
-        end = ends.stated_end(self._container, self._stream, self._source)
-        if self._container.format.name == _Y4M and size > 0:
-            return size != self._read_to
-        return 0 < size < end or (not end and self._clock.missing > LONG + 2 / self.frame_rate)
+        return ends.End(self._container, self._stream, self._source, size)
 
     def _damaged(self, error: av.FFmpegError) -> InputError:
+        if self._end().is_joined:
+            return InputError(_BEHIND % (self.name, self._reached, ""))
         return InputError(
             f"{self.name}: damaged at frame {self._reached}, FFmpeg says '{error.strerror}': "
             "repair it with ffmpeg -i INPUT OUTPUT, or read only the frames before"
