@@ -8,7 +8,7 @@ from math import inf
 from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, MissingDependencyError, MissingModelError
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.weights.hub import HUB_MODELS
+from gsvc.codec.weights.hub import BY_HINT
 from gsvc.encoders import tuning
 from gsvc.encoders.distortion import Distortion
 from gsvc.encoders.face_landmarks import FaceMesh, FaceWeights
@@ -89,8 +89,8 @@ class CodingConfig:
     @property
     def grid(self) -> int:
         """Frames from place to place where pictures are to lie, as the header's model has it."""
-        named = (one for one in HUB_MODELS.values() if one.hint == self.header.model_id)
-        return next((one.grid for one in named), 1)
+        named = BY_HINT.get(self.header.model_id)
+        return named.grid if named else 1
 
     @property
     def longest_interval(self) -> int:

@@ -1,4 +1,4 @@
-"""Frames that wait: in memory, as they came or packed, or packed in temporary files.
+"""Frames that wait, in memory, as they came or packed, or packed in temporary files; runs of them.
 
 Packed, each is coded without loss and decoded anew whenever it is looked at: about a third of the
 memory, or none of it, for the time that this takes.
@@ -9,13 +9,14 @@ from copy import copy
 from fractions import Fraction
 from tempfile import TemporaryFile
 from threading import Lock
-from typing import Final, NamedTuple, overload
+from typing import Final, Generic, NamedTuple, Self, TypeVar, overload
 
 import av
 import numpy as np
 
 from gsvc.codec.bitstream.frames import Picture
 
+_Held = TypeVar("_Held")
 _RAW_BYTES = 1 << 27
 """Bytes of frames that wait unpacked; further frames are packed."""
 _FILE_BYTES = 1 << 26
@@ -89,8 +90,44 @@ class _FramePacker:
         return context
 
 
-class FrameBuffer(Sequence[Picture]):
-    """Pictures in order, RGB uint8 (H, W, 3) of one size. A slice of packed ones is packed."""
+class _Frames(Sequence[Picture], Generic[_Held]):
+    """Pictures in order, RGB uint8 (H, W, 3) of one size, each made when it is looked at."""
+
+    _held: list[_Held]
+
+    def _picture(self, held: _Held) -> Picture:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @overload
+    def __getitem__(self, index: int) -> Picture: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+
+    def __getitem__(self, index: int | slice) -> Picture | Self:
+        if isinstance(index, slice):
+            some = copy(self)
+            some._held = self._held[index]
+            return some
+        return self._picture(self._held[index])
+
+
+class JoinedFrames(_Frames[tuple[Sequence[Picture], int]]):
+    """Runs of frames as one."""
+
+    def __init__(self, *runs: Sequence[Picture]) -> None:
+        self._held = [(run, index) for run in runs for index in range(len(run))]
+
+    def _picture(self, held: tuple[Sequence[Picture], int]) -> Picture:
+        run, index = held
+        return run[index]
+
+
+class FrameBuffer(_Frames[Picture | bytes | _Filed]):
+    """Frames that are waited for. A slice of packed ones is packed."""
 
     def __init__(self, pictures: Iterable[Picture] = (), *, packs: bool = False) -> None:
         """`pictures`: the first; `packs`: whether all are packed, in temporary files; else those
@@ -100,7 +137,7 @@ class FrameBuffer(Sequence[Picture]):
         """
         self._packs = packs
         self._packer: _FramePacker | None = None
-        self._held: list[Picture | bytes | _Filed] = []
+        self._held = []
         for picture in pictures:
             self.append(picture)
 
@@ -112,21 +149,7 @@ class FrameBuffer(Sequence[Picture]):
         self._packer = self._packer or _FramePacker(*picture.shape[:2], files=self._packs)
         self._held.append(self._packer.packed(picture))
 
-    def __len__(self) -> int:
-        return len(self._held)
-
-    @overload
-    def __getitem__(self, index: int) -> Picture: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> "FrameBuffer": ...
-
-    def __getitem__(self, index: int | slice) -> "Picture | FrameBuffer":
-        if isinstance(index, slice):
-            some = copy(self)
-            some._held = self._held[index]
-            return some
-        held = self._held[index]
+    def _picture(self, held: Picture | bytes | _Filed) -> Picture:
         if isinstance(held, np.ndarray):
             return held
         assert self._packer is not None  # it packed this one

@@ -10,8 +10,7 @@ import pytest
 
 import gsvc
 from gsvc.encoders import frame_buffer
-from gsvc.encoders.frame_buffer import FrameBuffer
-from gsvc.encoders.scaffold.extraction import JoinedFrames
+from gsvc.encoders.frame_buffer import FrameBuffer, JoinedFrames
 
 FORM = gsvc.VideoFormat(64, 48, Fraction(1, 25), Fraction(25))
 USUAL = gsvc.EncoderSettings(level=2, preset="fast", faces=False, face_weight=1)

@@ -19,12 +19,14 @@ Each message is one line: what is wrong, then what to do. The command line print
 1, for `ConfigError` with 2.
 
 `typed` checks what users pass by the annotations that are there. The parser checks `Limits` before
-anything is allocated.
+anything is allocated. `OneThread` refuses a second thread; `HasThreads` lets threads go in time.
 """
 
 import errno
 import inspect
 import io
+import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -35,6 +37,7 @@ from threading import Lock
 from types import NoneType, UnionType
 from typing import Any, BinaryIO, Self, TypeVar, Union, cast, get_args, get_origin
 from warnings import warn
+from weakref import WeakSet
 
 OUT_OF_MEMORY = "out of memory: end other programs, lift ulimit -v, or take a smaller video"
 TOO_MANY_FILES = "too many open files: end other programs, or lift ulimit -n"
@@ -316,6 +319,32 @@ class OneThread:
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
+
+
+class HasThreads:
+    """Something with threads of its own, made again when it is needed next.
+
+    A forked process lacks the threads of its parent, and would wait for them for ever.
+    """
+
+    def __init__(self) -> None:
+        _with_threads.add(self)
+
+    def let_go(self) -> None:
+        """Forget what has threads: the process is about to fork."""
+        raise NotImplementedError
+
+
+_with_threads = WeakSet[HasThreads]()
+
+
+def _let_go() -> None:
+    for one in tuple(_with_threads):
+        one.let_go()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(before=_let_go)
 
 
 class HeldBytes:

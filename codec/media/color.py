@@ -11,9 +11,8 @@ import av
 import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
 
-from gsvc.codec.bitstream.errors import UnsupportedInputError
+from gsvc.codec.bitstream.errors import HasThreads, UnsupportedInputError
 from gsvc.codec.bitstream.frames import UNSPECIFIED, Color, Picture
-from gsvc.codec.media.forks import HasThreads
 
 _SWSCALE_MATRIX = {
     1: Colorspace.ITU709,

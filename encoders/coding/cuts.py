@@ -18,9 +18,8 @@ from gsvc.codec.bitstream.layers.brightness import MAX_BRIGHTNESS, STEPS, Bright
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.encoders import tuning
-from gsvc.encoders.frame_buffer import FrameBuffer
+from gsvc.encoders.frame_buffer import FrameBuffer, JoinedFrames
 from gsvc.encoders.plans import PlannedInterval, Probe
-from gsvc.encoders.scaffold.extraction import JoinedFrames
 
 Thumbnail = NDArray[np.float32]
 """Luma of a picture, float32 (18, 32), 0 to 255."""

@@ -46,7 +46,8 @@ from gsvc.encoders.coding.packer import PackedGroup
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import STRIDE, Distortion
 from gsvc.encoders.face_landmarks import FaceMesh, LandmarkFinder, face_tracks, landmark_error
-from gsvc.encoders.scaffold.extraction import Before, JoinedFrames, RenderedInterval
+from gsvc.encoders.frame_buffer import JoinedFrames
+from gsvc.encoders.scaffold.extraction import Before, RenderedInterval
 
 _JUDGED = 2
 """Frames of an interval that are looked at, at most; what is chosen is judged again at the end."""

@@ -22,12 +22,11 @@ from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
 from gsvc.encoders.coding.packer import PackedGroup, Packer, in_slots, shared_sequences
 from gsvc.encoders.config import CodedPacket, CodingConfig
 from gsvc.encoders.distortion import Reference
-from gsvc.encoders.frame_buffer import FrameBuffer
+from gsvc.encoders.frame_buffer import FrameBuffer, JoinedFrames
 from gsvc.encoders.malloc import return_freed_memory
 from gsvc.encoders.plans import PLAIN, GroupPlan, PlannedInterval, Probe
 from gsvc.encoders.scaffold.extraction import (
     Before,
-    JoinedFrames,
     RenderedInterval,
     ScaffoldExtractor,
     SourceInterval,

@@ -2,10 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import overload
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers.camera import CAMERA
@@ -14,6 +12,7 @@ from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.interpolation.rendering import IntervalRenderer
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Distortion
+from gsvc.encoders.frame_buffer import JoinedFrames
 from gsvc.encoders.plans import PLAIN, DrawingMode, DrawnInterval
 from gsvc.encoders.scaffold.extractor import AnchorProbe, Extractor
 from gsvc.encoders.scaffold.flow_extractor import FlowExtractor
@@ -29,30 +28,6 @@ _SHORTEST = 3
 """Frames of an interval below which nothing between the coded pictures is sampled."""
 _LONG = 8
 """Frames of an interval from which three anchors are tried."""
-
-
-class JoinedFrames(Sequence[Picture]):
-    """Runs of frames as one; each frame is looked at when it is asked for."""
-
-    def __init__(self, *runs: Sequence[Picture]) -> None:
-        self._places = [(run, index) for run in runs for index in range(len(run))]
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    @overload
-    def __getitem__(self, index: int) -> Picture: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> "JoinedFrames": ...
-
-    def __getitem__(self, index: int | slice) -> "Picture | JoinedFrames":
-        if isinstance(index, slice):
-            some = copy(self)
-            some._places = self._places[index]
-            return some
-        run, place = self._places[index]
-        return run[place]
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.errors import MissingModelError
+from gsvc.codec.bitstream.errors import HasThreads, MissingModelError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.media.forks import HasThreads
 from gsvc.codec.weights.model_files import weights_id
 from gsvc.decoders.keyframes.keyframe import Keyframe
 
