@@ -404,6 +404,7 @@ def test_what_cannot_follow_is_refused() -> None:
         (["recv", "udp://@:1", "-o", "x.mp4", "--load", "10min"], "a share of its time"),
         (["recv", "udp://@:1", "-o", "x.mp4", "--load", "0x"], "above 0"),
         (["recv", "udp://@:1", "-o", "x.mp4", "--bandwidth", "0"], "positive rate"),
+        (["recv", "udp://@:1", "-o", "x.png"], "x-%05d.png"),
     ],
 )
 def test_bad_bounds_get_one_line(

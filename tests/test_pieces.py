@@ -111,6 +111,10 @@ def test_each_lost_piece_leaves_something_to_see(
     with Image.open(tmp_path / "a.png") as shown:
         assert shown.size == (report.width, report.height)
     assert report.width < 192 if lost == 1 else report.width == 192
+    (folder / "late").write_bytes(still[lost])
+    caplog.clear()
+    assert gsvc.decode(folder, tmp_path / "b.png", settings=PLAIN).width == 192
+    assert "missing" not in caplog.text
 
 
 def test_each_third_of_the_pieces_brings_the_picture_nearer(

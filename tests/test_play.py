@@ -38,6 +38,16 @@ def test_any_program_takes_it(stream: Path, tmp_path: Path) -> None:
     check(got.read_bytes())
 
 
+def test_a_back_end_that_is_named_restores(stream: Path) -> None:
+    plain, sharp, restored = (
+        run_gsvc("play", stream, "--player", "-", *how).stdout
+        for how in ((), ("--look", "sharp"), ("--backend", "restorer"))
+    )
+    assert len({plain, sharp, restored}) == 3
+    refused = run_gsvc("play", stream, "--player", "-", "--backend", "compact", "--steps", "0")
+    assert_one_line(refused, USAGE, "--steps 0")
+
+
 def test_a_player_that_is_closed_early_ends_it(stream: Path) -> None:
     done = run_gsvc("play", stream, "--player", "head -c 100")
     assert (done.returncode, len(done.stdout), done.stderr) == (0, 100, b"")

@@ -177,6 +177,21 @@ def test_one_line_names_all_that_is_lost(
     assert second.startswith("avi cannot carry chapters and subtitles")
 
 
+def test_languages_that_a_container_cannot_name_are_told(
+    tmp_path: Path, bare_settings: gsvc.EncoderSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    (track,) = TEXTS.subtitles
+    tracks = tuple(replace(track, language=name) for name in ("eng", "nob", "pt-BR"))
+    source = film(tmp_path / "a.mkv", replace(TEXTS, subtitles=tracks))
+    gsvc.encode(source, tmp_path / "a.gsv", settings=bare_settings)
+    for name, lost in (("a.mov", "nob, pt-BR"), ("a.mp4", "pt-BR"), ("a.m4v", "pt-BR")):
+        target = tmp_path / name
+        gsvc.decode(tmp_path / "a.gsv", target, settings=gsvc.DecoderSettings(steps=0))
+        assert f"{name}: cannot name these languages" in caplog.text
+        assert f"left out: {lost}: use .mkv" in caplog.text
+        assert texts_of(target).subtitles[0].language == "eng"
+
+
 _ASS = """[Script Info]
 ScriptType: v4.00+
 [Events]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.reports import DecodeReport, shown_time
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command import arguments, main
 from gsvc.codec.media.places import piece_paths
 from gsvc.codec.planning.process import peak_memory, process_seconds
@@ -78,13 +79,24 @@ def _spending(
 ) -> "tuple[DecoderSettings, DeadlinePace | None, Foretold | None]":
     """As chosen by hand, or by what there is time for."""
     if options.deadline is None and options.time_budget is None:
-        return arguments.with_options(DecoderSettings, options), None, None
+        return settings_of(options), None, None
     from gsvc.codec.command import planned
 
     if options.deadline is not None:
         return *planned.deadline_decoding(options), None
     settings, foretold = planned.budgeted_decoding(options)
     return settings, None, foretold
+
+
+def settings_of(options: Namespace) -> DecoderSettings:
+    """As chosen; a back end or a look that is named takes a step where none is chosen."""
+    steps, backend, look = options.steps, options.backend, options.look
+    if steps is None:
+        steps = int(bool(backend) or look != DecoderSettings.look)
+    backend = backend or DecoderSettings.backend
+    if not steps and (backend, look) != (DecoderSettings.backend, DecoderSettings.look):
+        raise ConfigError("a back end or a look does nothing with steps=0: leave one of them out")
+    return arguments.with_options(DecoderSettings, options, backend=backend, steps=steps)
 
 
 def _line(report: DecodeReport) -> str:
@@ -99,7 +111,8 @@ gsvc writes the video to standard output as Matroska, for another player.
 
 source IN               the stream, or a file of gsvc mux
 --player COMMAND        program with arguments that reads Matroska from standard input
---steps --backend --look --motion --device --seed --start
+--steps N               steps of the refiner (0, or 1 with --backend or --look)
+--backend --look --motion --device --seed --start
 --frames N              play at most N frames
 --conceal --untrusted --quiet
 """
@@ -114,10 +127,10 @@ def _play(options: Namespace) -> int:
         options,
         options.source,
         find_player(options.player),
-        settings=arguments.with_options(DecoderSettings, options),
+        settings=settings_of(options),
         limits=arguments.limits_of(options),
     )
     return 0
 
 
-PLAY = main.Verb(_PLAY, _play, (DecoderSettings(steps=0),))
+PLAY = main.Verb(_PLAY, _play, (Namespace(backend="", steps=None), DecoderSettings()))

@@ -18,6 +18,7 @@ from gsvc.codec.api.reports import JsonLines, write_over
 from gsvc.codec.bitstream.audio_and_text import SAMPLE_RATE
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, InputError
 from gsvc.codec.command import arguments, main
+from gsvc.codec.command.decode import settings_of
 from gsvc.codec.media.output import STANDARD_OUTPUT, explain_failure, refuse_foreign
 from gsvc.codec.network.address import VARIABLE, TlsSettings, find_key
 from gsvc.codec.network.depacketizer import ReorderLimits
@@ -194,7 +195,7 @@ def receive_settings(options: Namespace) -> "ReceiveSettings":
     return arguments.with_options(
         ReceiveSettings,
         options,
-        decoder=arguments.with_options(DecoderSettings, options),
+        decoder=settings_of(options),
         reorder=ReorderLimits(seconds=options.wait / 1000),
         **security_of(options),
         **({"limits": DEFAULT_LIMITS} if options.trusted else {}),
@@ -255,7 +256,7 @@ async def _recv(options: Namespace, receiver: "VideoReceiver", watch: Watch) -> 
                     opened = open_writer(
                         options.output,
                         receiver.header.format,
-                        mark=mark_of(arguments.with_options(DecoderSettings, options)),
+                        mark=mark_of(settings_of(options)),
                         live_sound=receiver.header.audio,
                         overwrite=options.overwrite,
                     )

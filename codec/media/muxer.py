@@ -174,8 +174,10 @@ def _opus_head(chunk: AudioChunk) -> bytes:
 
 
 _MILLISECOND = Fraction(1, 1000)
-_CODECS = {"matroska": "subrip", "webm": "webvtt", "mp4": "mov_text", "mov": "mov_text"}
+_IN_BOXES = dict.fromkeys(("mp4", "mov", "ipod"), "mov_text")
+_CODECS = {"matroska": "subrip", "webm": "webvtt", **_IN_BOXES}
 """Of subtitles, by container; each of them takes chapters too."""
+_LOST_LANGUAGES = "%s: cannot name these languages of subtitles, which are left out: %s: use .mkv"
 _HEADER = b"""[Script Info]
 PlayResX: 384
 PlayResY: 288
@@ -197,7 +199,7 @@ class TextTrack:
 
     def __init__(self, container: OutputContainer, texts: Texts) -> None:
         """Give the container its tags and chapters, and a stream for each track of subtitles."""
-        self._container = container
+        self._container, self._texts = container, texts
         container.metadata.update(texts.tags)
         codec = _CODECS.get(container.format.name)
         if codec is None:
@@ -212,6 +214,16 @@ class TextTrack:
         """Mux the cues that begin at `time` seconds or before; later ones wait."""
         while self._packets and (self._packets[-1].pts or 0) * _MILLISECOND <= time:
             self._container.mux(self._packets.pop())
+
+    def check(self, path: Path, target: str) -> None:
+        """Tell of languages that a closed file does not have: .mov has no number for most."""
+        wanted = [track.language for track in self._texts.subtitles]
+        if self._container.format.name not in _IN_BOXES or not any(wanted):
+            return
+        with av.open(str(path)) as file:
+            kept = [stream.metadata.get("language", "") for stream in file.streams.subtitles]
+        if lost := sorted({*wanted} - {*kept, "", "und"}):
+            _log.warning(_LOST_LANGUAGES, target, ", ".join(lost))
 
 
 def _warn_of_loss(name: str, texts: Texts) -> None:
@@ -383,7 +395,7 @@ class Muxer:
     """
 
     def __init__(self, path: Path, target: str, form: VideoFormat, beside: Beside) -> None:
-        self._target = target
+        self._path, self._target = path, target
         self._form = form
         self._sink = Sink(path, target)
         try:
@@ -418,6 +430,7 @@ class Muxer:
             self._container.mux(self._stream.encode(None))
             self._audio.write_until(None)
             self._container.close()
+        self._texts.check(self._path, self._target)
 
     def close(self) -> None:
         """Close the file as it is: with its sink closed, FFmpeg writes nothing more."""

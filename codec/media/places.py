@@ -300,7 +300,8 @@ class PieceStream(io.BytesIO):
         if not self.found.missing:
             return ""
         names, most = ", ".join(map(str, self.found.missing)), self.found.count - 1
-        return f"missing pieces: {names} (of 0 to {most}); {self.found.shown} is shown"
+        then = f" until {self.found.missing[0]} comes" if self.found.drafts else ""
+        return f"missing pieces: {names} (of 0 to {most}); {self.found.shown} is shown{then}"
 
 
 def piece_paths(source: PathOrFile) -> list[str]:

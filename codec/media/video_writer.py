@@ -155,7 +155,14 @@ class _TriedError(Exception):
 
 
 def try_target(target: str, overwrite: bool) -> None:
-    """Raise what `open_writer` does of a target, before its format is known; nothing is written."""
+    """Raise what `open_writer` does of a target, before its format is known; nothing is written.
+
+    Raises ConfigError for one image too.
+    """
+    pattern = image_pattern(target)
+    if pattern is not None and not is_numbered(pattern):
+        name = pattern.with_name(f"{pattern.stem}-%05d{pattern.suffix}")
+        raise ConfigError(f"{target} names one image, and more come: number them, such as {name}")
     is_special = os.path.exists(target) and not (os.path.isfile(target) or os.path.isdir(target))
     if target == output.STANDARD_OUTPUT or is_special:
         return
