@@ -16,7 +16,7 @@ from gsvc.codec.command.main import main
 from gsvc.codec.planning.budgets import time_of
 from gsvc.codec.planning.machine_profile import ResourceUsage, profile_path
 from gsvc.codec.planning.prediction import learned, log_path, shipped
-from gsvc.codec.planning.realtime import Costs, DeadlinePace, Group, groups_of, spendings, within
+from gsvc.codec.planning.realtime import DeadlinePace, Group, groups_of, spendings, within
 from gsvc.decoders.streams.reconstruction import REFINING
 from gsvc.encoders.coding import lookahead as look_ahead
 from gsvc.encoders.frame_buffer import FrameBuffer
@@ -49,7 +49,7 @@ class Clock:
 def decoded(groups: Sequence[Group], seconds: float, key: float, true_key: float) -> list[int]:
     """Pictures restored by group, of a decoder whose plain frames take .01 s; it keeps its time."""
     clock = Clock()
-    pace = DeadlinePace(groups, Costs(0.01, key), seconds, clock)
+    pace = DeadlinePace(groups, 0.01, key, seconds, clock)
     counts = []
     for group in groups:
         restored = 0

@@ -20,7 +20,7 @@ from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.command.encode import as_line
 from gsvc.codec.command.main import as_options
 from gsvc.codec.media.video_reader import open_video
-from gsvc.codec.planning.video_trial import forecast, spans_of, ssim, take_samples
+from gsvc.codec.planning.video_trial import forecast, spans_of, take_samples
 from gsvc.eval.bench.cells import make_metric
 from gsvc.eval.bench.score import read_pair
 from needs import need_package
@@ -177,10 +177,9 @@ def test_a_long_video_is_foretold_from_a_few_groups(
     spans = spans_of(job)
     assert (len(spans.starts), spans.length, spans.frames) == (3, 11, 160)
     samples = list(take_samples(job, spans))
-    ssims = [ssim(s) for s in samples]
-    made = forecast(spans, samples, ssims)
+    made = forecast(spans, samples)
     endless = [replace(s, job=replace(job, settings=replace(settings, gop=0.0))) for s in samples]
-    assert forecast(spans, endless, ssims).size < made.size, "it has fewer intra pictures"
+    assert forecast(spans, endless).size < made.size, "it has fewer intra pictures"
     assert made.sampled == pytest.approx(6.6) and made.duration == pytest.approx(32)
     report = gsvc.encode(path, tmp_path / "a.gsv", settings=settings)
     assert made.size == pytest.approx(report.size, rel=0.15)

@@ -197,7 +197,10 @@ class GroundReader:
     def _frame(self, number: int, shown: Sequence[findings.FrameAnalysis | None]) -> GroundFrame:
         seconds = number / self.frame_rate
         objects = self._tracker.step(seconds, [self._places(n, f) for n, f in enumerate(shown)])
-        points = [_point(one) for one in objects]
+        points = (  # as regions see them: boxes without size, in metres
+            findings.TrackedObject(one.kind, one.track, np.tile(one.place, 2), one.score)
+            for one in objects
+        )
         frame = findings.FrameAnalysis(number, seconds, tuple(points))
         events = self._watcher.events(frame)
         events += self._rules.events(frame, self._watcher.visits())
@@ -274,11 +277,6 @@ def _checked(homography: Homography) -> Homography:
     if not np.isfinite(maps).all() or (np.abs(np.linalg.det(maps)) < 1e-12).any():
         raise ConfigError("a homography cannot be inverted: check its numbers")
     return maps
-
-
-def _point(one: tracker.GroundObject) -> findings.TrackedObject:
-    """The object as regions see it: a box without size, in metres."""
-    return findings.TrackedObject(one.kind, one.track, np.tile(one.place, 2), one.score)
 
 
 @contextmanager

@@ -33,9 +33,6 @@ class LatestQueue(Generic[_T]):
     event loop.
     """
 
-    dropped: int
-    """Items dropped so far."""
-
     def __init__(self, size: int) -> None:
         """Hold at most `size` items. Raises ConfigError for less than 1."""
         if size < 1:
@@ -44,6 +41,7 @@ class LatestQueue(Generic[_T]):
         self._changed = asyncio.Event()
         self._is_closed = False
         self.dropped = 0
+        """Items dropped so far."""
 
     def put(self, thing: _T) -> None:
         """Add an item without waiting; drop the oldest if the queue is full."""
@@ -151,12 +149,8 @@ async def _fill(
 
 async def made_in(worker: Executor, items: Iterator[_T]) -> AsyncIterator[_T]:
     """The items of an iterator, each made in a thread of `worker` when it is asked for."""
-    while (item := await _run(worker, _next, items)) is not None:
+    while (item := await _run(worker, next, items, None)) is not None:
         yield item
-
-
-def _next(items: Iterator[_T]) -> _T | None:
-    return next(items, None)
 
 
 async def _run(worker: Executor, work: Callable[..., _T], *arguments: object) -> _T:

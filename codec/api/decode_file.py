@@ -121,18 +121,14 @@ def _all(file: BinaryIO, limits: errors.Limits, *, is_container: bool) -> TimeRa
             sound, frames = _survey(kept, held)
             packets = _and_damage(kept, damage)
     every = ((packet, True) for packet in packets)
-    if not is_container:
-        sound = []
-    return TimeRange(header, every, sound, texts, frames or None)
+    return TimeRange(header, every, sound if is_container else [], texts, frames or None)
 
 
 def _salvaged(salvage: Salvage, limits: errors.Limits, *, is_container: bool) -> TimeRange:
     """All that is left of a stream."""
     texts, packets = _texts_before(iter(salvage), held := errors.HeldBytes(limits))
     sound, frames = _survey(packets, held)
-    every = ((packet, True) for packet in salvage)
-    if not is_container:
-        sound = []
+    every, sound = ((packet, True) for packet in salvage), sound if is_container else []
     return TimeRange(salvage.header, every, sound, texts, frames, damage=salvage.damage)
 
 

@@ -46,13 +46,19 @@ _USUAL_CAPACITY = 2_000_000_000
 _UNITS = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
-def _loaded_restoring(
+def _restoring(
     header: Header, settings: DecoderSettings, refiner: Refiner | None, pace: Pace | None
 ) -> tuple[Refine, Windows | None]:
-    """Load the refiner: what restores keyframes, and windows of frames if it does that.
+    """The function that restores keyframes, and the restorer of windows of frames, if any.
 
     Raises as `Decoder`.
     """
+    if not settings.steps:
+        for name in ("cache", "latent_cache", "vram", "quantize", "resume", "paste_keys"):
+            if getattr(settings, name):
+                why = "is for a refiner, and with steps=0 there is none"
+                raise ConfigError(f"{name} {why}: leave one of them out")
+        return attrgetter("picture"), None
     seed = header.seed if settings.seed is None else settings.seed
     refiner = refiner or load_refiner(settings.backend, settings.device)
     set_options(refiner, settings)
@@ -73,9 +79,8 @@ def _loaded_restoring(
         key = key if is_guided else replace(key, guide=None)
         return refiner.refine(key, steps=steps, seed=seed)
 
-    if pace is None:
-        return partial(refined, steps=settings.steps), None
-    return paced_refine(refined, settings.steps, pace), None
+    plain = partial(refined, steps=settings.steps)
+    return plain if pace is None else paced_refine(refined, settings.steps, pace), None
 
 
 def _kept(settings: DecoderSettings, refiner: WindowRefiner, seed: int) -> KeptWindows | None:
@@ -247,7 +252,11 @@ class Decoder:
         """
         yield from self._out(self._open_timeline().frames(packet, None if self._windows else times))
         if is_alone(packet):
-            yield from self._drawn_schematic().frames(packet)
+            if self._schematic is None:
+                from gsvc.decoders.detection.overlay import Schematic
+
+                self._schematic = Schematic(self._header, self._limits, conceal=self._conceals)
+            yield from self._schematic.frames(packet)
 
     @typed
     def skip(self, packet: Packet) -> None:
@@ -281,32 +290,10 @@ class Decoder:
         frames = self._windows.frames(drawn) if self._windows else (one.frame for one in drawn)
         return _owned(frames, share=share)
 
-    def _drawn_schematic(self) -> "Schematic":
-        """The schematic drawing of a stream that has no pictures."""
-        if self._schematic is None:
-            from gsvc.decoders.detection.overlay import Schematic
-
-            self._schematic = Schematic(self._header, self._limits, conceal=self._conceals)
-        return self._schematic
-
     def _open_timeline(self) -> StrictTimeline | Concealer:
         if self._timeline is None:
             raise ConfigError("this decoder is closed: make another")
         return self._timeline
-
-
-def _restoring(
-    header: Header, settings: DecoderSettings, refiner: Refiner | None, pace: Pace | None
-) -> tuple[Refine, Windows | None]:
-    """The function that restores keyframes, and the restorer of windows of frames, if any."""
-    if settings.steps:
-        return _loaded_restoring(header, settings, refiner, pace)
-    for name in ("cache", "latent_cache", "vram", "quantize", "resume", "paste_keys"):
-        if getattr(settings, name):
-            raise ConfigError(
-                f"{name} is for a refiner, and with steps=0 there is none: leave one of them out"
-            )
-    return attrgetter("picture"), None
 
 
 def _drawing(settings: DecoderSettings, pace: Pace | None) -> MakeRenderer:

@@ -20,7 +20,7 @@ from gsvc.codec.api.reports import EncodeReport, Progress, Report
 from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS, Texts, pack_audio, text_packets
 from gsvc.codec.bitstream.container import Packet, PacketType, StreamWriter
 from gsvc.codec.bitstream.errors import ConfigError, InputError, typed
-from gsvc.codec.bitstream.frames import AudioChunk, Frame, VideoFormat, duration
+from gsvc.codec.bitstream.frames import Frame, VideoFormat, duration
 from gsvc.codec.media import places, track_source
 from gsvc.codec.media.video_reader import INTERLACED, Size, VideoReader, fitted_size, open_video
 from gsvc.encoders.tuning import shape_for, shape_of_still
@@ -131,7 +131,7 @@ class EncodeJob:
         """Encode to `output`, which is entered when source and settings are known to be good."""
         began = monotonic()
         with self.open() as video:
-            sound = self._sound()
+            sound = self.open_sound()
             encoder = Encoder(video.format, settings, audio=bool(sound))
             beside = self.beside(video)
             with encoder, output as file:
@@ -192,11 +192,8 @@ class EncodeJob:
             )
         return self._beside
 
-    def sound_until(self, end: Fraction) -> Iterator[AudioChunk]:
-        """The sound of a stream that lasts `end` seconds."""
-        return self._sound().rest(end if self.frames is not None else None)
-
-    def _sound(self) -> track_source.Sound:
+    def open_sound(self) -> track_source.Sound:
+        """The sound, if it is wanted."""
         if not self.sound:
             return track_source.Sound(iter(()))
         return track_source.open_sound(self.source, self.start, self.audio_bitrate)
@@ -343,7 +340,9 @@ def _tried(job: EncodeJob, size: int, target: str) -> tuple[bytes, EncodeReport,
     for _ in range(_PASSES):
         tried.append(job.encoded(replace(job.settings, bitrate=bitrate), target))
         report = tried[-1][1]
-        if _ENOUGH * size <= report.size <= size or _is_stuck(tried):
+        # Where another rate made the same stream, there is no more, or no less.
+        is_stuck = len(tried) > 1 and report.video_size == tried[-2][1].video_size
+        if _ENOUGH * size <= report.size <= size or is_stuck:
             break
         bitrate *= _AIM * room / report.video_size
     best = min(tried, key=lambda one: (one[1].size > size, abs(size - one[1].size)))
@@ -455,13 +454,9 @@ def _beside(job: EncodeJob, end: Fraction) -> int:
 
 
 def _sound_bytes(job: EncodeJob, end: Fraction) -> int:
-    sound = (Packet(PacketType.AUDIO, 0, pack_audio(c)) for c in job.sound_until(end))
+    chunks = job.open_sound().rest(end if job.frames is not None else None)
+    sound = (Packet(PacketType.AUDIO, 0, pack_audio(chunk)) for chunk in chunks)
     return sum(len(packet.to_bytes()) for packet in sound)
-
-
-def _is_stuck(tried: list[tuple[bytes, EncodeReport]]) -> bool:
-    """Whether another rate made the same stream: there is no more, or no less."""
-    return len(tried) > 1 and tried[-1][1].video_size == tried[-2][1].video_size
 
 
 def _tell(report: EncodeReport, size: int, above: int | None, limits: str) -> None:

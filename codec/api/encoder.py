@@ -35,8 +35,6 @@ from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES
 if TYPE_CHECKING:
     import torch
 
-    from gsvc.encoders.scaffold.object_coder import ObjectCoder
-
     AnyFrame: TypeAlias = Frame | Picture | torch.Tensor | av.VideoFrame
 
 _log = logging.getLogger(__name__)
@@ -50,15 +48,6 @@ def group_coder(settings: EncoderSettings, config: CodingConfig) -> GroupCoder:
     if settings.events_only:
         return EventsOnly(coder, config.header, config.longest_interval, settings.pre_roll)
     return coder
-
-
-def objects_of(settings: EncoderSettings, header: Header) -> "ObjectCoder | None":
-    """The coder of a stream's objects; None if it sends none."""
-    if not settings.objects and settings.task is None:
-        return None
-    from gsvc.encoders.scaffold.object_coder import ObjectCoder  # late: most streams have none
-
-    return ObjectCoder(header, settings.task, settings.detector, low_delay=settings.low_delay)
 
 
 def header_of(settings: EncoderSettings, video: VideoFormat, *, audio: bool) -> Header:
@@ -156,7 +145,12 @@ class Encoder:
         config = config_of(settings, self.header)
         self._settings = settings
         self._coder = group_coder(settings, config)
-        self._objects = objects_of(settings, self.header)
+        self._objects = None
+        if settings.objects or settings.task is not None:  # late: most streams have none
+            from gsvc.encoders.scaffold.object_coder import ObjectCoder
+
+            how = settings.task, settings.detector
+            self._objects = ObjectCoder(self.header, *how, low_delay=settings.low_delay)
         self._input = FrameInput(self.header.format)
         self._cut_detector = CutDetector()
         self._opens_group = self._has_begun = self._announces = self._is_answered = False

@@ -6,7 +6,6 @@ C2PA content credentials are a signed statement in a decoded file.
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +67,8 @@ def info_lines(info: StreamInfo, *, packets: bool = False, fields: bool = False)
     if is_still:
         yield f"  {'frames':<18} 1, a still"
     else:
-        yield f"  {'frame rate':<18} {_number(header.format.frame_rate)} frames/s"
+        rate = f"{float(header.format.frame_rate):.3f}".rstrip("0").rstrip(".")
+        yield f"  {'frame rate':<18} {rate} frames/s"
         yield f"  {'frames':<18} {info.frames} in {shown_time(info.duration)}"
     yield f"  {'colour':<18} {_color(header.format.color)}"
     yield f"  {'sound':<18} {'Opus' if header.audio else 'none'}"
@@ -112,10 +112,6 @@ def _size(header: Header) -> str:
     wide = round(video.width * aspect)
     shape = f"{aspect.numerator}:{aspect.denominator}"
     return f"{text}, pixels of {shape}, shown as {wide}x{video.height}"
-
-
-def _number(value: Fraction) -> str:
-    return f"{float(value):.3f}".rstrip("0").rstrip(".")
 
 
 def _color(color: Color) -> str:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from gsvc.codec.api.decode_file import FileDecoding, find_time_range
@@ -30,12 +29,8 @@ _SECONDS = 2.0
 """Seconds that a player gets to end by itself when it is told to."""
 
 
-@dataclass(frozen=True)
-class Player:
-    """Where a video is played: a program, or whoever reads standard output."""
-
-    command: tuple[str, ...]
-    """The program and its arguments, with {title} in them; nothing for standard output."""
+Player = tuple[str, ...]
+"""A program and its arguments, with {title} in them; nothing for standard output."""
 
 
 def find_player(command: str | None) -> Player:
@@ -45,14 +40,14 @@ def find_player(command: str | None) -> Player:
     ConfigError where there is neither, or no such program.
     """
     if command == output.STANDARD_OUTPUT:
-        return Player(())
+        return ()
     if command is not None:
         return _named(command)
     found = next(filter(shutil.which, _PLAYERS), None)
     if found is not None and _has_windows():
         return _named(found)
     if output.is_output_open() and not sys.stdout.isatty():
-        return Player(())
+        return ()
     lack = "no player: install mpv or ffplay" if _has_windows() else "no display for a window"
     raise ConfigError(
         f"{lack}; or give a player that reads standard input (--player 'mpv --vo=tct -'), or pipe "
@@ -69,11 +64,11 @@ def open_player(
     A player that is closed early ends the block in good order. Raises OutputError for one that
     cannot be started or that fails.
     """
-    if not player.command:
+    if not player:
         with _muxed(sys.stdout.fileno(), form, beside) as writer:
             yield writer
         return
-    command = [part.format(title=title) for part in player.command]
+    command = [part.format(title=title) for part in player]
     with _started(command) as process:
         assert process.stdin is not None
         try:
@@ -127,8 +122,8 @@ def _named(command: str) -> Player:
         raise ConfigError(f"--player {command!r}: there is no such program here")
     usual = _PLAYERS.get(Path(parts[0]).name) if len(parts) == 1 else None
     if usual is None:
-        return Player(tuple(part.replace("{", "{{").replace("}", "}}") for part in parts))
-    return Player((parts[0], *usual.split()))
+        return tuple(part.replace("{", "{{").replace("}", "}}") for part in parts)
+    return parts[0], *usual.split()
 
 
 def _has_windows() -> bool:

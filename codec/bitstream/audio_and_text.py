@@ -72,24 +72,16 @@ def pack_audio(chunk: AudioChunk) -> bytes:
 
 
 def unpack_audio(data: bytes) -> AudioChunk:
-    """Parse what `pack_audio` wrote. Raises BitstreamError, TruncatedStreamError or LimitError."""
-    position = 0
-
-    def take(size: int) -> bytes:
-        nonlocal position
-        if size > len(data) - position:
-            raise errors.TruncatedStreamError("an audio packet ends early: the stream is damaged")
-        position += size
-        return data[position - size : position]
-
-    channels, units, pre_skip, zigzag, count = (read_varint(take) for _ in range(5))
+    """Parse what `pack_audio` wrote. Raises BitstreamError."""
+    rest = Cutter(data, "an audio packet")
+    channels, units, pre_skip, zigzag, count = (read_varint(rest.take) for _ in range(5))
     if count > _MAX_PACKETS:
         raise errors.LimitError(
             f"{count} Opus packets in one chunk: at most {_MAX_PACKETS} are permitted"
         )
-    lengths = [read_varint(take) for _ in range(count)]
-    packets = tuple(take(length) for length in lengths)
-    if position != len(data):
+    lengths = [read_varint(rest.take) for _ in range(count)]
+    packets = tuple(rest.take(length) for length in lengths)
+    if rest.left:
         raise errors.BitstreamError("an audio packet is longer than it says: the stream is damaged")
     pts = zigzag >> 1 if zigzag & 1 == 0 else -((zigzag + 1) >> 1)
     chunk = AudioChunk(pts, channels, units * _SHORTEST, pre_skip, packets)

@@ -182,18 +182,21 @@ def strip_temporal_unit(unit: bytes) -> bytes:
     That is temporal delimiters, padding, and the size of the last bitstream unit.
     """
     kept = [obu for obu in split_units(unit) if obu.kind not in (TEMPORAL_DELIMITER, PADDING)]
-    return b"".join((*(obu.data for obu in kept[:-1]), *map(_without_size, kept[-1:])))
+    data = [obu.data for obu in kept]
+    for obu in kept[-1:]:  # which needs no obu_has_size_field (section 5.3.1)
+        head = 1 + (obu.data[0] >> 2 & 1)
+        data[-1] = bytes([obu.data[0] & ~0b10]) + obu.data[1:head] + obu.data[obu.start :]
+    return b"".join(data)
 
 
-def _without_size(obu: Obu) -> bytes:
-    """A bitstream unit that ends its temporal unit needs no obu_has_size_field (section 5.3.1)."""
-    head = 1 + (obu.data[0] >> 2 & 1)
-    return bytes([obu.data[0] & ~0b10]) + obu.data[1:head] + obu.data[obu.start :]
+def sized_unit(kind: int, payload: bytes) -> bytes:
+    """A bitstream unit that says how long it is."""
+    return bytes([kind << 3 | 0b10]) + varint(len(payload)) + payload
 
 
 def restore_temporal_unit(stripped: bytes) -> bytes:
     """Put back the temporal delimiter that `strip_temporal_unit` dropped."""
-    return bytes([TEMPORAL_DELIMITER << 3 | 0b10, 0]) + stripped
+    return sized_unit(TEMPORAL_DELIMITER, b"") + stripped
 
 
 def parted(unit: bytes) -> TemporalUnit:
@@ -226,8 +229,7 @@ def joined(unit: TemporalUnit) -> bytes:
     if unit.slot is not None:
         parts.append((FRAME_HEADER, bytes([0x88 | unit.slot << 4])))
     *sized, (kind, payload) = parts
-    starts = (bytes([k << 3 | 0b10]) + varint(len(data)) + data for k, data in sized)
-    return b"".join(starts) + bytes([kind << 3]) + payload
+    return b"".join(sized_unit(*one) for one in sized) + bytes([kind << 3]) + payload
 
 
 def check_temporal_unit(stripped: bytes, size: tuple[int, int]) -> None:
@@ -245,7 +247,9 @@ def check_temporal_unit(stripped: bytes, size: tuple[int, int]) -> None:
         if obu.kind in (FRAME_HEADER, FRAME):
             if is_shown:
                 raise BitstreamError("a coded picture has an AV1 frame after the one that is shown")
-            frames, is_shown = frames + 1, _is_shown(obu)
+            # show_existing_frame or show_frame of its header (section 5.9.2).
+            first = obu.data[obu.start : obu.start + 1]
+            frames, is_shown = frames + 1, bool(first and first[0] & 0b1001_0000)
         if count >= MAX_UNIT_OBUS or frames > MAX_UNIT_FRAMES:
             raise LimitError(
                 f"a coded picture has over {MAX_UNIT_FRAMES} AV1 frames or {MAX_UNIT_OBUS} units"
@@ -257,12 +261,6 @@ def check_temporal_unit(stripped: bytes, size: tuple[int, int]) -> None:
                 raise BitstreamError(f"a picture is coded at {sizes}: the stream is damaged")
     if not is_shown:
         raise BitstreamError("a picture has no AV1 frame that is shown: the stream is damaged")
-
-
-def _is_shown(frame: Obu) -> bool:
-    """show_existing_frame or show_frame of a frame header (AV1, section 5.9.2)."""
-    first = frame.data[frame.start : frame.start + 1]
-    return bool(first and first[0] & 0b1001_0000)
 
 
 def usual_sequence(size: tuple[int, int]) -> bytes:
@@ -282,11 +280,17 @@ def usual_sequence(size: tuple[int, int]) -> bytes:
 
 
 def sequence_size(sequence: bytes) -> tuple[int, int]:
-    """Largest frame (width, height) that the payload of a sequence header declares.
+    """Largest frame (width, height) that a sequence header's payload declares (AV1, section 5.5.1).
 
     Raises BitstreamError for one that is damaged or that packets cannot hold.
     """
-    return _sequence_size(_Bits(sequence[:_SEQUENCE_SIZE_WITHIN]))
+    bits = _Bits(sequence[:_SEQUENCE_SIZE_WITHIN])
+    bits.take(4)  # seq_profile, still_picture
+    if bits.take(1):  # reduced_still_picture_header
+        raise BitstreamError("a coded picture is an AV1 still image: re-encode it")
+    _skip_operating_points(bits, _skip_timing(bits))
+    width_bits, height_bits = bits.take(4) + 1, bits.take(4) + 1
+    return bits.take(width_bits) + 1, bits.take(height_bits) + 1
 
 
 class _Bits:
@@ -308,16 +312,6 @@ class _Bits:
         while not self.take(1):
             zeros += 1
         self.take(zeros if zeros < 32 else 0)
-
-
-def _sequence_size(bits: _Bits) -> tuple[int, int]:
-    """Largest frame (width, height) of a sequence header (AV1, section 5.5.1)."""
-    bits.take(4)  # seq_profile, still_picture
-    if bits.take(1):  # reduced_still_picture_header
-        raise BitstreamError("a coded picture is an AV1 still image: re-encode it")
-    _skip_operating_points(bits, _skip_timing(bits))
-    width_bits, height_bits = bits.take(4) + 1, bits.take(4) + 1
-    return bits.take(width_bits) + 1, bits.take(height_bits) + 1
 
 
 def _skip_timing(bits: _Bits) -> int:

@@ -304,18 +304,15 @@ class Salvage:
     Picture packets get `number`, with gaps where some are missing, and `group` where it is known.
     """
 
-    header: Header
-    """The stream's."""
-    damage: errors.BitstreamError | None
-    """The first damage found; None: none."""
-
     def __init__(self, file: BinaryIO, limits: errors.Limits = errors.DEFAULT_LIMITS) -> None:
         """Read a file to its end. Raises BitstreamError for a damaged header, VersionError for a
         stream of a newer gsvc, LimitError for one of too many frames or too much memory."""
         self._limits, self._held = limits, errors.HeldBytes(limits)
         self._data = _read(file, self._held)
         self.header = Header.from_bytes(self._data[:HEADER_BYTES], limits)
-        self.damage = None
+        """The stream's."""
+        self.damage: errors.BitstreamError | None = None
+        """The first damage found; None: none."""
         self._file = io.BytesIO(self._data)
         self._searched = 0
         found = list(self._found())

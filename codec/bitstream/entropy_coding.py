@@ -216,7 +216,8 @@ class Coder:
             if place == exponent - 1:
                 bit = self._modelled(element, (element.name, context, "mantissa", exponent), bit)
             else:
-                bit = self._even(element, bit)
+                self.bits[element.layer] += 1
+                bit = self._bit(bit, EVEN)
             result = result << 1 | bit
         return result - 1
 
@@ -229,10 +230,6 @@ class Coder:
         model.update(bit)
         self.bits[element.layer] += bit_cost(probability, bit)
         return bit
-
-    def _even(self, element: Element, bit: int | None) -> int:
-        self.bits[element.layer] += 1
-        return self._bit(bit, EVEN)
 
     def _bit(self, bit: int | None, probability: int) -> int:
         assert bit is not None

@@ -7,7 +7,7 @@ it. Pieces of parity may follow, of which each makes any lost piece good.
 """
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -108,7 +108,8 @@ def split(
     ConfigError where they do not fit.
     """
     room, rest = size - head_bytes(count, parity), count - (preview is not None)
-    own, packets = _short(stream[:HEADER_BYTES]), list(_packets(stream))
+    packets = [packet.to_bytes() for packet in StreamReader(io.BytesIO(stream))]
+    own = _short(stream[:HEADER_BYTES])
     bodies: list[bytes] = []
     for waste in (room // _WASTE, 0):
         if room > 0 and len(bodies := _bodies(own, packets, room, waste)) <= rest:
@@ -236,11 +237,6 @@ def _whole_header(cut: Cutter) -> bytes:
     )
     body = MAGIC + bytes([VERSION]) + fields
     return body + bytes(crc32c(body).to_bytes(4, "little"))
-
-
-def _packets(stream: bytes) -> Iterator[bytes]:
-    for packet in StreamReader(io.BytesIO(stream)):
-        yield packet.to_bytes()
 
 
 def _bodies(header: bytes, packets: Sequence[bytes], room: int, waste: int) -> list[bytes]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from math import ceil, floor
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,9 +117,15 @@ class Layer(Generic[Value]):
     """`code(coder, site, before, value)` codes a value and returns it. `before` is the previous
     value in the group; `value` is None for a reader. Raises ConfigError for a value that cannot be
     stored, BitstreamError for invalid bytes."""
-    digest: Callable[[Value | None], bytes]
-    """All integers of a value, for the scaffold's hash. An absent value gives no bytes, so that a
-    new layer leaves the hashes of older streams unchanged; the first layers give `ABSENT`."""
+    digest: Callable[[Value], bytes]
+    """All integers of a value, for the scaffold's hash."""
+    absent: bytes = b""
+    """The same of an absent value: no bytes, so that a new layer leaves the hashes of older streams
+    unchanged; the first layers give `ABSENT`."""
+
+    def hashed(self, value: Value | None) -> bytes:
+        """What the scaffold's hash takes of a value or of none."""
+        return self.absent if value is None else self.digest(value)
 
     def bits(self, site: Site, before: Value | None, value: Value | None) -> float:
         """Bits of coding `value` under models that have learned nothing yet."""
@@ -245,16 +251,6 @@ LAYOUT_ELEMENTS = _SAME, _LENGTH, _HELD, _AFTER, _IRREGULAR, _DEVIATION
 """Every syntax element of the layout."""
 
 
-class HasLayout(Protocol):
-    """Place and ticks of frames: a `FrameSpan`, or the interval that has it."""
-
-    @property
-    def place(self) -> Place: ...
-
-    @property
-    def ticks(self) -> tuple[int, ...]: ...
-
-
 @dataclass(frozen=True)
 class FrameSpan:
     """The frames of one interval."""
@@ -275,6 +271,10 @@ class FrameSpan:
         return self.place is not Place.AFTER
 
 
+Layouts = Sequence[FrameSpan | Interval]
+"""Place and ticks of frames."""
+
+
 class LayoutCoder:
     """Codes the layouts of one group's packets, in order, with `coder`."""
 
@@ -289,7 +289,7 @@ class LayoutCoder:
         self._length = 1
 
     def code(
-        self, frames: int, wanted: Sequence[HasLayout] | None, *, opens_group: bool
+        self, frames: int, wanted: Layouts | None, *, opens_group: bool
     ) -> tuple[FrameSpan, ...]:
         """The layout of a packet that completes `frames` frames, from 1 on.
 
@@ -305,7 +305,7 @@ class LayoutCoder:
             for place, length, end in zip(places, lengths, ends, strict=True)
         )
 
-    def _code_lengths(self, frames: int, wanted: Sequence[HasLayout] | None) -> list[int]:
+    def _code_lengths(self, frames: int, wanted: Layouts | None) -> list[int]:
         """Each is that of the interval before, or coded; the packet's frames end them."""
         given = iter(()) if wanted is None else iter([len(one.ticks) for one in wanted])
         lengths: list[int] = []
@@ -329,7 +329,10 @@ class LayoutCoder:
         return length
 
     def _code_places(
-        self, lengths: Sequence[int], wanted: Sequence[HasLayout] | None, opens_group: bool
+        self,
+        lengths: Sequence[int],
+        wanted: Layouts | None,
+        opens_group: bool,
     ) -> list[Place]:
         places = [Place.BETWEEN] * len(lengths)
         if opens_group and self._holds and lengths[0] > 1:

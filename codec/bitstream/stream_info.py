@@ -61,15 +61,6 @@ class IndexedPacket:
 class StreamIndex:
     """Where every frame of a stream file is, so that any range decodes without the rest."""
 
-    header: Header
-    """The stream's header."""
-    entries: list[IndexedPacket]
-    """The picture packets, in order."""
-    times: "array[int]"
-    """The pts of every frame, in ticks."""
-    damage: BitstreamError | None
-    """What is wrong after the last packet; None: nothing."""
-
     def __init__(
         self, file: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, partial: bool = False
     ) -> None:
@@ -81,9 +72,13 @@ class StreamIndex:
         file.seek(0)
         reader = container.StreamReader(file, limits)
         self.header = reader.header
+        """The stream's header."""
+        self.entries: list[IndexedPacket] = []
+        """The picture packets, in order."""
         self.times = array("q")
-        self.entries = []
-        self.damage = None
+        """The pts of every frame, in ticks."""
+        self.damage: BitstreamError | None = None
+        """What is wrong after the last packet; None: nothing."""
         try:
             self._take_all(reader)
         except BitstreamError as error:
@@ -194,7 +189,7 @@ def scaffold_bytes(interval: scaffold.Interval) -> bytes:
         scaffold.digest_integer(len(interval.samples)),
         *(_sample_bytes(sample) for sample in interval.samples),
         *(
-            one.digest(interval[one])
+            one.hashed(interval[one])
             for one in ALL_LAYERS
             if one.scope is not scaffold.Scope.SAMPLE
         ),
@@ -207,7 +202,7 @@ def scaffold_bytes(interval: scaffold.Interval) -> bytes:
 
 
 def _sample_bytes(sample: scaffold.Sample) -> bytes:
-    layers = (one.digest(sample[one]) for one in ALL_LAYERS if one.scope is scaffold.Scope.SAMPLE)
+    layers = (one.hashed(sample[one]) for one in ALL_LAYERS if one.scope is scaffold.Scope.SAMPLE)
     return scaffold.digest_integer(sample.offset) + b"".join(layers)
 
 
@@ -226,6 +221,12 @@ LEDGER = (
 Ledger = dict[str, int]
 """Bits by layer of `LEDGER`."""
 
+_LAYER_OF: Mapping[int, str] = {
+    container.PacketType.AUDIO: "audio",
+    container.PacketType.TEXT: "text",
+    container.PacketType.OBJECTS: "objects",
+}
+"""Of packets that hold nothing else."""
 HEADER_LEDGER: Mapping[str, int] = {"header": 8 * HEADER_BYTES}
 
 
@@ -242,14 +243,8 @@ def packet_ledger(
     if parsed is not None:
         bits = whole_bits(parsed.bits, 8 * parsed.scaffold_size)
         bits["key pictures"] = bits.get("key pictures", 0) + 8 * parsed.plain_size
-    elif packet.is_picture:
-        bits = {"key pictures": 8 * len(packet.payload)}
-    elif packet.type == container.PacketType.AUDIO:
-        bits = {"audio": 8 * len(packet.payload)}
-    elif packet.type == container.PacketType.TEXT:
-        bits = {"text": 8 * len(packet.payload)}
-    elif packet.type == container.PacketType.OBJECTS:
-        bits = {"objects": 8 * len(packet.payload)}
+    elif packet.is_picture or packet.type in _LAYER_OF:
+        bits = {_LAYER_OF.get(packet.type, "key pictures"): 8 * len(packet.payload)}
     return {**bits, "overhead": 8 * size - sum(bits.values())}
 
 
@@ -468,7 +463,9 @@ class _Inspector:
             ledger, elements = packet_ledger(packet, size), tuple(self._elements)
             return PacketInfo(packet.type, self._time, size, ledger, elements=elements)
         parsed = self._parser.read(packet)
-        self._take(parsed)
+        for interval in parsed.intervals:
+            self.digest.update(scaffold_bytes(interval))
+        self._count(parsed.ticks)
         return PacketInfo(
             type=packet.type,
             time=self._time,
@@ -479,11 +476,6 @@ class _Inspector:
             intervals=tuple(_described(parsed, start)),
             elements=tuple(self._elements),
         )
-
-    def _take(self, parsed: ParsedPacket) -> None:
-        for interval in parsed.intervals:
-            self.digest.update(scaffold_bytes(interval))
-        self._count(parsed.ticks)
 
     def _count(self, ticks: Sequence[int]) -> None:
         if self._first is None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
@@ -10,8 +11,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
+import numpy as np
+
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError
-from gsvc.codec.command.analysis_formats import event_fields, rounded_fields
+from gsvc.codec.command.analysis_formats import FORMATS, Format, event_fields, rounded_fields
 from gsvc.codec.command.analysis_page import write_page
 from gsvc.codec.command.arguments import limits_of
 from gsvc.codec.media.output import STANDARD_OUTPUT, atomic_output
@@ -19,7 +22,6 @@ from gsvc.codec.media.places import STANDARD_INPUT, display_name, refuse_same
 
 if TYPE_CHECKING:
     from gsvc.codec.api.analysis import AnalysisReader, GroundFrame, GroundReader
-    from gsvc.codec.command.analysis_formats import Format
     from gsvc.decoders.detection.analyser import AnalysisSettings
     from gsvc.decoders.detection.findings import AnalysisCost, FrameAnalysis
     from gsvc.decoders.detection.rules import Regions
@@ -48,10 +50,12 @@ def rules_of(path: str | None) -> "Regions":
     """What a file of rules says; nothing for None. Raises InputError, ConfigError."""
     from gsvc.decoders.detection.rules import Regions, parse_file
 
-    if path is None:
-        return Regions((), (), ())
+    return Regions((), (), ()) if path is None else parse_file(_text_of(path), path)
+
+
+def _text_of(path: str) -> str:
     try:
-        return parse_file(Path(path).read_text("utf-8"), path)
+        return Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
 
@@ -104,16 +108,34 @@ def run(options: Namespace) -> int:
             refuse_same(source, target)
     cost = _alone(options) if options.homography is None else _together(options)
     if not options.quiet:
-        print(_line_of(cost), file=sys.stderr)
+        print(
+            f"read {cost.bytes_read} bytes, {cost.frames} frames, in {cost.milliseconds:.0f} ms; "
+            f"decoded {cost.pictures} coded pictures, {cost.not_decoded} frames not; "
+            f"the detector ran {cost.detector_runs} times",
+            file=sys.stderr,
+        )
     return 0
 
 
 def _together(options: Namespace) -> "AnalysisCost":
-    with _output(options) as file:
-        cost, damage = write_together(options, file)
-    if damage is not None:
+    """Raises ConfigError for options that do not go with several streams."""
+    from gsvc.codec.api.analysis import open_ground
+
+    if options.draw is not None:
+        raise ConfigError("--draw takes one stream: draw each alone")
+    if options.format not in _GROUND_FORMATS:
+        known = ", ".join(_GROUND_FORMATS)
+        raise ConfigError(f"several streams are told as {known}: choose --format")
+    if STANDARD_INPUT in options.source:
+        raise ConfigError("several streams are read side by side: give files, not -")
+    maps = parse_homographies(_text_of(options.homography), options.homography)
+    settings, limits = settings_of(options), limits_of(options)
+    with open_ground(options.source, maps, settings, limits) as reader, _output(options) as file:
+        frames = _Sound(reader)
+        _GROUND_FORMATS[options.format](reader, frames, file)
+    if (damage := frames.damage) is not None:
         raise type(damage)(f"{damage}; told is what all streams show before that")
-    return cost
+    return reader.cost
 
 
 def _alone(options: Namespace) -> "AnalysisCost":
@@ -126,7 +148,7 @@ def _alone(options: Namespace) -> "AnalysisCost":
         _drawing(options, settings) as draw,
         _output(options) as file,
     ):
-        damage = _write(reader, _format(options, file), draw)
+        damage = _write(reader, FORMATS[options.format](file), draw)
     if damage is not None:
         name, frames = display_name(options.source), reader.cost.frames
         raise type(damage)(f"{name}: {damage}; told are the {frames} frames before that")
@@ -134,7 +156,7 @@ def _alone(options: Namespace) -> "AnalysisCost":
 
 
 def _write(
-    reader: "AnalysisReader", out: "Format", draw: "Callable[[FrameAnalysis], None] | None"
+    reader: "AnalysisReader", out: Format, draw: "Callable[[FrameAnalysis], None] | None"
 ) -> BitstreamError | None:
     """Write all frames; of a stream that is damaged those before, and give the damage."""
     damage = None
@@ -150,12 +172,6 @@ def _write(
         damage = error
     out.end(reader.totals, reader.cost)
     return damage
-
-
-def _format(options: Namespace, file: TextIO) -> "Format":
-    from gsvc.codec.command.analysis_formats import FORMATS
-
-    return FORMATS[options.format](file)
 
 
 @contextmanager
@@ -188,32 +204,15 @@ def _output(options: Namespace) -> Iterator[TextIO]:
         yield file
 
 
-def _line_of(cost: "AnalysisCost") -> str:
-    return (
-        f"read {cost.bytes_read} bytes, {cost.frames} frames, in {cost.milliseconds:.0f} ms; "
-        f"decoded {cost.pictures} coded pictures, {cost.not_decoded} frames not; "
-        f"the detector ran {cost.detector_runs} times"
-    )
-
-
 _MOST = 1e100
 _WANTED = "write [[a, b, c], [d, e, f], [g, h, i]], from metres to pixels, or a list of them"
 
 
-def read_homographies(path: str) -> list[Any]:
+def parse_homographies(text: str, name: str) -> list[Any]:
     """One matrix a camera, or a list of one a frame, from metres on the ground to pixels.
 
-    Raises InputError, with the stream whose matrix is wrong.
+    `text`: of a file of that name. Raises InputError, with the stream whose matrix is wrong.
     """
-    try:
-        text = Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-    return parse_homographies(text, path)
-
-
-def parse_homographies(text: str, name: str) -> list[Any]:
-    """The same of a text, from a file of that name."""
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
@@ -245,42 +244,12 @@ def _fault_of(matrix: Any) -> str:
     # nan is below nothing
     if not all(type(one) in (int, float) and abs(one) < _MOST for one in numbers):
         return "no number that a homography can have"
-    return "" if _is_invertible(rows) else "it cannot be inverted: check its numbers"
-
-
-def _is_invertible(matrix: list[list[float]]) -> bool:
-    import numpy as np
-
     with np.errstate(all="ignore"):
-        size = float(np.abs(np.linalg.det(np.array(matrix, np.float64))))
-    return bool(np.isfinite(size)) and size >= 1e-12
+        size = float(np.abs(np.linalg.det(np.array(rows, np.float64))))
+    return "" if 1e-12 <= size < math.inf else "it cannot be inverted: check its numbers"
 
 
 _COLUMNS = "frame", "seconds", "track", "class", "x", "y", "score", "streams"
-
-
-def write_together(
-    options: Namespace, file: TextIO
-) -> "tuple[AnalysisCost, BitstreamError | None]":
-    """Write what the streams show together, up to damage in one; gives what it took, and that.
-
-    Raises ConfigError for options that do not go with several streams.
-    """
-    from gsvc.codec.api.analysis import open_ground
-
-    if options.draw is not None:
-        raise ConfigError("--draw takes one stream: draw each alone")
-    if options.format not in _GROUND_FORMATS:
-        known = ", ".join(_GROUND_FORMATS)
-        raise ConfigError(f"several streams are told as {known}: choose --format")
-    if STANDARD_INPUT in options.source:
-        raise ConfigError("several streams are read side by side: give files, not -")
-    maps = read_homographies(options.homography)
-    settings, limits = settings_of(options), limits_of(options)
-    with open_ground(options.source, maps, settings, limits) as reader:
-        frames = _Sound(reader)
-        _GROUND_FORMATS[options.format](reader, frames, file)
-        return reader.cost, frames.damage
 
 
 class _Sound:
@@ -326,22 +295,11 @@ def _write_csv(_reader: "GroundReader", frames: "Iterable[GroundFrame]", file: T
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(_COLUMNS)
     for frame in frames:
-        rows.writerows(_rows(frame))
-
-
-def _rows(frame: "GroundFrame") -> list[list[object]]:
-    return [
-        [
-            frame.frame,
-            round(frame.seconds, 4),
-            one.track,
-            one.kind,
-            *(round(value, 3) for value in one.place.tolist()),
-            round(one.score, 3),
-            "+".join(map(str, one.seen)),
-        ]
-        for one in frame.objects
-    ]
+        for one in frame.objects:
+            place = [round(value, 3) for value in one.place.tolist()]
+            seen = "+".join(map(str, one.seen))
+            when = frame.frame, round(frame.seconds, 4)
+            rows.writerow([*when, one.track, one.kind, *place, round(one.score, 3), seen])
 
 
 _GROUND_FORMATS: dict[str, Callable[["GroundReader", "Iterable[GroundFrame]", TextIO], None]] = {

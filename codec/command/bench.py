@@ -118,11 +118,6 @@ folder FOLDER           the folder of the set
 """
 
 
-def _files(options: Namespace) -> int:
-    """Write or check; returns 1 where a file is missing or differs."""
-    return _write(options) if options.write else _check(options)
-
-
 def _write(options: Namespace) -> int:
     from gsvc.datasets.clips import published_sets
 
@@ -134,6 +129,7 @@ def _write(options: Namespace) -> int:
 
 
 def _check(options: Namespace) -> int:
+    """Returns 1 where a file is missing or differs."""
     from gsvc.datasets.clips import published_sets
 
     entries = published_sets.read_manifest(options.check)
@@ -149,7 +145,7 @@ def _check(options: Namespace) -> int:
 
 
 LIST = Verb(_LIST, _list)
-FILES = Verb(_FILES, _files)
+FILES = Verb(_FILES, lambda options: (_write if options.write else _check)(options))
 
 
 _TABLE = """Print tables of a run as Markdown, CSV or LaTeX (booktabs). Without --title, print the
@@ -222,9 +218,11 @@ def _make_study(options: Namespace) -> int:
     from gsvc.eval.report.study import make_study
 
     folder, asked = Path(options.study), {"ours": options.ours or "", "others": options.against}
-    pairs = make_study(
-        Path(options.run), folder, **asked, within=options.within, tell=_tell_progress
-    )
+
+    def tell(line: str) -> None:
+        print(f"gsvc: {line}", file=sys.stderr, flush=True)
+
+    pairs = make_study(Path(options.run), folder, **asked, within=options.within, tell=tell)
     page = folder / "page" / "index.html"
     if options.json:
         JsonLines(sys.stdout).put("done", page=str(page), pairs=len(pairs))
@@ -254,25 +252,18 @@ def _done(options: Namespace, shown: str, **values: str) -> int:
     return 0
 
 
-def _tell_progress(line: str) -> None:
-    print(f"gsvc: {line}", file=sys.stderr, flush=True)
-
-
 _STEPS = {
     "make": ("write the page for voters", "bench:MAKE_STUDY"),
     "score": ("score votes", "bench:SCORE_STUDY"),
 }
 
 
-def _study(options: Namespace) -> int:
-    """Make a study, or score its votes."""
-    return find_verb(_STEPS[options.step][1]).run(options)
-
-
 MAKE_STUDY = Verb(_MAKE, _make_study)
 SCORE_STUDY = Verb(_SCORE, _score_study)
 _STUDY = "Let people compare pairs of a run's videos, and score their votes."
-STUDY = Verb(_STUDY, _study, ACTIONS=_STEPS)
+STUDY = Verb(
+    _STUDY, lambda options: find_verb(_STEPS[options.step][1]).run(options), ACTIONS=_STEPS
+)
 _RUN_OF = "\n\nrun RUN                 the folder of the run\n--json\n"
 
 

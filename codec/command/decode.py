@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.reports import DecodeReport, shown_time
+from gsvc.codec.api.reports import shown_time
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command import arguments, main
 from gsvc.codec.media.places import piece_paths
@@ -61,7 +61,12 @@ def run(options: Namespace) -> int:
         arguments.json_lines(options).put("done", **asdict(report), **more)
     elif arguments.has_watcher(options):
         restored = "" if pace is None else f", {pace.restored} pictures restored"
-        print(_line(report) + restored, file=sys.stderr)
+        print(
+            f"{report.target}: {report.frames} frames of {report.width}x{report.height}, "
+            f"{shown_time(report.duration)}, steps {report.steps}, "
+            f"in {shown_time(report.elapsed)}{restored}",
+            file=sys.stderr,
+        )
     return 0
 
 
@@ -97,13 +102,6 @@ def settings_of(options: Namespace) -> DecoderSettings:
     if not steps and (backend, look) != (DecoderSettings.backend, DecoderSettings.look):
         raise ConfigError("a back end or a look does nothing with steps=0: leave one of them out")
     return arguments.with_options(DecoderSettings, options, backend=backend, steps=steps)
-
-
-def _line(report: DecodeReport) -> str:
-    return (
-        f"{report.target}: {report.frames} frames of {report.width}x{report.height}, "
-        f"{shown_time(report.duration)}, steps {report.steps}, in {shown_time(report.elapsed)}"
-    )
 
 
 _PLAY = """Play a stream in a window of mpv, ffplay or VLC. Without a display, or with --player -,

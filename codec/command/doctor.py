@@ -75,7 +75,7 @@ def examine() -> Iterator[Check]:
         yield _guarded("torch", _torch, "pip install torch")
         yield _gpu()
         yield _guarded("refiner weights", _weights, "reinstall gsvc")
-    yield _energy()
+    yield _guarded("energy counters", _energy, "", needed=False)
     yield _cache()
     yield from _model_files()
 
@@ -87,11 +87,11 @@ def _extra(name: str, extra: extras.Extra) -> Check:
     return Check(f"gsvc[{name}]", not missing, detail, needed=False, advice=advice)
 
 
-def _guarded(name: str, look: Callable[[], str], advice: str) -> Check:
+def _guarded(name: str, look: Callable[[], str], advice: str, *, needed: bool = True) -> Check:
     try:
-        return Check(name, True, look())
+        return Check(name, True, look(), needed)
     except GsvcError as error:
-        return Check(name, False, str(error))
+        return Check(name, False, str(error), needed)
     except (ImportError, OSError) as error:
         return Check(name, False, str(error).partition("\n")[0] or "missing", advice=advice)
 
@@ -137,13 +137,10 @@ def _gpu() -> Check:
     return Check("CUDA", False, "no GPU: decoding runs on the CPU", needed=False)
 
 
-def _energy() -> Check:
+def _energy() -> str:
     from gsvc.codec.planning.process import EnergyMeter
 
-    try:
-        return Check("energy counters", True, EnergyMeter().sources, needed=False)
-    except ConfigError as error:
-        return Check("energy counters", False, str(error), needed=False)
+    return EnergyMeter().sources
 
 
 def _weights() -> str:

@@ -88,16 +88,16 @@ def foretold(
     else:
         job = suited(job, job.settings.bitrate)
     spans = video_trial.spans_of(job, whole=size is None)
-    ssims, samples = [], []
+    samples = []
     for number, sample in enumerate(video_trial.take_samples(job, spans), 1):
         say(options, f"{source}: sample {number} of {len(spans.starts)}")
-        ssims.append(video_trial.ssim(sample))
         samples.append(sample)
     scores = encode.score_samples(options, samples, metrics) if metrics else []
+    made = video_trial.forecast(spans, samples)
     say(options, "")
     if spans.length == spans.frames and size is None:
         _keep(job, samples[0].report, samples[0].data)
-    return video_trial.forecast(spans, samples, ssims), scores
+    return made, scores
 
 
 def _show(options: Namespace, source: str, made: video_trial.EncodeForecast) -> None:
@@ -315,18 +315,14 @@ def _videos(name: str) -> Iterator[str]:
     if not Path(name).is_dir():
         yield name
         return
-    found = [path for path in sorted(Path(name).iterdir()) if _is_video(path)]
+    listed = (path for path in sorted(Path(name).iterdir()) if not path.name.startswith("."))
+    found = [path for path in listed if path.suffix.lower() in VIDEO_SUFFIXES and path.is_file()]
     if not found:
         raise ConfigError(
             f"{name} holds no video: give another folder, or quote a pattern of images "
             f"('{Path(name) / '*.png'}') and write to -o"
         )
     yield from map(str, found)
-
-
-def _is_video(path: Path) -> bool:
-    is_hidden = path.name.startswith(".")
-    return path.suffix.lower() in VIDEO_SUFFIXES and path.is_file() and not is_hidden
 
 
 def _encode_apart(options: Namespace, source: str, target: str) -> EncodeReport | str:

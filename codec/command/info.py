@@ -11,7 +11,7 @@ from gsvc.codec.bitstream.errors import BitstreamError, GsvcError
 from gsvc.codec.bitstream.pieces import Gathered
 from gsvc.codec.bitstream.stream_info import StreamInfo, read_info
 from gsvc.codec.command import arguments, main
-from gsvc.codec.media.marks import SOURCE_TYPE, Mark
+from gsvc.codec.media.marks import SOURCE_TYPE
 from gsvc.codec.media.places import SUFFIX, PieceStream, display_name, open_any, open_stream
 from gsvc.codec.weights.extras import EXTRAS
 
@@ -39,19 +39,15 @@ def show_mark(source: str, anchors: str | None, lines: JsonLines | None) -> bool
         lines.put("decoded", source=source, marks=fields, credentials=signed and asdict(signed))
         return True
     for mark in marks:
+        models = [f"{mark.backend}, steps {mark.steps}"] * bool(mark.steps)
+        models += [mark.motion] * (mark.motion != "dis")
         print(f"{source}: decoded by gsvc {mark.version}")
-        print(f"  {'synthetic':<18} yes: in part drawn by trained models ({_models(mark)})")
+        print(f"  {'synthetic':<18} yes: in part drawn by trained models ({'; '.join(models)})")
         print(f"  {'source type':<18} {SOURCE_TYPE}")
     if not marks:
         print(f"{source}: no mark of gsvc")
     print(f"  {'proof':<18} {_NONE if signed is None else _proof(signed)}")
     return True
-
-
-def _models(mark: Mark) -> str:
-    refiner = [f"{mark.backend}, steps {mark.steps}"] * bool(mark.steps)
-    motion = [mark.motion] * (mark.motion != "dis")
-    return "; ".join(refiner + motion)
 
 
 def _proof(signed: "Credentials") -> str:

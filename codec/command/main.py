@@ -74,12 +74,8 @@ class CommandParser(ArgumentParser):
     """
 
     def __init__(self, *, module: str | None = None, **options: Any) -> None:
-        """Make a parser; `options` are argparse's.
-
-        Args:
-            module: Where the command is described, as of `find_verb`, imported when the parser is
-                first used.
-        """
+        """`module`: where the command is described, as of `find_verb`, imported when the parser is
+        first used; `options`: argparse's."""
         super().__init__(**options)
         self._module = module
         self._is_mixing = False

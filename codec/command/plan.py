@@ -189,7 +189,7 @@ def run(options: Namespace) -> int:
     planner = planner_of(options, kind or options.source, budgets)
     plan = planner.plan(budgets, options.judge or JUDGES[0])
     source = options.source or f"{options.kind}.mp4"
-    models = PretrainedChoice(budgets, planner.size, planner.rate) if budgets.vram else None
+    models = PretrainedChoice(budgets, plan.size, plan.frame_rate) if budgets.vram else None
     if options.json:
         held = models.as_json(source) if models else {}
         arguments.json_lines(options).put("plan", **plan_search.as_json(source, plan), **held)

@@ -21,7 +21,6 @@ from typing import BinaryIO, cast
 
 import av
 from av.container import InputContainer, OutputContainer
-from av.stream import Stream
 from google_crc32c import value as crc32c
 
 from gsvc.codec.bitstream import audio_and_text, coded_pictures, container, group, header, scaffold
@@ -94,20 +93,16 @@ def _without(data: bytes, hole: int, kind: RecordKind, samples: int) -> Record:
 
 def sample_of(unit: bytes, records: Iterable[Record] = ()) -> bytes:
     """A temporal unit, as packets have it, with all its sizes and with the note of its records."""
-    parts = []
-    for obu in coded_pictures.split_units(unit, may_end_open=True):
-        payload = obu.data[obu.start :]
-        parts.append(bytes([obu.kind << 3 | 0b10]) + container.varint(len(payload)) + payload)
+    parts = [
+        coded_pictures.sized_unit(obu.kind, obu.data[obu.start :])
+        for obu in coded_pictures.split_units(unit, may_end_open=True)
+    ]
     if note := b"".join(record.to_bytes() for record in records):
+        # Behind the sequence header, as AV1 orders units.
+        place = int(parts[0][0] >> 3 == coded_pictures.SEQUENCE_HEADER)
         payload = NOTE + note + _TRAILING
-        place = int(
-            parts[0][0] >> 3 == coded_pictures.SEQUENCE_HEADER
-        )  # behind it, as AV1 orders units
-        parts.insert(
-            place,
-            bytes([coded_pictures.METADATA << 3 | 0b10]) + container.varint(len(payload)) + payload,
-        )
-    return bytes([coded_pictures.TEMPORAL_DELIMITER << 3 | 0b10, 0]) + b"".join(parts)
+        parts.insert(place, coded_pictures.sized_unit(coded_pictures.METADATA, payload))
+    return coded_pictures.restore_temporal_unit(b"".join(parts))
 
 
 def records_in(sample: bytes) -> Iterator[Record]:
@@ -417,14 +412,11 @@ def _parts(media: InputContainer) -> tuple[list[Record], dict[RecordKind, deque[
     samples: dict[RecordKind, deque[bytes]] = defaultdict(deque)
     for packet in media.demux(*media.streams.video[:1], *media.streams.audio[:1]):
         data, kind = bytes(packet), _TRACKS[packet.stream.type]
-        if kind is RecordKind.PICTURES and _is_av1(packet):
+        context = packet.stream.codec_context
+        is_av1 = context is not None and context.codec.canonical_name == "av1"
+        if kind is RecordKind.PICTURES and is_av1 and packet.size:
             records += records_in(data)
             data = picture_bytes(data)
         if packet.size:
             samples[kind].append(data)
     return records, samples
-
-
-def _is_av1(packet: "av.Packet[Stream]") -> bool:
-    context = packet.stream.codec_context
-    return packet.size > 0 and context is not None and context.codec.canonical_name == "av1"

@@ -79,32 +79,18 @@ xmp:CreatorTool="gsvc {version}" Iptc4xmpExt:DigitalSourceType="{source_type}">\
 def with_xmp(image: bytes, mark: Mark) -> bytes:
     """A PNG or JPEG image with the mark as XMP; an image of another kind as it is."""
     fields = {"version": mark.version, "source_type": SOURCE_TYPE, "line": str(mark)}
-    xmp = _XMP.format(**fields).encode()
-    if image.startswith(PNG):
-        at, inserted = _PNG_HEAD_BYTES, _text_chunk(xmp)
+    xmp, at = _XMP.format(**fields).encode(), len(JPEG)
+    if image.startswith(PNG):  # an iTXt chunk that is not compressed, of no language
+        at, body = _PNG_HEAD_BYTES, b"iTXt" + b"XML:com.adobe.xmp" + bytes(5) + xmp
+        inserted = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", crc32(body))
     elif image.startswith(JPEG):
-        at, inserted = _after_jfif(image), _application_segment(xmp)
+        if image[at : at + 2] == _JFIF:  # its segment must be the first
+            at = int(4 + struct.unpack(">H", image[4:6])[0])
+        body = b"http://ns.adobe.com/xap/1.0/\0" + xmp
+        inserted = b"\xff\xe1" + struct.pack(">H", len(body) + 2) + body
     else:
         return image
     return image[:at] + inserted + image[at:]
-
-
-def _text_chunk(xmp: bytes) -> bytes:
-    """The iTXt chunk that XMP's specification asks for: not compressed, no language."""
-    body = b"iTXt" + b"XML:com.adobe.xmp" + bytes(5) + xmp
-    return struct.pack(">I", len(body) - 4) + body + struct.pack(">I", crc32(body))
-
-
-def _application_segment(xmp: bytes) -> bytes:
-    body = b"http://ns.adobe.com/xap/1.0/\0" + xmp
-    return b"\xff\xe1" + struct.pack(">H", len(body) + 2) + body
-
-
-def _after_jfif(image: bytes) -> int:
-    """Where XMP goes: behind JFIF's segment, which must be the first."""
-    if image[2:4] != _JFIF:
-        return 2
-    return int(4 + struct.unpack(">H", image[4:6])[0])
 
 
 _HEAD_BYTES = 1 << 18

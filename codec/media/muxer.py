@@ -406,7 +406,10 @@ class Muxer:
             self._audio = AudioTrack(self._container, beside.audio, live=beside.is_live)
             self._texts = TextTrack(self._container, beside.texts)
             if beside.mark is not None:
-                _mark(self._container, beside.mark, beside.texts.tags.get("comment", ""), target)
+                comment = marked_comment(beside.mark, beside.texts.tags.get("comment", ""))
+                self._container.metadata["comment"] = comment
+                if self._container.format.name not in _HAS_COMMENT:
+                    _log.warning(NO_ROOM, target)
         except BaseException:
             self.close()
             raise
@@ -455,13 +458,6 @@ class _Ticks:
         if self._rate is not None:
             self._rate.check(pts, self._last)
         return self._last
-
-
-def _mark(container: OutputContainer, mark: Mark, comment: str, target: str) -> None:
-    """Put the mark into the tags, before the comment that is there."""
-    container.metadata["comment"] = marked_comment(mark, comment)
-    if container.format.name not in _HAS_COMMENT:
-        _log.warning(NO_ROOM, target)
 
 
 def _open_container(sink: Sink, target: str) -> OutputContainer:

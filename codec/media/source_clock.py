@@ -186,7 +186,8 @@ class SourceClock:
             elif jumps:
                 self._part[index] = self._next_part(index, time)
                 self._latest = max(self._latest, self._part[index])
-            self._note_step(index, time)
+            if (step := time - self._last.get(index, time)) > 0:
+                self._steps[index] = min(step, self._steps.get(index, step))
             end = self._end(packet, time)
             self._ends[index] = max(end, self._ends.get(index, end))
             self._last[index] = time
@@ -219,11 +220,6 @@ class SourceClock:
             if begin > self._last[other] + _SOON:
                 break
         return self._latest
-
-    def _note_step(self, index: int, time: Fraction) -> None:
-        step = time - self._last.get(index, time)
-        if step > 0:
-            self._steps[index] = min(step, self._steps.get(index, step))
 
     def _end(self, packet: AnyPacket, time: Fraction) -> Fraction:
         """When a packet of a main track ends: pictures of MPEG-TS have no duration."""

@@ -160,16 +160,12 @@ def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> I
         for first in islice(frames, 0 if given.nb_channels else 1):  # it begins late
             given, frames = first[1].layout, chain((first,), frames)
         layout = coded_layout(given, bitrate)
-        pieces = _Aligner(origin).align(_runs(frames, layout))
+        runs = (
+            _resampled((frame for _, frame in alike), layout)
+            for _, alike in groupby(frames, _kind_of)
+        )
+        pieces = _Aligner(origin).align(runs)
         yield from _encode(pieces, layout, bitrate or _USUAL_BITRATE[layout])
-
-
-def _runs(
-    frames: Iterator[tuple[int, av.AudioFrame]], layout: str
-) -> Iterator[Iterator[av.AudioFrame]]:
-    """Frames of one rate and layout, from one jump of the clock or change of kind to the next."""
-    for _, alike in groupby(frames, _kind_of):
-        yield _resampled((frame for _, frame in alike), layout)
 
 
 def _resampled(frames: Iterator[av.AudioFrame], layout: str) -> Iterator[av.AudioFrame]:
@@ -180,6 +176,7 @@ def _resampled(frames: Iterator[av.AudioFrame], layout: str) -> Iterator[av.Audi
 
 
 def _kind_of(each: tuple[int, av.AudioFrame]) -> tuple[int, str, str, int]:
+    """What changes from one run of frames to the next: jumps of the clock before, rate, layout."""
     part, frame = each
     return part, frame.format.name, frame.layout.name, frame.sample_rate
 
@@ -377,8 +374,11 @@ def read_beside(
 
 def _left_out(container: InputContainer, wanted: Wanted) -> Iterator[str]:
     streams = container.streams
-    yield from _other_videos(container)
-    best = source_clock.best_audio(container)
+    shown, best = streams.best("video"), source_clock.best_audio(container)
+    for number, video in enumerate(streams.video, 1):
+        if video is not shown:
+            is_cover = video.disposition & Disposition.attached_pic
+            yield "cover picture" if is_cover else _named(f"video track {number}", video)
     for number, stream in enumerate(streams.audio if wanted.sound else (), 1):
         if stream is not best:
             yield _named(f"audio track {number}", stream)
@@ -396,14 +396,6 @@ def _left_out(container: InputContainer, wanted: Wanted) -> Iterator[str]:
     yield from (f"attachment {stream.name}" for stream in streams.attachments)
     if not container.chapters():  # MP4 keeps chapters as a track of data
         yield from (_named("data track", stream) for stream in streams.data)
-
-
-def _other_videos(container: InputContainer) -> Iterator[str]:
-    best = container.streams.best("video")
-    for number, stream in enumerate(container.streams.video, 1):
-        if stream is not best:
-            is_cover = stream.disposition & Disposition.attached_pic
-            yield "cover picture" if is_cover else _named(f"video track {number}", stream)
 
 
 def _named(what: str, stream: Stream) -> str:

@@ -223,7 +223,9 @@ class VideoReader:
             if offset is None:
                 self.is_interlaced = frame.interlaced_frame
                 offset, self.origin, pts = first, first * self._clock.time_base, first
-                self.format = self._format_of(frame, picture, aspect)
+                (height, width), tags = picture.shape[:2], color.source_color(frame)
+                base = self._clock.time_base
+                self.format = VideoFormat(width, height, base, self._rate, aspect, tags)
                 self.frame_count = self._expected_count()
             self._check_shape(label, picture, aspect)
             yield Frame(picture, pts - offset)
@@ -243,16 +245,6 @@ class VideoReader:
                 yield *before, math.ceil(begin / base)
             before = None
             yield label, frame, pts
-
-    def _format_of(self, frame: av.VideoFrame, picture: Picture, aspect: Fraction) -> VideoFormat:
-        return VideoFormat(
-            width=picture.shape[1],
-            height=picture.shape[0],
-            time_base=self._clock.time_base,
-            frame_rate=self._rate,
-            pixel_aspect=aspect,
-            color=color.source_color(frame),
-        )
 
     def _expected_count(self) -> int | None:
         whole = self._source.frame_count

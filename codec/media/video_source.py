@@ -250,7 +250,7 @@ def deinterlaced(
     One frame for each one: 50 fields a second become 25 frames. A filter takes those of one kind.
     """
     waiting: deque[tuple[str, int | None]] = deque()
-    for _, alike in groupby(frames, lambda each: _kind_of(each[1])):
+    for _, alike in groupby(frames, _kind_of):
         graph: Graph | None = None
         for label, frame in alike:
             graph = graph or _graph(frame, "bwdif=mode=send_frame")
@@ -262,7 +262,8 @@ def deinterlaced(
         yield from _pulled(graph, waiting)
 
 
-def _kind_of(frame: av.VideoFrame) -> tuple[int, int, str]:
+def _kind_of(each: tuple[str, av.VideoFrame]) -> tuple[int, int, str]:
+    frame = each[1]
     return frame.width, frame.height, frame.format.name
 
 
@@ -415,11 +416,6 @@ class VideoSource:
         self.has_sound = bool(self._container.streams.audio)
         self.lead, self.may_jump = self._lead(), self._clock.may_jump
 
-    def _see_aspect(self) -> None:
-        """Follow the shape of pixels where the decoder finds another one than before."""
-        if (aspect := _decoded_aspect(self._stream)) != self._decoded_aspect:
-            self.pixel_aspect = self._decoded_aspect = aspect
-
     def _lead(self) -> Fraction:
         """Seconds of sound before the first picture; 0 where a player would leave them out."""
         sound = source_clock.best_audio(self._container)
@@ -485,7 +481,8 @@ class VideoSource:
             for frame in frames:
                 silent = 0 if _has_data(packet) else silent - 1  # the end brings late ones
                 self._color.complete(frame)
-                self._see_aspect()
+                if (aspect := _decoded_aspect(self._stream)) != self._decoded_aspect:
+                    self.pixel_aspect = self._decoded_aspect = aspect  # another than before
                 yield f"{self.name}, frame {self._reached}", frame
                 self._reached += 1
                 self._is_last_damaged = frame.is_corrupt

@@ -80,6 +80,12 @@ BEGINNING = f'{{\n "format": "{_FORMAT}"'.encode()
 """Of the file of a profile."""
 
 
+@cache
+def packaged(name: str) -> Any:
+    """What a JSON file of this folder holds."""
+    return json.loads(files(__package__).joinpath(name).read_text())
+
+
 @dataclass(frozen=True)
 class ResourceUsage:
     """What one way to decode, or one preset of the encoder, takes."""
@@ -98,6 +104,10 @@ class ResourceUsage:
     """Bytes more for each pixel of a picture; of the encoder, for each pixel that it holds."""
     watts: float | None = None
     """Power of the whole processor meanwhile, where counters tell."""
+
+    def held(self, pixels: float) -> float:
+        """Bytes that the process holds for pictures of so many pixels."""
+        return self.memory + self.memory_per_pixel * pixels
 
     def scaled(self, times: float) -> "ResourceUsage":
         """The same on a machine that takes so many times as long, of unknown power."""
@@ -209,6 +219,11 @@ class _Film:
     level: int
     """It is coded at: decides how many pictures are coded."""
 
+    @property
+    def pixels(self) -> int:
+        """Of a frame."""
+        return self.size[0] * self.size[1]
+
 
 _TINY, _MANY, _FEW, _LARGE = _FILMS = (
     _Film((64, 64), 3, 1),
@@ -257,27 +272,24 @@ def known_profile() -> Profile:
 
 @cache
 def _scaled_profile() -> Profile:
-    shipped = parsed_profile(json.loads(files(__package__).joinpath("profile.json").read_text()))
+    shipped = parsed_profile(packaged("profile.json"))
     settings = EncoderSettings(preset="fast")  # as `_encoding` measures it
     with tempfile.TemporaryDirectory() as name:
         for film in (_TINY, _FEW):  # the first one loads what the second one needs
             video, began = _draw(Path(name), film), perf_counter()
             encode(video, Path(name, "out.gsv"), settings=settings, overwrite=True)
-    taken = (perf_counter() - began) / (_pixels(_FEW) * _FEW.frames)
+    taken = (perf_counter() - began) / (_FEW.pixels * _FEW.frames)
     times = taken / shipped.encode["fast"].frame
     _log.warning(
         "no profile of this machine: a built-in one is taken, its times multiplied by %.2g as one "
         "encoding here has it; gsvc profile measures all, in some minutes",
         times,
     )
-    decode = {name: usage.scaled(times) for name, usage in shipped.decode.items() if _runs(name)}
+    has_rife = not EXTRAS["refine"].missing and is_present(RIFE)
+    able = [name for name in shipped.decode if has_rife or WAYS[name].motion != RIFE.name]
+    decode = {name: shipped.decode[name].scaled(times) for name in able}
     presets = {name: usage.scaled(times) for name, usage in shipped.encode.items()}
     return Profile(machine(), __version__, presets, decode)
-
-
-def _runs(name: str) -> bool:
-    """Whether this way to decode has here what it needs."""
-    return WAYS[name].motion != RIFE.name or (not EXTRAS["refine"].missing and is_present(RIFE))
 
 
 def _draw(folder: Path, film: _Film) -> str:
@@ -304,7 +316,7 @@ def _coded(folder: Path, film: _Film, video: str) -> str:
 def _encoding(preset: str, folder: Path, videos: Sequence[str], *, cpu: bool) -> ResourceUsage:
     ran = timed({"preset": preset}, folder, [videos[0], *_TIMES * [videos[2]]], cpu=cpu)
     (first, *again), (small, large, *_) = _each(ran, "seconds"), _each(ran, "memory")
-    pixels = _pixels(_FEW) * _FEW.frames
+    pixels = _FEW.pixels * _FEW.frames
     return ResourceUsage(
         start=ran.start + first,
         frame=min(again) / pixels,
@@ -326,7 +338,7 @@ def _decoding(
     seconds, memory = _each(ran, "seconds"), _each(ran, "memory")[: len(films)]
     later = len(films) - 1
     seconds = [seconds[0], *(min(seconds[1 + index :: later]) for index in range(later))]
-    sides = [_pixels(_FILMS[index]) for index in films]
+    sides = [_FILMS[index].pixels for index in films]
     work = np.array([_work(streams[index]) for index in films[1:]], float)
     work *= np.array(sides[1:])[:, None]
     frame, drawn, key = _times(way, work, np.array(seconds[1:]), known)
@@ -372,10 +384,6 @@ def _work(stream: str) -> tuple[int, int, int]:
     found = info(stream)
     keys = sum(len(packet.key_frames) for packet in found.packets)
     return found.frames, found.frames - keys, keys
-
-
-def _pixels(film: _Film) -> int:
-    return film.size[0] * film.size[1]
 
 
 def _each(ran: Timed, name: str) -> list[float]:

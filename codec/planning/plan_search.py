@@ -144,9 +144,10 @@ class BudgetPlanner:
         priced = [name for name in budgets.given if name != "vram"]  # nothing planned takes any
         prices = tuple(self._price(budgets, name, goal, judge, best) for name in priced)
         others = tuple(_others(ranked))
+        trial = self._model.trial
         return BudgetPlan(
-            best, others, goal, judge, prices, self._model.is_judged, self._link, self.size,
-            self.rate,
+            best, others, goal, judge, prices, self._model.is_judged, self._link,
+            (trial.width, trial.height), trial.rate,
         )  # fmt: skip
 
     def choices(self, budgets: Budgets) -> list[PlanChoice]:
@@ -194,16 +195,6 @@ class BudgetPlanner:
     def uncorrected(self, settings: PlanSettings) -> Prediction:
         """What settings would come to, by what no job has taught."""
         return self._model.uncorrected.predict(settings)
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Width and height of the video, in pixels."""
-        return self._model.trial.width, self._model.trial.height
-
-    @property
-    def rate(self) -> float:
-        """Frames of the video per second."""
-        return self._model.trial.rate
 
     @property
     def rates(self) -> tuple[float, float]:

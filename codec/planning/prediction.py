@@ -9,17 +9,15 @@ foretold, and the log corrects what is foretold next.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.resources import files
 from math import exp, hypot, log
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.media.output import explain_failure
-from gsvc.codec.planning.machine_profile import WAYS, Profile, ResourceUsage, Way
+from gsvc.codec.planning.machine_profile import WAYS, Profile, ResourceUsage, Way, packaged
 from gsvc.codec.planning.video_trial import VideoTrial
 from gsvc.codec.weights.model_files import cache_dir
 from gsvc.encoders.tuning import LEVELS, LIVE_GOP
@@ -326,8 +324,7 @@ class Predictor:
         )
 
     def _spread(self, name: str, value: float) -> Range:
-        low, middle, high = self._fit["spread"][name]
-        return Range(low * value, middle * value, high * value)
+        return spread_of(self._fit, name, value)
 
     def _encode_seconds(self, settings: PlanSettings, bpp: float) -> Range:
         trial, preset = self.trial, self._fit["presets"][settings.preset]
@@ -339,10 +336,9 @@ class Predictor:
         return self._spread("encode_seconds", taken)
 
     def _decode_seconds(self, settings: PlanSettings, keys: float) -> Range:
-        usage, trial = self._receiver.decode[settings.way.name], self.trial
-        parts = decoding_parts(usage, settings.way, trial.pixels * trial.frames, keys)
-        shares = self._fit["decoding"][kind_of(settings.way)]
-        return self._spread("decode_seconds", float(np.dot(shares, parts)))
+        usage, pixels = self._receiver.decode[settings.way.name], self.trial.pixels
+        taken = decoding_seconds(usage, settings.way, pixels * self.trial.frames, keys, self._fit)
+        return self._spread("decode_seconds", taken)
 
     def _encode_memory(self, settings: PlanSettings) -> Range:
         usage, trial = self._sender.encode[settings.preset], self.trial
@@ -355,8 +351,7 @@ class Predictor:
 
     def _decode_memory(self, settings: PlanSettings) -> Range:
         usage = self._receiver.decode[settings.way.name]
-        total = usage.memory + usage.memory_per_pixel * self.trial.pixels
-        return self._spread("decode_memory", total)
+        return self._spread("decode_memory", usage.held(self.trial.pixels))
 
     def _flops(self, way: Way, keys: float) -> float:
         counted = self._fit["flops"]
@@ -375,6 +370,19 @@ class Predictor:
         sender = self._sender.encode[settings.preset].watts or self._watts
         receiver = self._receiver.decode[settings.way.name].watts or self._watts
         return None if sender is None or receiver is None else sender * encode + receiver * decode
+
+
+def spread_of(fitted: Mapping[str, Any], name: str, value: float) -> Range:
+    """What is foretold as `value` and its interval, by the fitted numbers."""
+    return Range(*(end * value for end in fitted["spread"][name]))
+
+
+def decoding_seconds(
+    usage: ResourceUsage, way: Way, pixels: float, keys: float, fitted: Mapping[str, Any]
+) -> float:
+    """Of decoding a whole video; `pixels`, `keys`: as of `decoding_parts`."""
+    parts = decoding_parts(usage, way, pixels, keys)
+    return float(np.dot(fitted["decoding"][kind_of(way)], parts))
 
 
 def decoding_parts(usage: ResourceUsage, way: Way, pixels: float, keys: float) -> list[float]:
@@ -397,10 +405,6 @@ def kind_of(way: Way) -> str:
     return "refined" if way.backend else "rife" if way.motion == "rife" else "plain"
 
 
-@cache
 def shipped() -> Mapping[str, Any]:
     """The numbers that gsvc ships."""
-    found: Mapping[str, Any] = json.loads(
-        files("gsvc.codec.planning").joinpath("fitted.json").read_text()
-    )
-    return found
+    return cast(Mapping[str, Any], packaged("fitted.json"))

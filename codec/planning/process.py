@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
@@ -27,7 +27,9 @@ class GpuCounters:
 
     def __init__(self, library: Any = None) -> None:
         """`library`: in place of the driver's."""
-        self._library = library or _opened()
+        self._library = library
+        with suppress(OSError):
+            self._library = library or ctypes.CDLL(_LIBRARY)
         self._devices = [one for one in self._found() if self._joules(one) is not None]
 
     def __len__(self) -> int:
@@ -60,13 +62,6 @@ class GpuCounters:
             device, ctypes.byref(millijoules)
         )
         return None if failed else millijoules.value / 1000
-
-
-def _opened() -> Any:
-    try:
-        return ctypes.CDLL(_LIBRARY)
-    except OSError:
-        return None
 
 
 POWERCAP = Path("/sys/class/powercap")
@@ -103,9 +98,9 @@ class EnergyMeter:
     def __init__(self, folder: Path = POWERCAP, gpus: GpuCounters | None = None) -> None:
         """`folder`: Linux's power capping, with a folder for each package of processors; `gpus`:
         in place of those that the driver tells."""
-        self._counters = [
-            one / "energy_uj" for one in sorted(folder.glob("*-rapl:*")) if _whole(one)
-        ]
+        # A second number is of a part of a package, which the package's counter counts too.
+        packages = [one for one in sorted(folder.glob("*-rapl:*")) if one.name.count(":") == 1]
+        self._counters = [one / "energy_uj" for one in packages]
         if not self._counters:
             raise ConfigError(
                 "no energy counters here (RAPL): leave out --energy, or state "
@@ -135,11 +130,6 @@ class EnergyMeter:
 
     def _read(self) -> Sequence[int]:
         return [_number(counter) for counter in self._counters]
-
-
-def _whole(folder: Path) -> bool:
-    """Whether it counts a package; its parts have a second number: intel-rapl:0:1."""
-    return folder.name.count(":") == 1
 
 
 def _number(file: Path) -> int:
@@ -206,18 +196,14 @@ def timed(
     """
     command = [sys.executable, "-m", __name__, *([CPU] if cpu else [])]
     command += [json.dumps(dict(settings)), str(folder), *sources]
-    began = _children_seconds() if cpu else perf_counter()
+    # Of the processor, by processes that have ended.
+    clock: Callable[[], float] = (lambda: sum(os.times()[2:4])) if cpu else perf_counter
+    began = clock()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    total = (_children_seconds() if cpu else perf_counter()) - began
+    total = clock() - began
     if done.returncode:
         raise GsvcError((done.stderr.strip().splitlines() or ["a process failed"])[-1])
     return Timed(total, [json.loads(line) for line in done.stdout.splitlines()])
-
-
-def _children_seconds() -> float:
-    """Of the processor, by all processes that this one started and that have ended."""
-    now = os.times()
-    return float(now.children_user + now.children_system)
 
 
 def run_one(
@@ -229,11 +215,10 @@ def run_one(
     from gsvc.codec.api.encode_file import encode
     from gsvc.codec.api.encoder_settings import EncoderSettings
 
-    with ExitStack() as stack:
-        try:
-            meter = stack.enter_context(EnergyMeter())
-        except ConfigError:
-            meter = None
+    meter = None
+    with suppress(ConfigError):
+        meter = EnergyMeter()
+    with meter or nullcontext():
         began = clock()
         if "preset" in settings:
             encode(source, folder / "out.gsv", settings=EncoderSettings(**settings), overwrite=True)

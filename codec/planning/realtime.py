@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import log
-from operator import mul
 from typing import Any
 
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.bitstream.stream_info import StreamInfo
 from gsvc.codec.planning.machine_profile import WAYS, Profile, ResourceUsage, Way
-from gsvc.codec.planning.prediction import Range, decoding_parts, kind_of
+from gsvc.codec.planning.prediction import Range, decoding_seconds, spread_of
 from gsvc.decoders.streams.reconstruction import REFINING
 
 _LEAST_GAIN = 0.1
@@ -120,19 +119,11 @@ def _change(way: Way, judge: str, fitted: Mapping[str, Any]) -> float:
 def _spending(
     info: StreamInfo, way: Way, usage: ResourceUsage, fitted: Mapping[str, Any]
 ) -> Spending:
-    parts = decoding_parts(
-        usage, way, _pixels(info) * info.frames, _keys(info) / max(1, info.frames)
-    )
-    seconds = sum(map(mul, fitted["decoding"][kind_of(way)], parts))
-    memory = usage.memory + usage.memory_per_pixel * _pixels(info)
-    spread, held = fitted["spread"]["decode_seconds"], fitted["spread"]["decode_memory"]
-    return Spending(
-        way,
-        Range(*(share * seconds for share in spread)),
-        seconds,
-        Range(*(share * memory for share in held)),
-        memory,
-    )
+    pixels, keys = _pixels(info), _keys(info) / max(1, info.frames)
+    seconds = decoding_seconds(usage, way, pixels * info.frames, keys, fitted)
+    memory = usage.held(pixels)
+    held = spread_of(fitted, "decode_memory", memory)
+    return Spending(way, spread_of(fitted, "decode_seconds", seconds), seconds, held, memory)
 
 
 def _gain(bpp: float, fitted: Mapping[str, Any]) -> float:
@@ -158,16 +149,6 @@ _USUAL = 0.3
 """How far each measurement moves what restoring is taken to need."""
 
 
-@dataclass
-class Costs:
-    """Seconds, foretold at first, then as they come."""
-
-    frame: float
-    """Of a frame drawn plainly."""
-    key: float
-    """Of restoring a coded picture."""
-
-
 class DeadlinePace:
     """The pace of a file that has to be decoded within `seconds` from now.
 
@@ -177,12 +158,15 @@ class DeadlinePace:
     def __init__(
         self,
         groups: Sequence[Group],
-        costs: Costs,
+        frame: float,
+        key: float,
         seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`frame`, `key`: seconds of a frame drawn plainly, and of restoring a coded picture, as
+        foretold: they are measured on the way."""
         self.restored = 0
-        self._groups, self._costs, self._clock = groups, costs, clock
+        self._groups, self._frame, self._key, self._clock = groups, frame, key, clock
         self._began = clock()
         self._ends_at = self._began + (1 - _ENDING) * seconds
         self._firsts = [0, *accumulate(group.keys for group in groups)]
@@ -198,7 +182,7 @@ class DeadlinePace:
             self._quota = self._share(number)
         left = self._left(number, self._seen - self._firsts[number])
         self._seen += 1
-        if not self._quota or left < self._costs.key:
+        if not self._quota or left < self._key:
             return False
         self._quota -= 1
         return True
@@ -208,8 +192,8 @@ class DeadlinePace:
         self.restored += 1
         self._spent += seconds
         if self.restored > 1:  # the first one loads the network
-            more = seconds > self._costs.key  # slower: believed at once
-            self._costs.key += (1.0 if more else _USUAL) * (seconds - self._costs.key)
+            more = seconds > self._key  # slower: believed at once
+            self._key += (1.0 if more else _USUAL) * (seconds - self._key)
 
     def _group(self) -> int:
         """The number of the group that the next coded picture is of."""
@@ -223,24 +207,24 @@ class DeadlinePace:
         done += group.frames * within // max(1, group.keys)
         if done:
             plain = (now - self._began - self._spent) / done
-            self._costs.frame = plain if done > _SURE else max(plain, self._costs.frame)
+            self._frame = plain if done > _SURE else max(plain, self._frame)
         frames = sum(one.frames for one in self._groups) - done
-        return self._ends_at - now - _RESERVE * self._costs.frame * frames
+        return self._ends_at - now - _RESERVE * self._frame * frames
 
     def _share(self, now: int) -> int:
         """How many pictures of the group `now` may be restored; those behind it compete."""
         left = self._left(now, 0)
         order = sorted(range(now, len(self._groups)), key=lambda n: -self._groups[n].worth)
         for number in order:
-            able = _able(self._groups[number], self._costs.key, left)
+            able = _able(self._groups[number], self._key, left)
             if number == now:
                 return able
-            left -= able * self._costs.key
+            left -= able * self._key
         return 0
 
 
 def restored_worth(groups: Sequence[Group], key: float, seconds: float) -> float:
-    """What can be gained within `seconds`, in frames of usual gain; `key`: as of `Costs`."""
+    """What can be gained within `seconds`, in frames of usual gain; `key`: as of `DeadlinePace`."""
     gained = 0.0
     for group in sorted(groups, key=lambda group: -group.worth):
         able = _able(group, key, seconds)
@@ -283,6 +267,6 @@ def decoding_by_deadline(
             gains[way] = -_change(way, "texture", fitted) * able
     best = max(gains, key=lambda way: gains[way])
     usage = profile.decode[best.name]
-    costs = Costs(frame, picture_costs(info, usage)[1])
+    key = picture_costs(info, usage)[1]
     left = seconds - max(passed, 0.0) - (usage.start - plain.start)
-    return best, DeadlinePace(groups, costs, left)
+    return best, DeadlinePace(groups, frame, key, left)

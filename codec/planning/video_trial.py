@@ -8,18 +8,15 @@ same settings, decoded and compared, and the rest is taken to be like them.
 """
 
 import io
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
-from importlib.resources import files
+from functools import cached_property
 from itertools import pairwise
 from math import ceil, sqrt
 from statistics import fmean, stdev
 from time import perf_counter
-from typing import Any
 
 import cv2
 import numpy as np
@@ -40,7 +37,7 @@ from gsvc.codec.bitstream.stream_info import StreamIndex
 from gsvc.codec.media.places import display_name
 from gsvc.codec.media.video_reader import Size, open_video
 from gsvc.codec.planning.budgets import VideoClass
-from gsvc.codec.planning.machine_profile import Profile
+from gsvc.codec.planning.machine_profile import Profile, packaged
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.encoders.coding.cuts import CutDetector
 from gsvc.encoders.search.rate_control import FIXED_BITS
@@ -237,7 +234,7 @@ def trial_of(kind: VideoClass, profile: Profile) -> VideoTrial:
 
     Bits per pixel are those of the class's clips, whatever the size.
     """
-    told = _measured()[kind.name]
+    told = packaged("classes.json")[kind.name]
     unit = profile.encode["fast"].frame
     points = [TrialPoint(**{**one, "seconds": one["seconds"] * unit}) for one in told["points"]]
     return VideoTrial(
@@ -256,15 +253,7 @@ def trial_of(kind: VideoClass, profile: Profile) -> VideoTrial:
 
 def clips_of(kind: VideoClass) -> int:
     """How many clips its class was measured on."""
-    return int(_measured()[kind.name]["clips"])
-
-
-@cache
-def _measured() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(
-        files("gsvc.codec.planning").joinpath("classes.json").read_text()
-    )
-    return found
+    return int(packaged("classes.json")[kind.name]["clips"])
 
 
 _SECONDS, _LEAST = 4.0, 2.0
@@ -305,6 +294,12 @@ class EncodedSample:
             group = longest / float(header.format.frame_rate)
         intra = len(GroupReader(header).read(first).units[0])
         return intra * (1 - min(1.0, self.report.duration / min(group, whole)))
+
+    @cached_property
+    def ssim(self) -> float:
+        """Mean SSIM of its frames, one in six of them, decoded at steps 0."""
+        pairs = enumerate(self.pairs(DecoderSettings(steps=0)))
+        return fmean(likeness(a.pixels, b.pixels) for n, (a, b) in pairs if n % _EVERY == 0)
 
     def pairs(self, settings: DecoderSettings) -> Iterator[tuple[Frame, Frame]]:
         """Each frame as it was and as it is decoded."""
@@ -399,16 +394,8 @@ def take_samples(job: EncodeJob, spans: SampleSpans) -> Iterator[EncodedSample]:
         yield EncodedSample(part, report, data)
 
 
-def ssim(sample: EncodedSample) -> float:
-    """Mean SSIM of a sample's frames, one in six of them, decoded at steps 0."""
-    pairs = enumerate(sample.pairs(DecoderSettings(steps=0)))
-    return fmean(likeness(a.pixels, b.pixels) for n, (a, b) in pairs if n % _EVERY == 0)
-
-
-def forecast(
-    spans: SampleSpans, samples: Sequence[EncodedSample], ssims: Sequence[float]
-) -> EncodeForecast:
-    """What samples with these SSIMs say of the whole video."""
+def forecast(spans: SampleSpans, samples: Sequence[EncodedSample]) -> EncodeForecast:
+    """What samples say of the whole video."""
     reports = [sample.report for sample in samples]
     surplus = [sample.surplus(spans.seconds) for sample in samples]
     sampled = sum(report.duration for report in reports)
@@ -427,7 +414,7 @@ def forecast(
         bitrate=8 * (size - sound) / spans.seconds,
         bpp=8 * (size - sound) / (one.width * one.height * spans.frames),
         elapsed=whole * sum(report.elapsed for report in reports),
-        ssim=fmean(ssims),
+        ssim=fmean(sample.ssim for sample in samples),
         sampled=sampled,
         samples=len(reports),
     )

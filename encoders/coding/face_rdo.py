@@ -134,8 +134,9 @@ class FaceExtractor:
             for one in motions
         ]
         ways: list[Faces | None] = [None]
+        blank: Faces = (None,) * MAX_FACES
         for slot, forms in enumerate(coded):
-            ways += [_alone(slot, face) for face in forms or ()]
+            ways += [(*blank[:slot], face, *blank[slot + 1 :]) for face in forms or ()]
         none, *each = self._distortions(drawn, ways)
         left = iter(each)
         return [
@@ -201,10 +202,6 @@ class FaceExtractor:
             ):
                 faces, spent = probes[best], spent + bits[best]
         return with_faces(interval, faces) if any(faces) else interval
-
-
-def _alone(slot: int, face: Face) -> Faces:
-    return tuple(face if one == slot else None for one in range(MAX_FACES))
 
 
 def _kept(state: States, old: Numbers) -> States:
@@ -304,16 +301,6 @@ class FaceComparison:
         if self.faced.landmarks[slot] > self.bare.landmarks[slot]:
             return 0.0
         return self.bare.inside[slot] - self.faced.inside[slot]
-
-
-def slots_of(intervals: Sequence[Interval]) -> list[Slot]:
-    """The slots of all faces."""
-    return [
-        (n, slot)
-        for n, interval in enumerate(intervals)
-        for slot, face in enumerate(_faces(interval))
-        if face is not None
-    ]
 
 
 def with_some(interval: Interval, number: int, kept: Collection[Slot]) -> Interval:
@@ -430,7 +417,8 @@ class FaceRdo(FaceExtractor):
         numbers: set[int] | None = None,
     ) -> dict[int, FaceComparison]:
         """Comparisons by interval; `numbers`: intervals to compare, None: all with faces."""
-        chosen = sorted({n for n, _ in slots_of(faced)} if numbers is None else numbers)
+        shown = {n for n, interval in enumerate(faced) if any(_faces(interval))}
+        chosen = sorted(shown if numbers is None else numbers)
         looks = self._pool.map(lambda n: self._seen(n, views[n], faced[n]), chosen)
         return dict(zip(chosen, looks, strict=True))
 

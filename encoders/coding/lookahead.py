@@ -99,10 +99,6 @@ class Lookahead(GroupCoder):
         if self._report:
             self._report(self._done + share * self._frames)
 
-    def _tell_probes(self, made: int) -> None:
-        share = min(1.0, made / self._config.effort.probes)
-        self._tell(_READ + share * (_TRIED - _READ))
-
     @property
     def delay(self) -> int:
         # A group and, for frames after its last coded picture, the next one.
@@ -221,9 +217,12 @@ class Lookahead(GroupCoder):
         flicker = Flicker(shot.pictures, open_ended=open_ended)
         shot = replace(shot, pictures=flicker.steady(packs=self._config.lean))
         given, begins = (self._config, self._distortion, self._pool), self._before is None
-        search = GroupSearch(
-            shot.pictures, *given, begins=begins, open_ended=open_ended, tell=self._tell_probes
-        )
+
+        def tell(made: int) -> None:
+            share = min(1.0, made / self._config.effort.probes)
+            self._tell(_READ + share * (_TRIED - _READ))
+
+        search = GroupSearch(shot.pictures, *given, begins=begins, open_ended=open_ended, tell=tell)
         self._tell(_READ)
         probe = flicker.signalled(self._planner.best(search, goal, exact=self._rate.exact))
         self._tell(_TRIED)
@@ -247,7 +246,7 @@ class Lookahead(GroupCoder):
 
         def views(made: PackedGroup) -> list[RenderedInterval]:
             sources = list(chain(*sources_of(made.keys)))
-            return rendered_intervals(sources, self._before, made.intervals)
+            return list(rendered_intervals(sources, self._before, made.intervals))
 
         # Where a rate is to be met lambda steps widely: what bits save at this rate is nearer.
         distortion = sum(one.probe.distortion for one in planned)

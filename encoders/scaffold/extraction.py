@@ -1,6 +1,6 @@
 """The scaffold between coded pictures: what the extractors see, and what of it is worth sending."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -192,20 +192,15 @@ def distortion_between(
     It is measured in the middle of every interval and half-way to it.
     """
     total = 0.0
-    closing = None if before is None else before.closing
-    for source, last, interval in zip(
-        sources, each_before(sources, before), intervals, strict=True
-    ):
-        length = interval.length
-        if last is not None and length > 1 and source.place is Place.BETWEEN:
-            ends = gray(last.shown), gray(source.shown)
-            renderer = IntervalRenderer(*ends, interval, closing)
+    for view in rendered_intervals(sources, before, intervals):
+        interval, length = view.interval, view.interval.length
+        if view.follows and length > 1 and interval.place is Place.BETWEEN:
             seen = sorted({max(1, length // 4), length // 2, 3 * length // 4})
             drawn = (
-                distortion.reference(source.sources[k - 1]).total(renderer.picture(k)) for k in seen
+                distortion.reference(view.source_at(k)).total(view.picture(interval, k))
+                for k in seen
             )
             total += sum(drawn) * (length - 1) / len(seen)
-        closing = interval.closing_sample
     return total
 
 
@@ -226,7 +221,7 @@ class RenderedInterval(DrawnInterval):
     ) -> None:
         """`before`: what precedes it; `closing`: the sample there."""
         super().__init__(interval, source.shown, None if before is None else before.shown, closing)
-        self.sources = source.sources
+        self.sources, self.follows = source.sources, before is not None
         self.last = interval.length - (interval.place is not Place.AFTER)
         """The time of its last frame that is drawn; the first one's is 1."""
 
@@ -243,9 +238,8 @@ class RenderedInterval(DrawnInterval):
 
 def rendered_intervals(
     sources: Sequence[SourceInterval], before: Before | None, intervals: Sequence[Interval]
-) -> list[RenderedInterval]:
+) -> Iterator[RenderedInterval]:
     """Rendered intervals of a group; `before`: what precedes it."""
     closings = [None if before is None else before.closing]
     closings += [interval.closing_sample for interval in intervals]
-    parts = zip(sources, each_before(sources, before), intervals, closings, strict=False)
-    return [RenderedInterval(*one) for one in parts]
+    return map(RenderedInterval, sources, each_before(sources, before), intervals, closings)

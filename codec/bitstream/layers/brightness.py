@@ -62,5 +62,5 @@ BRIGHTNESS: Layer[Brightness] = Layer(
     default=True,
     elements=(_PRESENT, _CHANGE),
     code=_code,
-    digest=lambda value: b"" if value is None else b"".join(map(digest_integer, value)),
+    digest=lambda value: b"".join(map(digest_integer, value)),
 )

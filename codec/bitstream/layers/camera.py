@@ -88,9 +88,7 @@ def _code_node(
     return corners
 
 
-def _digest(value: Camera | None) -> bytes:
-    if value is None:
-        return b""
+def _digest(value: Camera) -> bytes:
     return scaffold.digest_integer(value.step_log2) + scaffold.digest_array(value.corners)
 
 

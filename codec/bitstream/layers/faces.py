@@ -128,9 +128,7 @@ def _checked(numbers: NDArray[np.integer]) -> Numbers:
     return numbers.astype(np.int32)
 
 
-def _digest(value: Faces | None) -> bytes:
-    if value is None:
-        return b""
+def _digest(value: Faces) -> bytes:
     parts = (
         scaffold.digest_integer(slot)
         + scaffold.digest_array(face.start.astype(np.int64))

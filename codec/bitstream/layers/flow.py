@@ -104,9 +104,7 @@ def _code_side(coder: Coder, side: int | None, context: int) -> int:
     return RIGHT if right else LEFT
 
 
-def _digest(value: Correction | None) -> bytes:
-    if value is None:
-        return scaffold.ABSENT
+def _digest(value: Correction) -> bytes:
     return (
         scaffold.digest_integer(value.block_log2)
         + scaffold.digest_array(value.sides)
@@ -122,4 +120,5 @@ FLOW: scaffold.Layer[Correction] = scaffold.Layer(
     elements=(_PRESENT, _BLOCK, _CODED, _ONE_SIDED, _RIGHT, _VECTOR),
     code=_code,
     digest=_digest,
+    absent=scaffold.ABSENT,
 )

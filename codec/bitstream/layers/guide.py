@@ -47,5 +47,5 @@ GUIDE: Layer[int] = Layer(
     default=True,
     elements=(_MIXTURE,),
     code=_code,
-    digest=lambda value: b"" if value is None else digest_integer(value),
+    digest=digest_integer,
 )

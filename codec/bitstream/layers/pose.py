@@ -128,9 +128,7 @@ def _common_shift(old: Person, new: Person) -> tuple[int, int]:
     return int(median(moved[:, 0].tolist())), int(median(moved[:, 1].tolist()))
 
 
-def _digest(value: People | None) -> bytes:
-    if value is None:
-        return scaffold.ABSENT
+def _digest(value: People) -> bytes:
     people = (
         scaffold.digest_integer(person.identity)
         + scaffold.digest_integer(int(person.moves_picture))
@@ -149,4 +147,5 @@ POSE: scaffold.Layer[People] = scaffold.Layer(
     elements=(_STAYS, _MORE, _IDENTITY, _MOVES_PICTURE, _SHIFT, _VISIBLE, _ORIGIN, _POINT),
     code=_code,
     digest=_digest,
+    absent=scaffold.ABSENT,
 )

@@ -133,9 +133,7 @@ def _code_vectors(
     return vectors
 
 
-def _digest(value: Segmentation | None) -> bytes:
-    if value is None:
-        return scaffold.ABSENT + scaffold.ABSENT
+def _digest(value: Segmentation) -> bytes:
     return scaffold.digest_array(value.labels) + scaffold.digest_array(value.vectors)
 
 
@@ -147,4 +145,5 @@ SEGMENTATION: scaffold.Layer[Segmentation] = scaffold.Layer(
     elements=(_SAME, _LEFT, _ABOVE, _BEFORE, _VALUE, _MOVES, _VECTOR),
     code=_code,
     digest=_digest,
+    absent=scaffold.ABSENT + scaffold.ABSENT,
 )

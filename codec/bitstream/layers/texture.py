@@ -62,10 +62,6 @@ def _code_gains(
     return np.asarray(gains, np.uint8)[1:, 1:]
 
 
-def _digest(value: Texture | None) -> bytes:
-    return b"" if value is None else digest_integer(value.block_log2) + digest_array(value.gains)
-
-
 TEXTURE: Layer[Texture] = Layer(
     name="texture",
     scope=Scope.PICTURE,
@@ -73,5 +69,5 @@ TEXTURE: Layer[Texture] = Layer(
     default=True,
     elements=(_PRESENT, _BLOCK, _GAIN),
     code=_code,
-    digest=_digest,
+    digest=lambda value: digest_integer(value.block_log2) + digest_array(value.gains),
 )
