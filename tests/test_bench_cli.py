@@ -319,6 +319,7 @@ def test_one_line_for_a_wrong_request(
         assert usage.code == code
     said = capfd.readouterr().err
     assert says in said and len(said.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_ray_address_where_nothing_listens_is_told_at_once() -> None:

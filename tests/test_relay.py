@@ -26,8 +26,8 @@ from commands import FAILED, SCRIPT, USAGE, assert_one_line, run_gsvc
 from gsvc import Frame, Packet, PacketType, ReceiveSettings, VideoReceiver, VideoSender
 from gsvc.codec.media import places
 from gsvc.codec.media.places import display_name
+from gsvc.codec.media.source_file import open_media
 from gsvc.codec.media.video_reader import VideoReader
-from gsvc.codec.media.video_source import open_media
 from gsvc.codec.network.live_decoder import ArrivedPacket, LivePackets
 from gsvc.codec.network.player_relay import (
     Outage,
@@ -188,12 +188,14 @@ def test_after_a_loss_packets_go_on_from_an_intra_picture() -> None:
     assert kept == [0, 1, 2, 6, 7] and len(asked) == 2
 
 
-def test_a_page_gets_what_comes_over_udp() -> None:
+def test_a_page_gets_what_comes_over_udp(caplog: pytest.LogCaptureFixture) -> None:
+    """Its pictures: that there was sound is told."""
     port, page = free_port(), free_port(socket.SOCK_STREAM)
     relay = PageRelay(f"udp://@127.0.0.1:{port}", ReceiveSettings(), f"http://127.0.0.1:{page}")
 
     async def main() -> None:
-        sender = VideoSender(f"udp://127.0.0.1:{port}", gsvc.Encoder(VIDEO, SETTINGS))
+        encoder = gsvc.Encoder(VIDEO, SETTINGS, audio=True)
+        sender = VideoSender(f"udp://127.0.0.1:{port}", encoder)
         working = [asyncio.create_task(relay.run()), asyncio.create_task(sender.run(endless()))]
         for _ in range(2):  # the second browser comes long after the first picture
             settings = ReceiveSettings(decoder=STILL)
@@ -212,6 +214,7 @@ def test_a_page_gets_what_comes_over_udp() -> None:
         await asyncio.gather(*working)
 
     run(main())
+    assert caplog.text.count("its sound is left out") == 1
 
 
 @contextmanager

@@ -269,6 +269,7 @@ def _bad_sources(folder: Path) -> Iterator[tuple[str, str]]:
     (folder / "noise.mkv").write_bytes(np.random.default_rng(0).bytes(100_000))
     (folder / "titles.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nhi\n\n")
     (folder / "header.y4m").write_bytes(b"YUV4MPEG2 W64 H48 F25:1\n")
+    (folder / "huge.y4m").write_bytes(b"YUV4MPEG2 W99999999 H48 F25:1\nFRAME\n")
     with av.open(str(folder / "sound.wav"), "w") as container:
         stream = container.add_stream("pcm_s16le", rate=48_000)
         assert isinstance(stream, AudioStream)
@@ -287,6 +288,7 @@ def _bad_sources(folder: Path) -> Iterator[tuple[str, str]]:
     yield "titles.srt", "no video stream"
     yield "sound.wav", "no video stream"
     yield "header.y4m", "frame"
+    yield "huge.y4m", "impossible size"
     yield "cut.mp4", "not a video"
     yield "*.png", "no image matches"
     yield "*.srt", "no picture"

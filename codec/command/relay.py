@@ -11,7 +11,7 @@ from gsvc.codec.command.recv import RECEIVING, SECURITY
 from gsvc.codec.command.send import SENDING, FramesOf, send_video, settings_for
 from gsvc.codec.media.places import display_name, is_live
 from gsvc.codec.network.congestion_control import Adaptation
-from gsvc.codec.network.player_relay import Outage, PageRelay, PlayerRelay, newest
+from gsvc.codec.network.player_relay import NO_SOUND, Outage, PageRelay, PlayerRelay, newest
 
 USAGE = f"""Connect a camera and a player over a thin link, by one relay at each end. At the
 camera, SOURCE is rtsp://..., /dev/video0, an .sdp file (RTP), udp://0.0.0.0:port (MPEG-TS) or a
@@ -62,7 +62,7 @@ def _to_player(options: Namespace) -> int:
 
 def _from_camera(options: Namespace) -> int:
     del options.seed  # of what the receiver draws
-    vars(options).update(_UNASKED, no_sound="a relay carries pictures alone")
+    vars(options).update(_UNASKED, no_sound=NO_SOUND)
     given = options.bitrate, options.total_bitrate, options.level, options.adapt
     if options.low_delay and given == (None,) * len(given):
         options.adapt = _LINK

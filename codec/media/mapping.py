@@ -33,7 +33,7 @@ from gsvc.codec.bitstream.errors import (
     typed,
 )
 from gsvc.codec.bitstream.frames import AudioChunk, VideoFormat
-from gsvc.codec.media import output, places, video_source
+from gsvc.codec.media import output, places, source_file
 from gsvc.codec.media.color import range_of
 from gsvc.codec.media.muxer import AudioTrack, Sink, TextTrack, sample_packet
 
@@ -380,10 +380,10 @@ def open_mapped(source: str | Path) -> Iterator[BinaryIO]:
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as copy:
         stream = cast(BinaryIO, copy)
         try:
-            with video_source.open_media(source, {"ignore_editlist": "1"}) as media:
+            with source_file.open_media(source, {"ignore_editlist": "1"}) as media:
                 _copy_stream(media, stream)
         except av.FFmpegError as error:
-            raise InputError(f"{source}: {video_source.reason(error)}") from error
+            raise InputError(f"{source}: {source_file.reason(error)}") from error
         stream.seek(0)
         yield stream
 

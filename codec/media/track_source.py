@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream import audio_and_text, errors
 from gsvc.codec.bitstream.frames import AudioChunk
-from gsvc.codec.media import muxer, places, source_clock, video_reader, video_source
+from gsvc.codec.media import muxer, places, source_clock, source_file, video_reader
 
 READ_ONCE = "a pipe can be read but once, its sound is not carried: give a file for it"
 """What to tell of a pipe with sound."""
@@ -149,7 +149,7 @@ def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> I
     filled with silence, and damaged packets are gaps. Raises MissingDependencyError when FFmpeg has
     no Opus encoder.
     """
-    with video_source.open_media(source) as container:
+    with source_file.open_media(source) as container:
         stream = source_clock.best_audio(container)
         if stream is None:
             return
@@ -363,7 +363,7 @@ def read_beside(
     """
     if places.is_read_once(source) or places.is_glob(source):
         return audio_and_text.Texts()
-    with video_source.open_media(source) as container:
+    with source_file.open_media(source) as container:
         lost = [*_left_out(container, wanted)]
         texts = _texts(container, lost) if wanted.texts else audio_and_text.Texts()
         if lost:

@@ -1,171 +1,35 @@
-"""Sources opened with FFmpeg (PyAV), and the decoded frames of a video or of images, from any time.
+"""The decoded frames of a video or of images, from any time.
 
-A source that cannot be read, or is damaged, gives a one-line error. Frames come with their display
-matrix, by which `oriented` rotates and mirrors pictures.
+A source that is damaged gives a one-line error. Frames come with their display matrix, by which
+`oriented` rotates and mirrors pictures.
 """
 
-import io
 import logging
 import math
-import os
 import re
-import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import chain, groupby
 from pathlib import Path
-from shlex import quote
-from typing import Any, cast
+from typing import cast
 
 import av
 import numpy as np
-from av.container import InputContainer
 from av.filter import Graph
 from av.sidedata.sidedata import SideData
 from av.stream import Disposition
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.errors import SHORTAGES, InputError
+from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.media import color, ends, places, source_clock
+from gsvc.codec.media import color, places, source_clock, source_file
 
 VIDEO_SUFFIXES = {
     ".3gp", ".avi", ".flv", ".gif", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg",
     ".mts", ".ogv", ".ts", ".webm", ".wmv", ".y4m",
 }  # fmt: skip
 """What counts as a video in a folder."""
-
-# These demuxers draw any text file as an animation.
-_TEXT_ART = {"tty", "bin", "xbin", "adf", "idf"}
-
-# Tags of old files may not be UTF-8: PyAV 18 would fail there, 19 never does.
-_LENIENT: dict[str, Any] = (
-    {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
-)
-
-
-class InputPipe:
-    """Standard input as a file for FFmpeg, without seeking.
-
-    An exception must not travel through FFmpeg: it ends the stream and is kept for `check`.
-    """
-
-    name = places.display_name(places.STANDARD_INPUT)
-
-    size = 0
-    """Bytes read so far."""
-
-    def __init__(self) -> None:
-        self.failure: BaseException | None = None
-
-    def read(self, size: int) -> bytes:
-        try:
-            data = cast(io.BufferedReader, sys.stdin.buffer).read1(size)
-        except BaseException as error:  # noqa: BLE001 - raised again by `check`
-            self.failure = error
-            return b""
-        self.size += len(data)
-        return data
-
-    def check(self) -> None:
-        """Raise what reading failed with, if it did; an I/O error as InputError."""
-        if isinstance(self.failure, OSError):
-            raise InputError(
-                f"standard input cannot be read ({self.failure.strerror}): "
-                "check the program before it"
-            ) from self.failure
-        if self.failure is not None:
-            raise self.failure
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
-
-
-_SILENCE: Any = 10.0  # seconds after which what sends nothing is gone
-
-
-def open_media(source: str | Path, options: dict[str, str] | None = None) -> InputContainer:
-    """Open a file, device or URL by FFmpeg. Raises InputError when it cannot read it."""
-    name, live, how = str(source), places.is_live(source), dict(options or {})
-    if not places.is_url(name):
-        _check_file(Path(source))
-        # FFmpeg takes the text before a colon for a protocol.
-        name = f"file:{name}" if ":" in name else name
-    if name.startswith(("rtsp:", "rtsps:")):
-        how["rtsp_flags"] = "prefer_tcp"
-    elif Path(source).suffix == places.SDP:
-        how["protocol_whitelist"] = "file,rtp,udp"
-    more = {**_LENIENT, **({"timeout": _SILENCE} if live else {})}
-    try:
-        kind = "v4l2" if name.startswith(places.DEVICE) else None
-        container: InputContainer = av.open(name, "r", format=kind, options=how, **more)
-    except av.FFmpegError as error:
-        is_stream = Path(source).suffix == places.SUFFIX
-        why = "this is a stream: run gsvc decode first" if is_stream else reason(error)
-        if live:
-            why = f"nothing comes ({error.strerror}): {_advice(name, error)}"
-        raise InputError(f"{places.display_name(source)}: {why}") from error
-    if container.format.name in _TEXT_ART:
-        container.close()
-        raise InputError(
-            f"{source}: this is text, not a video: give a video file or a glob of images"
-        )
-    return container
-
-
-def _advice(name: str, error: av.FFmpegError) -> str:
-    """What to do where a camera or a sender gives nothing."""
-    if not name.startswith(places.DEVICE):
-        return "is it on, are name and password right?"
-    if isinstance(error, PermissionError):
-        return "sudo usermod -aG video $USER, then log in again"
-    return "does another program have it? v4l2-ctl --list-devices names the cameras"
-
-
-def open_pipe(pipe: InputPipe) -> InputContainer:
-    """Open y4m on standard input. Raises InputError when it carries anything else."""
-    advice = "pipe y4m into it: ffmpeg -i INPUT -f yuv4mpegpipe -pix_fmt yuv420p - | gsvc ..."
-    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
-        raise InputError(f"standard input is not connected to a video: {advice}")
-    try:
-        return av.open(pipe, "r", format="yuv4mpegpipe")
-    except av.FFmpegError as error:
-        pipe.check()
-        raise InputError(f"standard input is not y4m video: {advice}") from error
-
-
-def reason(error: av.FFmpegError) -> str:
-    """FFmpeg's error in plain words, with what to do."""
-    if error.errno in SHORTAGES:
-        return SHORTAGES[error.errno]
-    if isinstance(error, PermissionError):
-        return "no permission to read it: check its mode and owner"
-    if isinstance(error, av.error.InvalidDataError):
-        return "not a video that FFmpeg can read: check that the file is whole and really a video"
-    return f"FFmpeg cannot read it ({error.strerror}): try to convert it with ffmpeg first"
-
-
-def _check_file(path: Path) -> None:
-    try:
-        if path.is_dir():
-            raise InputError(
-                f"{path}: this is a folder: give a video, or images as {quote(f'{path}/*.png')}"
-            )
-        if not path.exists():
-            is_device = str(path).startswith(places.DEVICE)
-            why = "device: ls /dev/video* names those" if is_device else "file: check the name"
-            raise InputError(f"{path}: no such {why}")
-        if path.is_file() and path.stat().st_size == 0:
-            raise InputError(f"{path}: the file is empty: copy or download it again")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}): check the path") from error
-    if not os.access(path, os.R_OK):
-        raise InputError(f"{path}: no permission to read it: check its mode and owner")
-
 
 Matrix = NDArray[np.int32]
 """FFmpeg's display matrix, (3, 3): a stored point (x, y) is shown at (x, y, 1) @ matrix."""
@@ -312,7 +176,7 @@ class ImageSource:
         """Nothing to close: each image was closed after reading."""
 
     def _read(self, path: str) -> av.VideoFrame:
-        with open_media(path) as container:
+        with source_file.open_media(path) as container:
             try:
                 stream = container.streams.video[0]
                 self.pixel_aspect = source_clock.fraction(stream.sample_aspect_ratio) or Fraction(1)
@@ -320,7 +184,7 @@ class ImageSource:
             except (IndexError, StopIteration):
                 raise InputError(f"{path}: holds no picture: remove it or replace it") from None
             except av.FFmpegError as error:
-                raise InputError(f"{path}: {reason(error)}") from error
+                raise InputError(f"{path}: {source_file.reason(error)}") from error
 
 
 def _natural(path: str) -> list[tuple[int, int | str]]:
@@ -353,7 +217,7 @@ class VideoSource:
         self._reached, self._is_last_damaged = 0, False
         self._last, self._read_to = b"", 0  # the packet before, and the byte behind it
         self.matrix = Matrices()
-        self._pipe = InputPipe() if str(source) == places.STANDARD_INPUT else None
+        self._pipe = source_file.InputPipe() if str(source) == places.STANDARD_INPUT else None
         self._open()
         try:
             self._describe()
@@ -382,7 +246,8 @@ class VideoSource:
         self._container.close()
 
     def _open(self) -> None:
-        self._container = open_pipe(self._pipe) if self._pipe else open_media(self._source)
+        pipe, source = self._pipe, self._source
+        self._container = source_file.open_pipe(pipe) if pipe else source_file.open_media(source)
         try:
             self._stream = self._choose_stream()
             self._clock = source_clock.SourceClock(self._container, [self._stream])
@@ -518,7 +383,7 @@ class VideoSource:
                     raise self._damaged(error) from error
             except av.FFmpegError as error:
                 is_live = places.is_live(self.name)
-                why = f"no more comes ({error.strerror})" if is_live else reason(error)
+                why = f"no more comes ({error.strerror})" if is_live else source_file.reason(error)
                 raise InputError(f"{self.name}: {why}") from error
         is_pipe = places.is_read_once(self._source)
         advice = "give the file, not a pipe" if is_pipe else "convert it first"
@@ -541,7 +406,7 @@ class VideoSource:
         if self._reached:
             self._report_cut(self._end(), trouble is not None)
 
-    def _report_cut(self, end: ends.End, in_trouble: bool) -> None:
+    def _report_cut(self, end: source_file.End, in_trouble: bool) -> None:
         if end.breaks_off(in_trouble):
             raise InputError(
                 f"{self.name}: breaks off after {self._reached} frames, it is truncated: "
@@ -554,9 +419,9 @@ class VideoSource:
         elif end.is_joined and self._read_to <= end.stated:
             _log.warning(_BEHIND, self.name, self._reached, ", it is left out")
 
-    def _end(self) -> ends.End:
+    def _end(self) -> source_file.End:
         size = self._pipe.size if self._pipe else self._container.size
-        return ends.End(self._container, self._stream, self._source, size)
+        return source_file.End(self._container, self._stream, self._source, size)
 
     def _damaged(self, error: av.FFmpegError) -> InputError:
         if self._end().is_joined:

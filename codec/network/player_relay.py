@@ -27,6 +27,7 @@ import numpy as np
 from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
 from gsvc.codec.bitstream.frames import Color, Frame, Picture, VideoFormat
+from gsvc.codec.bitstream.header import Header
 from gsvc.codec.media import color, places, video_reader
 from gsvc.codec.network import player_server
 from gsvc.codec.network.address import Address
@@ -37,6 +38,7 @@ from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 
 _log = logging.getLogger(__name__)
 
+NO_SOUND = "a relay carries pictures alone"
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 """Seconds before something lost is tried again."""
 
@@ -293,7 +295,7 @@ class Relay:
     def __init__(self, address: str, settings: ReceiveSettings) -> None:
         self._address, self._settings = address, settings
         self._receiver = VideoReceiver(address, settings)
-        self._coming = Outage(address)
+        self._coming, self._is_told = Outage(address), False
         self._is_stopped = asyncio.Event()
 
     def stop(self) -> None:
@@ -329,6 +331,11 @@ class Relay:
             if await self._stops_within(pause):
                 return
             self._receiver = VideoReceiver(self._address, self._settings)
+
+    def _tell_of_sound(self, header: Header) -> None:
+        if header.audio and not self._is_told:
+            self._is_told = True
+            _log.warning("%s: its sound is left out: %s", self._address, NO_SOUND)
 
     async def _stops_within(self, seconds: float) -> bool:
         """Wait so long, or until it is to stop."""
@@ -388,6 +395,7 @@ class PlayerRelay(Relay):
                 before = receiver
                 self._playout.begin()
             assert receiver.header is not None  # known with the first frame
+            self._tell_of_sound(receiver.header)
             form, now = receiver.header.format, time.monotonic()
             self._playout.take(frame, form, now, receiver.late)
 
@@ -488,6 +496,7 @@ class PageRelay(Relay):
     async def _pass_on(self) -> None:
         before: tuple[VideoReceiver, int] | None = None
         async for arrival in self._received(VideoReceiver.packets):
+            self._tell_of_sound(arrival.header)
             now = self._receiver, arrival.stream
             if now != before or self._broadcaster is None:
                 before = now

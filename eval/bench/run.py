@@ -438,10 +438,10 @@ def make_run(
     Raises GsvcError where nothing can be run, and as `carry_out`.
     """
     with folder.locked(), pool as workers:
-        folder.make()
         plan = make_plan(settings, folder, workers, reporter)
         if not plan.cells:
             raise errors.GsvcError("nothing can be run: see the gaps above")
+        folder.make()
         return plan, carry_out(plan, folder, workers, reporter)
 
 

@@ -163,6 +163,7 @@ class BenchFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep the folder for this process. Raises ConfigError while another run has it."""
+        is_new = not self.path.exists()
         with explain_failure(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.path, os.O_RDONLY)
@@ -176,6 +177,9 @@ class BenchFolder:
             ) from error
         finally:
             os.close(handle)
+            if is_new:
+                with suppress(OSError):  # which says that something is in it
+                    self.path.rmdir()
 
     def settings(self) -> dict[str, Any] | None:
         """run.json, None when there is none. Raises InputError when it is none of ours."""

@@ -1,17 +1,160 @@
-"""Where a file ends by what it says itself, in bytes: one that ends elsewhere is cut off.
+"""A source as a file: opened by FFmpeg (PyAV), and where it ends by what it says itself.
 
-A container's durations and counts are often wrong in files that are whole; its sizes hardly ever.
+What cannot be read gives a line that says what to do. A container's durations and counts are often
+wrong in files that are whole; its sizes hardly ever: one that ends elsewhere is cut off.
 """
 
+import errno
+import io
+import os
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from shlex import quote
+from typing import Any, BinaryIO, cast
 
 import av
 from av.codec.context import Flags
 from av.container import InputContainer
 from av.video.stream import VideoStream
+
+from gsvc.codec.bitstream.errors import SHORTAGES, InputError
+from gsvc.codec.media import places
+
+# These demuxers draw any text file as an animation.
+_TEXT_ART = {"tty", "bin", "xbin", "adf", "idf"}
+
+# Tags of old files may not be UTF-8: PyAV 18 would fail there, 19 never does.
+_LENIENT: dict[str, Any] = (
+    {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
+)
+
+
+class InputPipe:
+    """Standard input as a file for FFmpeg, without seeking.
+
+    An exception must not travel through FFmpeg: it ends the stream and is kept for `check`.
+    """
+
+    name = places.display_name(places.STANDARD_INPUT)
+
+    size = 0
+    """Bytes read so far."""
+
+    def __init__(self) -> None:
+        self.failure: BaseException | None = None
+
+    def read(self, size: int) -> bytes:
+        try:
+            data = cast(io.BufferedReader, sys.stdin.buffer).read1(size)
+        except BaseException as error:  # noqa: BLE001 - raised again by `check`
+            self.failure = error
+            return b""
+        self.size += len(data)
+        return data
+
+    def check(self) -> None:
+        """Raise what reading failed with, if it did; an I/O error as InputError."""
+        if isinstance(self.failure, OSError):
+            raise InputError(
+                f"standard input cannot be read ({self.failure.strerror}): "
+                "check the program before it"
+            ) from self.failure
+        if self.failure is not None:
+            raise self.failure
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+
+_SILENCE: Any = 10.0  # seconds after which what sends nothing is gone
+
+
+def open_media(source: str | Path, options: dict[str, str] | None = None) -> InputContainer:
+    """Open a file, device or URL by FFmpeg. Raises InputError when it cannot read it."""
+    name, live, how = str(source), places.is_live(source), dict(options or {})
+    if not places.is_url(name):
+        _check_file(Path(source))
+        # FFmpeg takes the text before a colon for a protocol.
+        name = f"file:{name}" if ":" in name else name
+    if name.startswith(("rtsp:", "rtsps:")):
+        how["rtsp_flags"] = "prefer_tcp"
+    elif Path(source).suffix == places.SDP:
+        how["protocol_whitelist"] = "file,rtp,udp"
+    more = {**_LENIENT, **({"timeout": _SILENCE} if live else {})}
+    try:
+        kind = "v4l2" if name.startswith(places.DEVICE) else None
+        container: InputContainer = av.open(name, "r", format=kind, options=how, **more)
+    except av.FFmpegError as error:
+        is_stream = Path(source).suffix == places.SUFFIX
+        why = "this is a stream: run gsvc decode first" if is_stream else reason(error)
+        if live:
+            why = f"nothing comes ({error.strerror}): {_advice(name, error)}"
+        raise InputError(f"{places.display_name(source)}: {why}") from error
+    if container.format.name in _TEXT_ART:
+        container.close()
+        raise InputError(
+            f"{source}: this is text, not a video: give a video file or a glob of images"
+        )
+    return container
+
+
+def _advice(name: str, error: av.FFmpegError) -> str:
+    """What to do where a camera or a sender gives nothing."""
+    if not name.startswith(places.DEVICE):
+        return "is it on, are name and password right?"
+    if isinstance(error, PermissionError):
+        return "sudo usermod -aG video $USER, then log in again"
+    return "does another program have it? v4l2-ctl --list-devices names the cameras"
+
+
+def open_pipe(pipe: InputPipe) -> InputContainer:
+    """Open y4m on standard input. Raises InputError when it carries anything else."""
+    advice = "pipe y4m into it: ffmpeg -i INPUT -f yuv4mpegpipe -pix_fmt yuv420p - | gsvc ..."
+    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+        raise InputError(f"standard input is not connected to a video: {advice}")
+    try:
+        return av.open(pipe, "r", format="yuv4mpegpipe")
+    except av.FFmpegError as error:
+        pipe.check()
+        why = f": {reason(error)}" if error.errno == errno.EBUSY else f" is not y4m video: {advice}"
+        raise InputError(f"standard input{why}") from error
+
+
+def reason(error: av.FFmpegError) -> str:
+    """FFmpeg's error in plain words, with what to do."""
+    if error.errno in SHORTAGES:
+        return SHORTAGES[error.errno]
+    if isinstance(error, PermissionError):
+        return "no permission to read it: check its mode and owner"
+    if error.errno == errno.EBUSY:  # FFmpeg adds 6 to "invalid"
+        return "its header states an impossible size: check what wrote this y4m"
+    if isinstance(error, av.error.InvalidDataError):
+        return "not a video that FFmpeg can read: check that the file is whole and really a video"
+    return f"FFmpeg cannot read it ({error.strerror}): try to convert it with ffmpeg first"
+
+
+def _check_file(path: Path) -> None:
+    try:
+        if path.is_dir():
+            raise InputError(
+                f"{path}: this is a folder: give a video, or images as {quote(f'{path}/*.png')}"
+            )
+        if not path.exists():
+            is_device = str(path).startswith(places.DEVICE)
+            why = "device: ls /dev/video* names those" if is_device else "file: check the name"
+            raise InputError(f"{path}: no such {why}")
+        if path.is_file() and path.stat().st_size == 0:
+            raise InputError(f"{path}: the file is empty: copy or download it again")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}): check the path") from error
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path}: no permission to read it: check its mode and owner")
+
 
 _MP4 = "mov"
 _JUNK = bytes(range(256)) * 4096
