@@ -24,7 +24,7 @@ that pays.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import cached_property, partial
@@ -166,23 +166,30 @@ class Keyframes:
         return FrameBuffer(keyframe.decode_keyframes(*given), packs=self.config.lean)
 
     def choose_textures(
-        self, references: Sequence[Reference], frames: int, lmbda: float, pool: Executor
+        self,
+        references: Sequence[Callable[[], Reference]],
+        frames: int,
+        lmbda: float,
+        pool: Executor,
     ) -> None:
-        """Choose what is raised in each, for a group of `frames` frames; later codings keep it."""
+        """Choose what is raised in each, for a group of `frames` frames; later codings keep it.
+
+        `references`: give the pictures to compare with.
+        """
         if TEXTURE.name not in self.config.header.tools:
             self.textures = [None] * len(self.decoded)
             return
         each, block = max(1.0, frames / len(self.decoded)), self.config.level.texture_log2
 
         def choose(number: int) -> Texture | None:
-            given = references[number], self.decoded[number]
+            given = references[number](), self.decoded[number]
             return choose_texture(*given, block_log2=block, frames=each, lmbda=lmbda)
 
         self.textures = list(pool.map(choose, range(len(self.decoded))))
 
     def choose_guides(
         self,
-        references: Sequence[Reference],
+        references: Sequence[Callable[[], Reference]],
         sources: Iterable[Picture],
         frames: int,
         lmbda: float,
@@ -208,7 +215,7 @@ class Keyframes:
             key = replace(key, picture=sampled(key.picture), gain=sampled(key.gain))
             distortion = partial(
                 _restored_distortion,
-                reference.sampled(source),
+                reference().sampled(source),
                 weight,
                 restorer.restorations(key),
             )

@@ -14,6 +14,7 @@ from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers import BRIGHTNESS, CAMERA, GUIDE, POSE, SEGMENTATION, TEXTURE
 from gsvc.codec.bitstream.scaffold import Interval, Place, Values
+from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
 from gsvc.encoders.coding.cuts import Flicker, lasting_changes
 from gsvc.encoders.coding.face_rdo import FaceRdo, WaysToPack
@@ -64,8 +65,8 @@ class _PlannedShot:
     """The plan's key indices, without the one that belongs to the next group."""
     prepared: Sequence[Picture]
     """Source pictures of its coded pictures, prepared for coding."""
-    references: Sequence[Reference]
-    """Made of them."""
+    reference: Callable[[int], Reference]
+    """Gives a frame of the shot to compare with."""
 
 
 class Lookahead(GroupCoder):
@@ -229,8 +230,7 @@ class Lookahead(GroupCoder):
         self._done += _TRIED * self._frames
         probes, keys = search.probes, search.probes.own_keys(probe.plan)
         prepared = FrameBuffer(probes.emphasised(probe), packs=self._config.lean)
-        references = [probes.reference(k) for k in keys]
-        return _PlannedShot(shot, probe, keys, prepared, references)
+        return _PlannedShot(shot, probe, keys, prepared, probes.reference)
 
     def _packed(
         self, planned: Sequence[_PlannedShot], keys: Keyframes, budget: float, *, open_ended: bool
@@ -263,7 +263,7 @@ class Lookahead(GroupCoder):
         keys = Keyframes(plan, prepared, self._config, openings=openings)
         framing = self._config.framing_bits(self._frames, len(plan.keys), goal)
         keys = fit_quantizer(keys, goal - framing, exact=self._rate.exact)
-        references = [reference for one in planned for reference in one.references]
+        references = [partial(one.reference, key) for one in planned for key in one.keys]
         keys.choose_textures(references, self._frames, self._planner.lmbda, self._pool)
         if self._restorer is not None:
             sources = (one.shot.pictures[key] for one in planned for key in one.keys)
@@ -275,7 +275,8 @@ class Lookahead(GroupCoder):
         self, planned: Sequence[_PlannedShot], keys: Keyframes, *, open_ended: bool
     ) -> list[list[SourceInterval]]:
         """The frames of each interval, by shots."""
-        shown = map(keys.textured, range(len(keys.units)))
+        # Luma is enough to judge by.
+        shown = (gray(keys.textured(number)) for number in range(len(keys.units)))
         return [
             self._sources_of(one, list(islice(shown, len(one.keys))), open_ended) for one in planned
         ]

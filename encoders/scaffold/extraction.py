@@ -39,7 +39,7 @@ class SourceInterval:
     """The frames since the coded picture before; the last is that of the coded picture, unless
     frames are held after it."""
     shown: Picture
-    """The displayed coded picture: at the end, or the one that is held."""
+    """The displayed coded picture, or its luma: at the end, or the one that is held."""
     place: Place = Place.BETWEEN
     """BETWEEN two coded pictures, BEFORE a scene's first or AFTER its last one."""
     drawing: DrawingMode = PLAIN
@@ -57,7 +57,7 @@ class Before:
     source: Picture
     """The source of the last coded picture."""
     shown: Picture
-    """The same picture as displayed."""
+    """The same picture as displayed, or its luma."""
     after: Sequence[Picture] = ()
     """Source frames after it that are not sent yet."""
     closing: Sample | None = None

@@ -170,7 +170,8 @@ class Probes:
         pixels = self._geometry.width * self._geometry.height
         kept = 0 if config.lean else 1 + _KEPT_BYTES * 2 // (3 * pixels)
         self._planes = lru_cache(kept)(planes)
-        self.reference = cache(lambda index: distortion.reference(pictures[index]))
+        remember = lru_cache(1) if config.lean else cache
+        self.reference = remember(lambda index: distortion.reference(pictures[index]))
         """Gives a frame to compare with."""
         self.made: dict[GroupPlan, Probe] = {}
         """All probes so far."""
