@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.planning.process import POWERCAP, EnergyMeter, peak_memory
+from gsvc.decoders.keyframes.refiner import RefinerCost
 from gsvc.encoders.malloc import malloc_trim
 
 _NO_ARITHMETIC = frozenset((
@@ -52,6 +53,12 @@ def count_flops(work: Callable[[], object]) -> Flops:
     with torch.no_grad(), counter, _note_unknown(unknown, set(counter.flop_registry)):
         work()
     return Flops(int(counter.get_total_flops()), tuple(sorted(unknown)))
+
+
+def refiner_flops(cost: RefinerCost) -> tuple[int, Flops]:
+    """Operations that come once, however many steps follow, and those of a step."""
+    once = count_flops(cost.once).count if cost.once else 0
+    return once, count_flops(cost.step)
 
 
 def _formulas() -> dict[Any, Callable[..., int]]:

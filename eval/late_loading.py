@@ -14,7 +14,8 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from gsvc.codec.bitstream.errors import MissingDependencyError
+from gsvc.codec.bitstream.errors import MissingDependencyError, MissingModelError
+from gsvc.codec.weights.model_files import sha256_of
 
 
 @contextmanager
@@ -46,6 +47,21 @@ def bundled_ffmpeg(question: str) -> str:
         raise MissingDependencyError(
             f"the ffmpeg of imageio-ffmpeg does not run ({error}): reinstall imageio-ffmpeg"
         ) from error
+
+
+kept_sha256 = cache(sha256_of)
+
+
+def hub_file(path: Path, name: str, remedy: str) -> Path:
+    """The path of weights of `name`, a file whose name ends with the first digits of its SHA-256.
+
+    Raises MissingModelError with the remedy where it is missing or another one.
+    """
+    if not path.is_file():
+        raise MissingModelError(f"{name} has no weights on this machine: {remedy}")
+    if not kept_sha256(path).startswith(path.name.partition(".")[0].rpartition("-")[2]):
+        raise MissingModelError(f"the file of {name} is damaged or another one: {remedy}")
+    return path
 
 
 def declared(package: str, table: str) -> Iterator[Any]:

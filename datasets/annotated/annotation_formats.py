@@ -5,16 +5,16 @@ Every reader raises InputError that names the file, and the line or entry where 
 
 import configparser
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.datasets.annotated import truth as annotated
-from gsvc.datasets.annotated.truth import AnnotatedClip, Boxes, make_boxes, read_text
+from gsvc.datasets.annotated.truth import AnnotatedClip, Boxes, Floats, make_boxes, read_text
 
 _COCO_RATE, _VISDRONE_RATE, _WILDTRACK_RATE = Fraction(25), Fraction(30), Fraction(2)
 """Frames per second: COCO and VisDrone do not tell any, Wildtrack's are those annotated."""
@@ -34,9 +34,7 @@ def read_coco(path: str | Path, images: str | Path | None = None) -> AnnotatedCl
     folder = path.parent if images is None else Path(images)
     content = annotated.read_json(path)
     try:
-        names, order = _coco_tables(content)
-        rows = [_coco_row(f"annotations[{n}]", one) for n, one in enumerate(content["annotations"])]
-        truth = _coco_truth(rows, names, order)
+        truth = _coco_truth(content)
         files = tuple(folder / one["file_name"] for one in content["images"])
     except (KeyError, TypeError, IndexError, ValueError, OverflowError) as error:
         raise InputError(
@@ -55,10 +53,15 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
             yield f"{path}:{number}", line
 
 
-def _coco_truth(
-    rows: list[Mapping[str, Any]], names: Mapping[int, str], order: Mapping[int, int]
-) -> Boxes:
-    corners = np.array([one["bbox"] for one in rows], np.float64).reshape(-1, 4)
+def _coco_truth(content: Mapping[str, Any]) -> Boxes:
+    names = {one["id"]: str(one["name"]) for one in content["categories"]}
+    order = {one["id"]: frame for frame, one in enumerate(content["images"])}
+    rows = content["annotations"]
+    boxes = [np.asarray(one["bbox"], np.float64) for one in rows]
+    for number, box in enumerate(boxes):
+        if box.shape != (4,) or not np.isfinite(box).all() or min(box[2:]) < 0:
+            raise ValueError(f"annotations[{number}].bbox {box.tolist()}")
+    corners = np.array(boxes).reshape(-1, 4)
     corners[:, 2:] += corners[:, :2]
     return make_boxes(
         [order[one["image_id"]] for one in rows],
@@ -67,19 +70,6 @@ def _coco_truth(
         id=[int(one.get(_TRACK, annotated.NO_ID)) for one in rows],
         ignored=[bool(one.get("iscrowd")) for one in rows],
     )
-
-
-def _coco_tables(content: Mapping[str, Any]) -> tuple[dict[int, str], dict[int, int]]:
-    """Names of categories by their id, and frames by the image's id."""
-    names = {one["id"]: str(one["name"]) for one in content["categories"]}
-    return names, {one["id"]: frame for frame, one in enumerate(content["images"])}
-
-
-def _coco_row(place: str, one: Mapping[str, Any]) -> Mapping[str, Any]:
-    box = np.asarray(one["bbox"], np.float64)
-    if box.shape != (4,) or not np.isfinite(box).all() or min(box[2:]) < 0:
-        raise ValueError(f"{place}.bbox {one['bbox']}")
-    return one
 
 
 CLASSES = dict(
@@ -136,9 +126,8 @@ def _info(path: Path) -> configparser.SectionProxy:
 
 
 def _mot_truth(path: Path, count: int) -> Boxes:
-    rows = [_mot_row(place, line, count) for place, line in _lines(path)]
-    rows = [row for row in rows if row[6] or row[7] in AMBIGUOUS]
-    table = np.array(rows, np.float64).reshape(-1, len(_MOT_COLUMNS))
+    table = _table(path, count, _MOT_COLUMNS, float, lambda row: row[7] in CLASSES)
+    table = table[(table[:, 6] != 0) | np.isin(table[:, 7], AMBIGUOUS)]
     ambiguous = np.isin(table[:, 7], AMBIGUOUS)
     return make_boxes(
         frame=table[:, 0] - 1,
@@ -150,17 +139,27 @@ def _mot_truth(path: Path, count: int) -> Boxes:
     )
 
 
-def _mot_row(place: str, line: str, count: int) -> list[float]:
-    row = _numbers(place, line, count, _MOT_COLUMNS, float)
-    if row[7] not in CLASSES or not np.isfinite(row).all() or min(row[4:6]) < 0:
-        raise InputError(f"{place}: class {row[7]:g}, size {row[4]:g} x {row[5]:g}: no such box")
-    return row
+def _table(
+    path: Path,
+    count: int,
+    columns: Sequence[str],
+    kind: type[float],
+    is_known: Callable[[list[float]], bool],
+) -> Floats:
+    """Rows with commas between numbers, each of which begins with a frame from 1 to `count`."""
+    rows = []
+    for place, line in _lines(path):
+        row = _numbers(place, line, count, columns, kind)
+        if not np.isfinite(row).all() or not is_known(row) or min(row[4:6]) < 0:
+            told = f"class {row[7]:g}, size {row[4]:g} x {row[5]:g}, {columns[-1]} {row[-1]:g}"
+            raise InputError(f"{place}: {told}: no such box")
+        rows.append(row)
+    return np.array(rows, np.float64).reshape(-1, len(columns))
 
 
 def _numbers(
     place: str, line: str, count: int, columns: Sequence[str], kind: type[float]
 ) -> list[float]:
-    """A row with commas between, which begins with a frame from 1 to `count`."""
     try:
         row = [kind(part) for part in line.rstrip(", ").split(",")]
     except ValueError as error:
@@ -181,16 +180,14 @@ def mot_text(boxes: Boxes) -> str:
     if unknown := set(boxes.label) - set(_NUMBERS):
         known = ", ".join(_NUMBERS)
         raise ConfigError(f"class {min(unknown)!r} has no number in MOT files: take one of {known}")
-    return "".join(_mot_lines(boxes))
-
-
-def _mot_lines(boxes: Boxes) -> Iterator[str]:
+    lines = []
     for row in np.lexsort((boxes.id, boxes.frame)):
         left, top, right, bottom = boxes.box[row]
         box = f"{left + 1:.6g},{top + 1:.6g},{right - left:.6g},{bottom - top:.6g}"
         number, considered = _NUMBERS[boxes.label[row]], int(not boxes.ignored[row])
         head = f"{boxes.frame[row] + 1},{boxes.id[row]}"
-        yield f"{head},{box},{considered},{number},{boxes.visibility[row]:.6g}\n"
+        lines.append(f"{head},{box},{considered},{number},{boxes.visibility[row]:.6g}\n")
+    return "".join(lines)
 
 
 def sequence_info(name: str, rate: Fraction, count: int, size: tuple[int, int]) -> str:
@@ -229,15 +226,6 @@ def read_vatic(path: str | Path) -> annotated.AnnotatedVideo:
     if video is None:
         told = ", ".join(_VIDEOS)
         raise InputError(f"{path}: no video of its name beside it: put one there ({told})")
-    return annotated.AnnotatedVideo(path.stem, video, _vatic_truth(path))
-
-
-def _video(path: Path) -> Path | None:
-    beside = (path.with_suffix(suffix) for suffix in _VIDEOS)
-    return next((one for one in beside if one.is_file()), None)
-
-
-def _vatic_truth(path: Path) -> Boxes:
     rows = [_vatic_row(place, line) for place, line in _lines(path)]
     table = np.array([row for row, _ in rows], np.int64).reshape(-1, _VATIC_COLUMNS - 1)
     boxes = make_boxes(
@@ -247,7 +235,12 @@ def _vatic_truth(path: Path) -> Boxes:
         label=[_LABELS.get(label.lower(), label.lower()) for _, label in rows],
         visibility=np.where(table[:, 7] == 1, _OCCLUDED, 1.0),
     )
-    return boxes.chosen(table[:, 6] != 1)
+    return annotated.AnnotatedVideo(path.stem, video, boxes.chosen(table[:, 6] != 1))
+
+
+def _video(path: Path) -> Path | None:
+    beside = (path.with_suffix(suffix) for suffix in _VIDEOS)
+    return next((one for one in beside if one.is_file()), None)
 
 
 def _vatic_row(place: str, line: str) -> tuple[list[int], str]:
@@ -301,8 +294,10 @@ def _annotations(folder: Path) -> Path:
 
 
 def _visdrone_truth(path: Path, count: int) -> Boxes:
-    rows = [_visdrone_row(place, line, count) for place, line in _lines(path)]
-    table = np.array(rows, np.int64).reshape(-1, len(_VISDRONE_COLUMNS))
+    def is_known(row: list[float]) -> bool:
+        return 0 <= row[7] < len(_CLASSES) and 0 <= row[9] < len(_VISIBILITY)
+
+    table = _table(path, count, _VISDRONE_COLUMNS, int, is_known).astype(int)
     return make_boxes(
         frame=table[:, 0] - 1,
         id=table[:, 1],
@@ -313,26 +308,12 @@ def _visdrone_truth(path: Path, count: int) -> Boxes:
     )
 
 
-def _visdrone_row(place: str, line: str, count: int) -> list[float]:
-    row = _numbers(place, line, count, _VISDRONE_COLUMNS, int)
-    if not (0 <= row[7] < len(_CLASSES) and 0 <= row[9] < len(_VISIBILITY) and min(row[4:6]) >= 0):
-        raise InputError(f"{place}: class {row[7]}, occlusion {row[9]}: no such box")
-    return row
-
-
 _GRID_COLUMNS, _GRID_ROWS = 480, 1440
 """Of Wildtrack's grid on the ground."""
 _CELL = 0.025
 """Metres."""
 _CORNER = np.array([-3.0, -9.0])
 """Of cell 0, in metres."""
-
-
-class _Seen(NamedTuple):
-    frame: int
-    person: int
-    view: int
-    box: tuple[float, float, float, float]
 
 
 def read_wildtrack(root: str | Path) -> annotated.MultiViewClip:
@@ -349,27 +330,30 @@ def read_wildtrack(root: str | Path) -> annotated.MultiViewClip:
     files = sorted(folder.glob("*.json"))
     if not files:
         raise InputError(f"{folder}: holds no JSON file: give the folder that Wildtrack unpacks to")
-    people = [entry for frame, path in enumerate(files) for entry in _people(path, frame)]
-    seen = [one for _, _, _, boxes in people for one in boxes]
+    people = [(frame, *one) for frame, path in enumerate(files) for one in _people(path)]
     cells = np.array([cell for _, _, cell, _ in people], np.int64)
     places = _CORNER + _CELL * np.stack([cells % _GRID_COLUMNS, cells // _GRID_COLUMNS], axis=-1)
     frames, ids = [frame for frame, _, _, _ in people], [person for _, person, _, _ in people]
-    views = tuple(
-        _view(root, view, [path.stem for path in files], seen)
-        for view in range(1 + max((one.view for one in seen), default=-1))
-    )
-    return annotated.MultiViewClip(views, annotated.make_places(frames, places, ids))
+    boxes = [(frame, person, *box) for frame, person, _, own in people for box in own]
+    seen = np.array(boxes, np.float64).reshape(-1, 7)
+    clips = []
+    for view in range(1 + int(seen[:, 2].max(initial=-1))):
+        own, name = seen[seen[:, 2] == view], f"C{view + 1}"
+        truth = make_boxes(own[:, 0], own[:, 3:], label="person", id=own[:, 1])
+        pictures = (root / "Image_subsets" / name / f"{path.stem}.png" for path in files)
+        clips.append(AnnotatedClip(name, tuple(pictures), _WILDTRACK_RATE, truth))
+    return annotated.MultiViewClip(tuple(clips), annotated.make_places(frames, places, ids))
 
 
-def _people(path: Path, frame: int) -> Iterator[tuple[int, int, int, list[_Seen]]]:
-    """Frame, id, cell and boxes of each person in a file."""
+def _people(path: Path) -> Iterator[tuple[int, int, list[tuple[float, ...]]]]:
+    """Id, cell and boxes of each person in a file; a box is view, left, top, right, bottom."""
     content = annotated.read_json(path)
     try:
         for entry in content:
             person, cell = int(entry["personID"]), int(entry["positionID"])
             if not 0 <= cell < _GRID_COLUMNS * _GRID_ROWS:
                 raise ValueError(f"positionID {cell}")
-            yield frame, person, cell, list(_boxes(entry["views"], frame, person))
+            yield person, cell, list(_boxes(entry["views"]))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path}: {error} is missing or wrong: each person has personID, positionID "
@@ -377,24 +361,11 @@ def _people(path: Path, frame: int) -> Iterator[tuple[int, int, int, list[_Seen]
         ) from error
 
 
-def _boxes(views: list[dict[str, Any]], frame: int, person: int) -> Iterator[_Seen]:
+def _boxes(views: list[dict[str, Any]]) -> Iterator[tuple[float, ...]]:
     for one in views:
         left, top, right, bottom = (float(one[name]) for name in ("xmin", "ymin", "xmax", "ymax"))
         view = int(one["viewNum"])
         if not 0 <= view < 100:
             raise ValueError(f"viewNum {view}")
         if right > left and bottom > top:  # all are -1 where the camera does not see the person
-            yield _Seen(frame, person, view, (left, top, right, bottom))
-
-
-def _view(root: Path, view: int, stems: list[str], seen: list[_Seen]) -> AnnotatedClip:
-    name = f"C{view + 1}"
-    own = [one for one in seen if one.view == view]
-    truth = make_boxes(
-        [one.frame for one in own],
-        [one.box for one in own],
-        label="person",
-        id=[one.person for one in own],
-    )
-    pictures = tuple(root / "Image_subsets" / name / f"{stem}.png" for stem in stems)
-    return AnnotatedClip(name, pictures, _WILDTRACK_RATE, truth)
+            yield view, left, top, right, bottom

@@ -28,7 +28,6 @@ from gsvc.datasets.annotated.annotation_formats import mot_text, read_mot, seque
 from gsvc.datasets.annotated.synthetic_drawing import cutouts
 from gsvc.datasets.annotated.truth import Boxes, Floats, Places, joined, make_boxes, make_places
 
-CLASSES = "person", "animal", "thing"
 _RANGES = {
     "frames": (1, 100_000),
     "cameras": (1, 16),
@@ -208,7 +207,7 @@ class SyntheticScene:
             for one, count in zip(order, seen, strict=True)
             if one.actor.id and count >= _LEAST_SEEN
         ]
-        boxes = np.array([one.box for one, _ in rows], np.float64).reshape(-1, 4)
+        boxes = np.array([one.box for one, _ in rows]).reshape(-1, 4)
         return make_boxes(
             np.full(len(rows), index),
             np.clip(boxes, 0, (width, height, width, height)),
@@ -220,9 +219,7 @@ class SyntheticScene:
 
 def make_scene(settings: SceneSettings) -> SyntheticScene:
     """The scene of some settings. Raises InputError for a photograph or cut-outs of no use."""
-    photo = (
-        None if settings.background is None else annotated_clips.read_picture(settings.background)
-    )
+    photo = annotated_clips.read_picture(settings.background) if settings.background else None
     cameras = tuple(_camera(settings, index) for index in range(settings.cameras))
     return SyntheticScene(
         settings,
@@ -258,12 +255,10 @@ def _actors(settings: SceneSettings) -> Iterator[drawing.Actor]:
     for number, label in enumerate(labels, 1):
         speed = random.uniform(*_SPEEDS[label]) / float(settings.frame_rate)
         paths.append(walk(random, settings.frames, speed, paths))
-        files = given.get(label)
-        look = (
-            drawing.cutout(files[random.integers(len(files))])
-            if files
-            else drawing.DRAWN[label](random)
-        )
+        if files := given.get(label):
+            look = drawing.cutout(files[random.integers(len(files))])
+        else:
+            look = drawing.DRAWN[label](random)
         yield drawing.Actor(number, label, random.uniform(*_HEIGHTS[label]), paths[-1], look)
 
 
@@ -346,17 +341,12 @@ def _write_view(scene: SyntheticScene, camera: int, folder: Path) -> None:
 
 
 def _cameras(scene: SyntheticScene) -> dict[str, list[list[list[float]]]]:
-    times = [scene.time(index) for index in range(scene.settings.frames)]
-    return {
-        f"C{number}": [_unit(camera.homography(time)) for time in times]
-        for number, camera in enumerate(scene.cameras, 1)
-    }
-
-
-def _unit(homography: drawing.Matrix) -> list[list[float]]:
-    """Scaled so that its last entry is 1."""
-    rows: list[list[float]] = (homography / homography[2, 2]).tolist()
-    return rows
+    found = {}
+    for number, camera in enumerate(scene.cameras, 1):
+        times = map(scene.time, range(scene.settings.frames))
+        matrices = np.array([camera.homography(time) for time in times])
+        found[f"C{number}"] = (matrices / matrices[:, 2:, 2:]).tolist()
+    return found
 
 
 def _places_text(places: Places) -> str:

@@ -173,9 +173,9 @@ class _Sheet:
         self._pixels = np.zeros((100 * _FINE_SPRITE * 2, across * _FINE_SPRITE * 2, 4), np.uint8)
 
     def limb(self, colour: Colour, width: float, *points: tuple[float, float]) -> None:
-        for start, end in pairwise(points):
-            a, b = _pixels(start), _pixels(end)
-            cv2.line(self._pixels, a, b, (*colour, 255), max(1, round(width * 2 * _FINE_SPRITE)))
+        thick = max(1, round(width * 2 * _FINE_SPRITE))
+        for start, end in pairwise(map(_pixels, points)):
+            cv2.line(self._pixels, start, end, (*colour, 255), thick)
 
     def blob(self, colour: Colour, centre: tuple[float, float], axes: tuple[float, float]) -> None:
         size = _pixels(axes)
@@ -303,8 +303,7 @@ def cutout(path: Path) -> Look:
         raise InputError(f"{path}: cannot be read: check the path") from error
     if read is None or read.ndim != 3 or read.shape[2] != 4 or read.dtype != np.uint8:
         raise InputError(f"{path}: has no alpha of 8 bits: give a cut-out, PNG or WebP")
-    inside = cv2.boundingRect((read[..., 3] > 127).astype(np.uint8))
-    left, top, width, height = inside
+    left, top, width, height = cv2.boundingRect((read[..., 3] > 127).astype(np.uint8))
     if not width * height:
         raise InputError(f"{path}: shows nothing: every pixel is transparent")
     whole = cv2.cvtColor(read[top : top + height, left : left + width], cv2.COLOR_BGRA2RGBA)
@@ -355,7 +354,7 @@ class PlacedSprite:
     actor: Actor
     depth: float
     """Metres before the camera."""
-    box: tuple[float, float, float, float]
+    box: Floats
     """Of its solid part: left, top, right, bottom in pixels, possibly outside the picture."""
     pixels: int
     """Solid ones, inside the picture or not; 1 at least."""
@@ -382,9 +381,8 @@ def placed(
     whole = np.floor(corner).astype(int) - 1
     drawn = _drawn(sprite, scale, corner - whole)
     solid = drawn[..., 3] > _SOLID
-    left, top, width, height = _bounds(sprite[..., 3] > _SOLID)
-    edges = np.array([left, top, left + width, top + height]) * scale + np.tile(corner, 2)
-    box = float(edges[0]), float(edges[1]), float(edges[2]), float(edges[3])
+    left, top, width, height = cv2.boundingRect((sprite[..., 3] > _SOLID).astype(np.uint8))
+    box = np.array([left, top, left + width, top + height]) * scale + np.tile(corner, 2)
     at = int(whole[0]), int(whole[1])
     return PlacedSprite(actor, float(foot[2]), box, max(1, int(solid.sum())), at, drawn)
 
@@ -422,8 +420,3 @@ def _drawn(sprite: Sprite, scale: float, offset: NDArray[np.float64]) -> Sprite:
     )
     drawn = cv2.warpAffine(sprite, moved, size, flags=cv2.INTER_LINEAR)
     return np.asarray(drawn, np.float32)
-
-
-def _bounds(solid: NDArray[np.bool_]) -> tuple[int, int, int, int]:
-    left, top, width, height = cv2.boundingRect(solid.astype(np.uint8))
-    return left, top, width, height

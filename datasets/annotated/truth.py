@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.datasets.clips.clip_reader import TestClip, load_clip, protocol_size, resized, short_side
+from gsvc.datasets.clips import clip_reader
+from gsvc.datasets.clips.clip_reader import TestClip, load_clip, protocol_size, resized
 
 NO_ID = -1
 """Of a box that belongs to no track."""
@@ -63,10 +64,6 @@ class Boxes(Rows):
     """Share of the thing that the frame shows, float64 (n,), 0 to 1."""
     ignored: NDArray[np.bool_]
     """Truth that counts neither when it is found nor when it is not, bool (n,)."""
-
-    def scaled(self, across: float, down: float) -> "Boxes":
-        """The boxes of a picture that is so many times as wide and as high."""
-        return replace(self, box=self.box * (across, down, across, down))
 
 
 @dataclass(frozen=True)
@@ -169,7 +166,7 @@ class AnnotatedClip:
         The truth is cut and scaled with them. Raises InputError for a picture that is missing,
         damaged or of another size than the first, ConfigError for another `size` or no frames.
         """
-        _check(frames)
+        clip_reader.check_frames(frames)
         read: list[Picture] = []
         for path in self.pictures[:frames]:
             read.append(read_picture(path))
@@ -190,7 +187,6 @@ class AnnotatedVideo:
 
     def load(self, size: str = "native", frames: int | None = None) -> tuple[TestClip, Boxes]:
         """As of `AnnotatedClip`. Raises InputError for what is no video, ConfigError."""
-        _check(frames)
         pictures, rate = load_clip(self.video, frames, None)
         if not pictures:
             raise InputError(f"{self.video}: has no frame: check the file")
@@ -210,19 +206,14 @@ class MultiViewClip:
     empty where the set does not tell."""
 
 
-def _check(frames: int | None) -> None:
-    if frames is not None and frames < 1:
-        raise ConfigError(f"frames {frames}: must be 1 or more")
-
-
 def _sized(clip: TestClip, truth: Boxes, size: str) -> tuple[TestClip, Boxes]:
     """Pictures and truth at a size of the evaluation protocol."""
     height, width = clip.height, clip.width
-    across, down = protocol_size(width, height, short_side(size))
+    across, down = protocol_size(width, height, clip_reader.short_side(size))
     pictures = [resized(one, across, down) for one in clip.frames]
     shown = truth.chosen(truth.frame < len(pictures))
     sized = TestClip(clip.name, pictures, clip.frame_rate)
-    return sized, shown.scaled(across / width, down / height)
+    return sized, replace(shown, box=shown.box * np.tile((across / width, down / height), 2))
 
 
 def read_picture(path: Path) -> Picture:

@@ -292,6 +292,12 @@ def _even(length: Fraction) -> int:
     return max(2, 2 * int(length / 2 + Fraction(1, 2)))
 
 
+def check_frames(frames: int | None) -> None:
+    """Raise ConfigError for a number of frames below 1."""
+    if frames is not None and frames < 1:
+        raise ConfigError(f"frames {frames}: must be 1 or more")
+
+
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp"}
 
 
@@ -308,8 +314,7 @@ def load_clip(
     tells), a folder of images (25 fps, in the order of their numbers), or anything FFmpeg reads.
     Raises InputError when it is no video, ConfigError for `frames` below 1.
     """
-    if frames is not None and frames < 1:
-        raise ConfigError(f"frames {frames}: must be 1 or more")
+    check_frames(frames)
     path = Path(path)
     if path.suffix.lower() in RAW_SUFFIXES and not path.is_dir():
         form = raw or format_from_name(path)
@@ -322,10 +327,9 @@ def load_clip(
 
 def image_pattern(folder: Path) -> str:
     """A pattern of the folder's images of the commonest suffix. Raises InputError without any."""
-    suffix = image_suffix(folder)
-    if suffix is None:
-        raise InputError(f"{folder}: a folder without images: give a video, or images in a folder")
-    return f"{glob.escape(str(folder))}/*{suffix}"
+    if suffix := image_suffix(folder):
+        return f"{glob.escape(str(folder))}/*{suffix}"
+    raise InputError(f"{folder}: a folder without images: give a video, or images in a folder")
 
 
 def image_suffix(folder: Path) -> str | None:
@@ -339,7 +343,4 @@ def image_suffix(folder: Path) -> str | None:
 
 
 def _at_size(pictures: Iterable[Picture], short_side: int | None) -> list[Picture]:
-    def fitted(picture: Picture) -> Picture:
-        return resized(picture, *protocol_size(picture.shape[1], picture.shape[0], short_side))
-
-    return [fitted(picture) for picture in pictures]
+    return [resized(p, *protocol_size(p.shape[1], p.shape[0], short_side)) for p in pictures]

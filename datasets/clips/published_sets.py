@@ -116,9 +116,19 @@ def load_sequence(
     path = find_copy(manifest, sequence, root)
     if path.suffix.lower() in clip_reader.RAW_SUFFIXES and not path.is_dir():
         return clip_reader.load_clip(path, frames, short_side, _raw_format(path, sequence))
-    _check_size(path, sequence)
+    with open_video(clip_reader.image_pattern(path) if path.is_dir() else path, frames=1) as video:
+        size = video.format.width, video.format.height
+    if size not in sequence.sizes:
+        raise InputError(
+            f"{path}: has {size[0]}x{size[1]}, but {sequence.name} has {_sizes(sequence)}: "
+            "take the original"
+        )
     pictures, rate = clip_reader.load_clip(path, frames, short_side)
     return pictures, sequence.frame_rate if path.is_dir() else rate
+
+
+def _sizes(sequence: PublishedSequence) -> str:
+    return " or ".join(f"{width}x{height}" for width, height in sequence.sizes)
 
 
 def find_copy(manifest: PublishedSet, sequence: PublishedSequence, root: Path | None) -> Path:
@@ -181,24 +191,13 @@ def _preference(path: Path, sequence: PublishedSequence) -> tuple[int, int, int,
 def _raw_format(path: Path, sequence: PublishedSequence) -> clip_reader.RawFormat:
     size = clip_reader.size_from_name(path.stem)
     if size is None and len(sequence.sizes) > 1:
-        sizes = " or ".join(f"{width}x{height}" for width, height in sequence.sizes)
-        raise InputError(f"{path}: its name tells no size: put {sizes} into its name")
+        raise InputError(f"{path}: its name tells no size: put {_sizes(sequence)} into its name")
     return clip_reader.RawFormat(
         *(size or sequence.sizes[0]),
         sequence.frame_rate,
         clip_reader.bit_depth_from_name(path.stem) or 8,
         clip_reader.chroma_from_name(path.stem) or "420",
     )
-
-
-def _check_size(path: Path, sequence: PublishedSequence) -> None:
-    with open_video(clip_reader.image_pattern(path) if path.is_dir() else path, frames=1) as video:
-        size = video.format.width, video.format.height
-    if size not in sequence.sizes:
-        sizes = " or ".join(f"{width}x{height}" for width, height in sequence.sizes)
-        raise InputError(
-            f"{path}: has {size[0]}x{size[1]}, but {sequence.name} has {sizes}: take the original"
-        )
 
 
 _COLUMNS = "path", "bytes", "sha256"
@@ -243,9 +242,7 @@ def folder_files(folder: str | Path, but: str | Path) -> list[str]:
 def manifest_text(entries: Sequence[FileEntry]) -> str:
     """The table of a manifest, CSV."""
     text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(_COLUMNS)
-    rows.writerows(entries)
+    csv.writer(text, lineterminator="\n").writerows([_COLUMNS, *entries])
     return text.getvalue()
 
 

@@ -19,7 +19,7 @@ from gsvc.codec.weights.model_files import PackagedFile
 from gsvc.datasets.clips import clip_reader
 from gsvc.datasets.clips.clip_reader import short_side
 from gsvc.datasets.clips.packaged import CLIPS, LOCKED, packaged_clip
-from gsvc.datasets.clips.published_sets import MANIFESTS, PublishedSet, load_sequence
+from gsvc.datasets.clips.published_sets import MANIFESTS, load_sequence
 from gsvc.datasets.clips.synthetic_clips import FRAME_RATE, FRAMES, HEIGHT, SCENES, WIDTH, DrawnClip
 
 Reader = Callable[[int | None, int | None], tuple[list[Picture], Fraction]]
@@ -59,8 +59,7 @@ class ClipSource:
         `size` is "288" or "480", the short side in pixels, or "native". Raises InputError when the
         clip is missing or cannot be read, ConfigError for another size and for `frames` below 1.
         """
-        if frames is not None and frames < 1:
-            raise ConfigError(f"frames {frames}: must be 1 or more")
+        clip_reader.check_frames(frames)
         pictures, frame_rate = self.read(frames, short_side(size))
         if not pictures:
             raise InputError(f"{self.name}: has no frame: check the file")
@@ -97,8 +96,11 @@ def _sources(name: str, root: Path | None) -> Iterator[tuple[tuple[str, str], Cl
 
 
 def _of_set(name: str, member: str, root: Path | None) -> list[ClipSource]:
-    if name in MANIFESTS:
-        return _published(MANIFESTS[name], member, root)
+    if manifest := MANIFESTS.get(name):
+        return [
+            ClipSource(one.name, name, one.description, partial(load_sequence, manifest, one, root))
+            for one in ([manifest.sequence(member)] if member else manifest.sequences)
+        ]
     clips = _BY_NAME[name]
     if member and member not in clips:
         raise ConfigError(f"{name} has no clip {member!r}; there are {', '.join(clips)}")
@@ -106,15 +108,6 @@ def _of_set(name: str, member: str, root: Path | None) -> list[ClipSource]:
     return [
         ClipSource(one, name, clips[one].description, partial(read, one))
         for one in ([member] if member else clips)
-    ]
-
-
-def _published(manifest: PublishedSet, member: str, root: Path | None) -> list[ClipSource]:
-    return [
-        ClipSource(
-            one.name, manifest.name, one.description, partial(load_sequence, manifest, one, root)
-        )
-        for one in ([manifest.sequence(member)] if member else manifest.sequences)
     ]
 
 
@@ -175,7 +168,5 @@ def _read_scene(
     name: str, frames: int | None, short_side: int | None
 ) -> tuple[list[Picture], Fraction]:
     count = FRAMES if frames is None else min(frames, FRAMES)
-    size = clip_reader.protocol_size(WIDTH, HEIGHT, short_side)
-    return [
-        clip_reader.resized(SCENES[name].frame(index), *size) for index in range(count)
-    ], FRAME_RATE
+    size, drawn = clip_reader.protocol_size(WIDTH, HEIGHT, short_side), SCENES[name]
+    return [clip_reader.resized(drawn.frame(n), *size) for n in range(count)], FRAME_RATE

@@ -50,10 +50,6 @@ def _turn(index: int) -> Transform:
     return np.asarray(to_texture @ rotation @ _shift(-WIDTH / 2, -HEIGHT / 2))
 
 
-def _still(index: int) -> Transform:
-    return _pan((0, 0))(0)
-
-
 @dataclass(frozen=True)
 class MovingLayer:
     """A texture and its path."""
@@ -110,7 +106,7 @@ def _sprite_path(index: int) -> Transform:
 SCENES: dict[str, DrawnClip] = {
     scene.name: scene
     for scene in (
-        DrawnClip("still", "nothing moves", MovingLayer(1, _still)),
+        DrawnClip("still", "nothing moves", MovingLayer(1, _pan((0, 0)))),
         DrawnClip(
             "pan", "all moves by (2.25, -0.75) pixels a frame", MovingLayer(2, _pan((2.25, -0.75)))
         ),
@@ -146,9 +142,7 @@ def _texture(seed: int) -> NDArray[np.float32]:
     random = np.random.default_rng(seed)
     texture = np.zeros((_CANVAS, _CANVAS, 3), np.float32)
     for blur, weight in _OCTAVES:
-        step = 2 ** int(
-            np.log2(blur)
-        )  # wide noise is drawn on a coarser grid, which is faster to blur
+        step = 2 ** int(np.log2(blur))  # on a coarser grid wide noise is faster to blur
         side = _CANVAS // step
         # Separate grey and colour noise give both luma and chroma detail.
         noise = random.normal(size=(side, side, 3)) + 1.5 * random.normal(size=(side, side, 1))

@@ -135,6 +135,14 @@ def all_of(name: str, value: Option, kind: type[_Kind]) -> Sequence[_Kind]:
     return values
 
 
+def unless_usual(
+    name: str, value: Option | None, usual: Value | None, kind: type[_Kind]
+) -> list[dict[str, Value]]:
+    """A setting for each value of an option, none for the usual one. Raises as `all_of`."""
+    values = () if value is None else all_of(name, value, kind)
+    return [{} if one == usual else {name: one} for one in values] or [{}]
+
+
 def join_parts(parts: Iterable[bytes]) -> bytes:
     """Each part after its length, a varint."""
     return b"".join(varint(len(part)) + part for part in parts)
@@ -142,8 +150,6 @@ def join_parts(parts: Iterable[bytes]) -> bytes:
 
 def split_parts(data: bytes) -> Iterator[bytes]:
     """The parts, one by one. Raises BitstreamError where the lengths do not fit the data."""
-    cutter, left = Cutter(data), len(data)
-    while left:
-        size = read_varint(cutter.take)
-        yield cutter.take(size)
-        left -= len(varint(size)) + size
+    cutter = Cutter(data)
+    while cutter.left:
+        yield cutter.take(read_varint(cutter.take))

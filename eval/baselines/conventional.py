@@ -139,10 +139,7 @@ class ConventionalCodec(base.Codec, ABC):
         if unknown := set(options) - self._names - {"gop"}:
             known = ", ".join(sorted({*self._names, "gop"}))
             raise ConfigError(f"{self.name} has no option {min(unknown)}: there are {known}")
-        gops = options.pop("gop", None)
-        self._gops = (
-            [{}] if gops is None else [{"gop": one} for one in base.all_of("gop", gops, float)]
-        )
+        self._gops = base.unless_usual("gop", options.pop("gop", None), None, float)
         chosen = {name: base.several(value) for name, value in options.items()}
         self._presets = chosen.get("preset", (self.preset, *self.tuned))
         self._scales = [str(scale) for scale in chosen.get("scale", self.points)]
@@ -319,16 +316,11 @@ class X264(ConventionalCodec):
         return {"preset": str(preset), "crf": str(quality), "x264-params": parameters}
 
     def _join(self, packets: Sequence[bytes]) -> bytes:
-        return b"".join(_without_user_data(packet) for packet in packets)
-
-
-def _without_user_data(packet: bytes) -> bytes:
-    """The NAL units of a packet in Annex B without x264's signature."""
-    parts = _START.split(packet)
-    units = zip(parts[1::2], parts[2::2], strict=True)
-    return b"".join(
-        start + unit for start, unit in units if unit[0] & 31 != _SEI or unit[1] != _USER_DATA
-    )
+        parts = _START.split(b"".join(packets))
+        units = zip(parts[1::2], parts[2::2], strict=True)
+        return b"".join(
+            start + unit for start, unit in units if unit[0] & 31 != _SEI or unit[1] != _USER_DATA
+        )
 
 
 class X265(ConventionalCodec):

@@ -6,13 +6,13 @@ small picture scaled up, is what every conventional codec gives at scale 1/2 and
 
 import io
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from itertools import product
 from math import ceil
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from gsvc.eval.baselines import base
 from gsvc.eval.baselines.base import Compute, Decoded, Option, Settings, all_frames
 from gsvc.eval.baselines.code_hash import code_hash, weights_hash
 from gsvc.eval.baselines.conventional import BT709, RANDOM_ACCESS_SECONDS
-from gsvc.eval.compute import Flops, count_flops
+from gsvc.eval.compute import Flops, count_flops, refiner_flops
 from gsvc.eval.late_loading import CodecFacts
 
 
@@ -47,9 +47,8 @@ def backend_and_device(model: object) -> tuple[str, str]:
     """Of a model's name: nano, small and base are compact. Raises ConfigError for an unknown."""
     if model in refiners.PRETRAINED:
         return str(model), refiners.gpu_or_cpu()
-    if model == RESTORER:
-        return RESTORER, "cpu"
-    if (backend := f"compact:{model}") in refiners.BACKENDS:
+    backend = RESTORER if model == RESTORER else f"compact:{model}"
+    if backend in refiners.BACKENDS:
         return backend, "cpu"
     names = ", ".join(refiners.PRETRAINED)
     raise ConfigError(f"gsvc has no model {model!r}: take restorer, nano, small, base, {names}")
@@ -84,7 +83,7 @@ def refiner_cost(info: StreamInfo, steps: int, backend: str = RESTORER) -> base.
     if not steps:
         return base.Compute(0.0, 0, _OUTSIDE)
     refiner = refiners.find_backend(backend)
-    step, once = _flops(backend, video.height, video.width)
+    once, step = _flops(backend, video.height, video.width)
     if isinstance(refiner, WindowRefiner):
         calls = ceil((info.frames - 1) / refiner.delay)
     else:
@@ -96,14 +95,13 @@ def refiner_cost(info: StreamInfo, steps: int, backend: str = RESTORER) -> base.
 
 
 @cache
-def _flops(backend: str, height: int, width: int) -> tuple[Flops, int]:
-    """One evaluation of the network, and what is computed once, counted without storage."""
+def _flops(backend: str, height: int, width: int) -> tuple[int, Flops]:
+    """What is computed once, and one evaluation of the network, counted without storage."""
     cost = refiners.find_backend(backend).cost(height, width)
     if cost is None:
-        return Flops(0, ("the refiner",)), 0
-    step = count_flops(cost.step)
-    once = count_flops(cost.once).count if cost.once else 0
-    return Flops(step.count, (*cost.not_counted, *step.not_counted)), once
+        return 0, Flops(0, ("the refiner",))
+    once, step = refiner_flops(cost)
+    return once, Flops(step.count, (*cost.not_counted, *step.not_counted))
 
 
 _OUTSIDE_RIFE = ("looking up pixels along the motion", "a second look where motion is fast")
@@ -147,6 +145,8 @@ TOOL_SETS = {DEFAULT_TOOLS: None} | {
 _ALL_BUT_ONE = tuple("-".join(name for name in TOOLS if name != left_out) for left_out in TOOLS)
 
 _DIS = "dis"
+_SETTINGS = {"level", "bpp", "tools", "preset", "tune", "people", "faces", "seed", "gop"}
+_WAYS = {"steps", "model", "seed", "motion"}
 _LIBRARIES = ("av", "numpy", "opencv-python-headless", "ai-edge-litert")
 
 
@@ -199,23 +199,21 @@ class Gsvc(base.Codec):
     ) -> None:
         if level is not None and bpp is not None:
             raise ConfigError("give levels or bpp as rate points, not both")
-        if bpp is None:
-            levels = range(len(LEVELS)) if level is None else base.all_of("level", level, int)
-            rates: list[base.Settings] = [{"level": one} for one in levels]
-        else:
-            rates = [{"bpp": one} for one in base.all_of("bpp", bpp, float)]
-        tuned = [{"tune": t} if t != DEFAULT_TUNE else {} for t in base.all_of("tune", tune, str)]
-        seen = [{"people": p} if p != PEOPLE else {} for p in base.all_of("people", people, float)]
-        presets, sets_of_tools = (
+        if level is None and bpp is None:
+            level = tuple(range(len(LEVELS)))
+        sets = product(
+            base.unless_usual("level", level, None, int),
+            base.unless_usual("bpp", bpp, None, float),
             base.all_of("preset", preset, str),
             base.all_of("tools", tools, str),
+            base.unless_usual("tune", tune, DEFAULT_TUNE, str),
+            base.unless_usual("people", people, PEOPLE, float),
+            base.unless_usual("faces", faces, 1, int),
+            base.unless_usual("gop", gop, None, float),
         )
-        moved = [{} if one else {"faces": 0} for one in base.all_of("faces", faces, int)]
-        gops = [{}] if gop is None else [{"gop": g} for g in base.all_of("gop", gop, float)]
-        sets = product(rates, presets, sets_of_tools, tuned, seen, moved, gops)
         self._points = [
-            {**rate, "tools": t, "preset": p, "seed": 0, **tunes, **weights, **more, **group}
-            for rate, p, t, tunes, weights, more, group in sets
+            rate | bits | {"tools": t, "preset": p, "seed": 0} | tunes | weights | more | group
+            for rate, bits, p, t, tunes, weights, more, group in sets
         ]
         self._ways = _ways(
             base.all_of("motion", motion, str),
@@ -345,60 +343,37 @@ def _ways(
 
     Seed 0 is the stream's own, and 0 steps use neither model nor seed.
     """
-    ways: list[dict[str, base.Value]] = []
+    ways: list[base.Settings] = []
     for motion, model, count, seed in product(motions, models, steps, seeds):
-        chosen: dict[str, base.Value] = {"model": model} if model != RESTORER else {}
-        chosen |= {"seed": seed} if seed else {}
-        way = {"steps": count, **(chosen if count else {})}
+        way: dict[str, base.Value] = {"steps": count}
+        if count:
+            way |= {"model": model} if model != RESTORER else {}
+            way |= {"seed": seed} if seed else {}
         way |= {"motion": motion} if motion != _DIS else {}
         ways += [way] if way not in ways else []
-    return [*ways]
+    return ways
 
 
 def _encoder_settings(settings: base.Settings) -> EncoderSettings:
-    values = dict(settings)
+    _refuse_others(settings, _SETTINGS)
+    values: dict[str, Any] = {"gop": float(RANDOM_ACCESS_SECONDS), "people": PEOPLE, **settings}
     tools = values.pop("tools", None)
     if tools not in TOOL_SETS:
         raise ConfigError(f"tools {tools!r}: choose one of {', '.join(TOOL_SETS)}")
-    try:
-        preset, seed = str(values.pop("preset")), int(values.pop("seed"))
-        level = int(values.pop("level")) if "level" in values else None
-        bpp = float(values.pop("bpp")) if "bpp" in values else None
-    except (KeyError, ValueError) as error:
-        raise ConfigError(f"gsvc needs a preset and a whole number as seed: {error}") from error
-    tune = str(values.pop("tune", DEFAULT_TUNE))
-    people, faces = float(values.pop("people", PEOPLE)), bool(values.pop("faces", 1))
-    gop = float(values.pop("gop", RANDOM_ACCESS_SECONDS))
-    _refuse(values, "setting")
-    return EncoderSettings(
-        level=level,
-        bpp=bpp,
-        tools=TOOL_SETS[str(tools)],
-        preset=preset,
-        tune=tune,
-        face_weight=people,
-        faces=faces,
-        gop=gop,
-        seed=seed,
-    )
+    values |= {"face_weight": values.pop("people"), "faces": bool(values.get("faces", 1))}
+    return EncoderSettings(**values, tools=TOOL_SETS[tools])
 
 
 def _decoder_settings(way: base.Settings) -> DecoderSettings:
-    values = dict(way)
-    steps, seed = values.pop("steps", None), values.pop("seed", None)
-    model, motion = values.pop("model", RESTORER), values.pop("motion", _DIS)
-    _refuse(values, "way to decode")
-    if not isinstance(steps, int) or not isinstance(seed, int | None):
-        raise ConfigError(f"gsvc decodes with steps and perhaps a seed, not with {dict(way)}")
-    backend, device = backend_and_device(model)
-    return DecoderSettings(
-        steps=steps, seed=seed, backend=backend, device=device, motion=str(motion)
-    )
+    _refuse_others(way, _WAYS)
+    backend, device = backend_and_device(way.get("model", RESTORER))
+    values: dict[str, Any] = {name: value for name, value in way.items() if name != "model"}
+    return DecoderSettings(**values, backend=backend, device=device)
 
 
-def _refuse(values: Mapping[str, object], kind: str) -> None:
-    if values:
-        raise ConfigError(f"gsvc has no {kind} {', '.join(values)}: leave it out")
+def _refuse_others(given: base.Settings, known: set[str]) -> None:
+    if others := given.keys() - known:
+        raise ConfigError(f"gsvc has no {min(others)}: leave it out")
 
 
 class MotionFloor(Gsvc):

@@ -1,7 +1,9 @@
 """JPEG and WebP: every frame a picture of its own, by OpenCV (libjpeg-turbo and libwebp)."""
 
 import time
+from abc import ABC
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import ClassVar
 
 import cv2
@@ -15,16 +17,45 @@ from gsvc.eval.baselines.conventional import coded_size, enlarge, read_scale, sh
 from gsvc.eval.late_loading import CodecFacts
 
 
-class ImageCodec(base.Codec):
-    """Frames as files of one picture format, each after its length.
+class QualityCodec(base.Codec, ABC):
+    """A codec with two settings.
 
     Settings:
-        quality: the library's, 1 to 100.
+        quality: one of `qualities`.
         scale: coded size relative to the frames, as a fraction: "1", "1/2".
 
     The constructor takes the same names, each with one value or several.
     """
 
+    qualities: ClassVar[range]
+
+    def __init__(self, quality: base.Option, scale: base.Option) -> None:
+        self._points: list[base.Settings] = [
+            {"quality": q, "scale": str(s)}
+            for s in base.several(scale)
+            for q in base.all_of("quality", quality, int)
+        ]
+        for point in self._points:
+            self._read(point)
+
+    def rate_points(self) -> Sequence[base.Settings]:
+        return self._points
+
+    def _read(self, settings: base.Settings) -> tuple[int, Fraction]:
+        if set(settings) != {"quality", "scale"}:
+            raise ConfigError(f"{self.name} takes the settings quality and scale")
+        if settings["quality"] not in self.qualities:
+            most = self.qualities[-1]
+            raise ConfigError(
+                f"quality {settings['quality']} of {self.name} is out of range: 1 to {most}"
+            )
+        return int(settings["quality"]), read_scale(settings["scale"])
+
+
+class ImageCodec(QualityCodec):
+    """Frames as files of one picture format, each after its length."""
+
+    qualities = range(1, 101)
     extension: ClassVar[str]
     parameters: ClassVar[tuple[int, ...]] = ()
     """Of `cv2.imencode`, beside the quality."""
@@ -33,25 +64,16 @@ class ImageCodec(base.Codec):
     def __init__(
         self, quality: base.Option = (5, 15, 40, 75), scale: base.Option = ("1", "1/2")
     ) -> None:
-        self._points: list[base.Settings] = [
-            {"quality": q, "scale": str(s)}
-            for s in (scale if isinstance(scale, tuple) else (scale,))
-            for q in base.all_of("quality", quality, int)
-        ]
-        for point in self._points:
-            _read(self.name, point)
+        super().__init__(quality, scale)
 
     def version(self) -> str:
         return f"{self.name} of opencv {cv2.__version__}"
 
-    def rate_points(self) -> Sequence[base.Settings]:
-        return self._points
-
     def encode(self, clip: TestClip, settings: base.Settings) -> base.Encoded:
         """Code the clip. Raises ConfigError for settings out of range, InputError for no frames."""
-        quality, scale = _read(self.name, settings)
+        quality, scale = self._read(settings)
         base.require_frames(clip)
-        size = coded_size((clip.format.width, clip.format.height), read_scale(scale))
+        size = coded_size((clip.format.width, clip.format.height), scale)
         start = time.perf_counter()
         data = base.join_parts(self._file(shrink(frame, size), quality) for frame in clip.frames)
         return base.Encoded(data, time.perf_counter() - start, {"pictures": 8 * len(data)})
@@ -100,11 +122,3 @@ class WebP(ImageCodec):
 
 
 CODECS = Jpeg, WebP
-
-
-def _read(name: str, settings: base.Settings) -> tuple[int, str]:
-    quality, scale = settings["quality"], settings["scale"]
-    if not isinstance(quality, int) or not 1 <= quality <= 100:
-        raise ConfigError(f"quality {quality} is out of range for {name}: 1 to 100")
-    read_scale(scale)
-    return quality, str(scale)

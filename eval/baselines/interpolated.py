@@ -41,8 +41,10 @@ def filled(coded: Sequence[Picture], step: int, count: int, between: Between) ->
     """
     frames = [coded[0]]
     for left, right in pairwise(coded):
-        draw = nearer if is_cut(left, right) else between
-        frames += [*draw(left, right, step), right]
+        if is_cut(left, right):  # the nearer in time
+            frames += [left] * (step // 2) + [right] * (step - step // 2)
+        else:
+            frames += [*between(left, right, step), right]
     return frames + frames[-1:] * (count - len(frames))
 
 
@@ -51,12 +53,6 @@ def is_cut(left: Picture, right: Picture) -> bool:
     before, after = gray(left), gray(right)
     agreement = trust(dense_flow(before, after), dense_flow(after, before))
     return float(agreement.mean()) < _LEAST_AGREEMENT
-
-
-def nearer(left: Picture, right: Picture, step: int) -> Iterator[Picture]:
-    """Hold the picture that is nearer in time."""
-    for offset in range(1, step):
-        yield left if 2 * offset <= step else right
 
 
 _OUTSIDE = "decoding of the codec"
@@ -79,8 +75,10 @@ class LowerFrameRate(base.Codec):
     """Rate -> the options of the codec that a benchmark runs, at full size."""
 
     def __init__(self, rate: Option | None = None, **options: Option) -> None:
-        rates = self.usual if rate is None else tuple(map(str, base.several(rate)))
-        self._codecs = {one: self._made(one, options) for one in rates}
+        self._codecs = {}
+        for one in self.usual if rate is None else map(str, base.several(rate)):
+            read_rate({"rate": one})
+            self._codecs[one] = self.plain(**{"scale": "1", **self.usual.get(one, {}), **options})
 
     def interpolation(self) -> str:
         """What interpolates, with its version. Raises MissingModelError without it."""
@@ -119,10 +117,6 @@ class LowerFrameRate(base.Codec):
         frames = filled(decoded.frames, step, clip.frames, self.between)
         return Decoded(frames, decoded.seconds + time.perf_counter() - start)
 
-    def _made(self, rate: str, options: Mapping[str, Option]) -> ConventionalCodec:
-        read_rate({"rate": rate})
-        return self.plain(**{"scale": "1", **self.usual.get(rate, {}), **options})
-
 
 def read_rate(settings: Settings) -> tuple[int, Settings]:
     """One frame in how many is coded, and the other settings. Raises ConfigError."""
@@ -134,13 +128,6 @@ def read_rate(settings: Settings) -> tuple[int, Settings]:
     if rate.numerator != 1:
         raise ConfigError(f"rate {rate}: code one frame in so many, as 1/2 or 1/4")
     return rate.denominator, rest
-
-
-_AV1: Usual = {
-    "1/2": {"preset": "4-vq", "crf": (70, 60)},
-    "1/4": {"preset": "4-vq", "crf": (66, 54)},
-}
-_HEVC: Usual = {"1/2": {"crf": (46, 40)}, "1/4": {"crf": (42, 36)}}
 
 
 class _ByRife(LowerFrameRate):
@@ -171,17 +158,17 @@ class SvtAv1Dis(LowerFrameRate):
     suffix = SvtAv1.suffix
     facts = CodecFacts(family=SvtAv1.facts.family, colour="#6aa5e8", marker="d")
     plain = SvtAv1
-    usual: ClassVar[Usual] = _AV1
+    usual: ClassVar[Usual] = {
+        "1/2": {"preset": "4-vq", "crf": (70, 60)},
+        "1/4": {"preset": "4-vq", "crf": (66, 54)},
+    }
 
 
-class SvtAv1Rife(_ByRife):
+class SvtAv1Rife(_ByRife, SvtAv1Dis):
     """SVT-AV1, frames between by RIFE."""
 
     name = "svtav1+rife"
-    suffix = SvtAv1.suffix
     facts = CodecFacts(family=SvtAv1.facts.family, colour="#1b4f94", marker="d")
-    plain = SvtAv1
-    usual: ClassVar[Usual] = _AV1
 
 
 class X265Dis(LowerFrameRate):
@@ -191,17 +178,14 @@ class X265Dis(LowerFrameRate):
     suffix = X265.suffix
     facts = CodecFacts(colour="#7cc19a", marker="s")
     plain = X265
-    usual: ClassVar[Usual] = _HEVC
+    usual: ClassVar[Usual] = {"1/2": {"crf": (46, 40)}, "1/4": {"crf": (42, 36)}}
 
 
-class X265Rife(_ByRife):
+class X265Rife(_ByRife, X265Dis):
     """x265, frames between by RIFE."""
 
     name = "x265+rife"
-    suffix = X265.suffix
     facts = CodecFacts(colour="#1d5c3b", marker="s")
-    plain = X265
-    usual: ClassVar[Usual] = _HEVC
 
 
 CODECS = (SvtAv1Dis, SvtAv1Rife, X265Dis, X265Rife)

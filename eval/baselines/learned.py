@@ -7,9 +7,8 @@ run should be decoded.
 """
 
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from fractions import Fraction
+from abc import abstractmethod
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
@@ -20,13 +19,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import google_crc32c
 import numpy as np
 
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, MissingModelError
+from gsvc.codec.bitstream.errors import BitstreamError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.extras import Late
-from gsvc.codec.weights.model_files import sha256_of
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.eval.baselines import base, conventional
-from gsvc.eval.late_loading import optional
+from gsvc.eval.baselines.images import QualityCodec
+from gsvc.eval.late_loading import hub_file, kept_sha256, optional
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +35,7 @@ _CHECKSUM = 4
 _INSTALL = 'pip install "gsvc[research]"'
 
 
-class LearnedCodec(base.Codec, ABC):
+class LearnedCodec(QualityCodec):
     """A model of CompressAI's zoo. Settings: `quality`, the zoo's number, and `scale`.
 
     The constructor takes one value or several of each, and `weights`: a folder with the zoo's
@@ -45,7 +44,6 @@ class LearnedCodec(base.Codec, ABC):
     """
 
     suffix = ".cai"
-    qualities: ClassVar[range]
     multiple: ClassVar[int]
     """Sides are padded to a multiple of it: the stride of the hyperprior's latents."""
     zoo: ClassVar[str]
@@ -56,15 +54,8 @@ class LearnedCodec(base.Codec, ABC):
         scale: base.Option = ("1", "1/2", "1/3"),
         weights: str = "",
     ) -> None:
-        scales = [str(one) for one in base.several(scale)]
-        self._points: list[base.Settings] = [
-            {"quality": one, "scale": s}
-            for s in scales
-            for one in base.all_of("quality", quality, int)
-        ]
+        super().__init__(quality, scale)
         self._weights = weights
-        for point in self._points:
-            self._read(point)
 
     def version(self) -> str:
         """Package, model and a hash of the weights of every rate point.
@@ -73,12 +64,9 @@ class LearnedCodec(base.Codec, ABC):
         """
         _package(self.zoo)
         files = dict.fromkeys(self._file(int(point["quality"])) for point in self._points)
-        hashes = " ".join(_sha256(path)[:8] for path in files)
+        hashes = " ".join(kept_sha256(path)[:8] for path in files)
         package = f"compressai {version('compressai')}"
         return f"{self.name} of {package}, {hashes}, protocol {conventional.PROTOCOL}"
-
-    def rate_points(self) -> Sequence[base.Settings]:
-        return self._points
 
     def encode(self, clip: TestClip, settings: base.Settings) -> base.Encoded:
         """Code the clip on the CPU.
@@ -137,15 +125,6 @@ class LearnedCodec(base.Codec, ABC):
     ) -> "list[torch.Tensor]":
         """The pictures again; `shape`: rows and columns of the hyperprior's latents."""
 
-    def _read(self, settings: base.Settings) -> tuple[int, Fraction]:
-        if set(settings) != {"quality", "scale"}:
-            raise ConfigError(f"{self.name} takes the settings quality and scale")
-        quality = settings["quality"]
-        if quality not in self.qualities:
-            last = self.qualities[-1]
-            raise ConfigError(f"quality {quality} of {self.name} is out of range: 1 to {last}")
-        return int(quality), conventional.read_scale(settings["scale"])
-
     def _network(self, quality: int) -> Any:
         return _load(self.zoo, self.name, self._file(quality))
 
@@ -156,15 +135,8 @@ class LearnedCodec(base.Codec, ABC):
         folder = own if self._weights else Path(torch.hub.get_dir()) / "checkpoints"
         address: str = _package(self.zoo).model_urls[self.name]["mse"][quality]
         name = address.rpartition("/")[2]
-        path = folder / name
-        if not path.is_file():
-            raise MissingModelError(
-                f"{self.name} has no weights here: put {name} of CompressAI's zoo into {folder}"
-            )
-        expected = name.partition(".")[0].rpartition("-")[2]
-        if not _sha256(path).startswith(expected):
-            raise MissingModelError(f"{path} is damaged: bring it again")
-        return path
+        remedy = f"put {name} of CompressAI's zoo into {folder}"
+        return hub_file(folder / name, self.name, remedy)
 
 
 class ImageModel(LearnedCodec):
@@ -268,9 +240,6 @@ def _load(zoo: str, name: str, path: Path) -> Any:
         raise MissingModelError(f"{path} holds no weights of {name} ({error})") from error
     network.update()
     return network.eval()
-
-
-_sha256 = cache(sha256_of)
 
 
 def _checked_parts(data: bytes) -> Iterator[bytes]:

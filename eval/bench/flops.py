@@ -7,8 +7,8 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.keyframes.backends import BACKENDS, find_backend
 from gsvc.decoders.keyframes.pretrained.architecture_work import ArchitectureWork, architecture
 from gsvc.decoders.keyframes.pretrained.architectures import ARCHITECTURES
-from gsvc.decoders.keyframes.refiner import RefinerCost, WindowRefiner
-from gsvc.eval.compute import count_flops
+from gsvc.decoders.keyframes.refiner import WindowRefiner
+from gsvc.eval.compute import refiner_flops
 from gsvc.eval.layout import markdown
 
 NAMES = (*(name for name in BACKENDS if name != "compact"), *ARCHITECTURES)
@@ -105,8 +105,8 @@ def _pretrained(
 ) -> BackendFlops:
     form = architecture(name)
     work = ArchitectureWork(form, height, width, window if form.time else 1)
-    once, step = _counted(work.cost())
-    place = height, width, once, step, steps or form.steps
+    once, step = refiner_flops(work.cost())
+    place = height, width, once, step.count, steps or form.steps
     return BackendFlops(name, work.frames, work.weights, *place, work.latents, form.source, saved)
 
 
@@ -118,14 +118,9 @@ def _shipped(
     assert cost is not None, "of what is shipped the cost is known"
     frames = refiner.delay + 1 if isinstance(refiner, WindowRefiner) else 1
     weights = sum(file.stat().st_size for file in refiner.files)
-    once, step = _counted(cost)
-    place = height, width, once, step, steps or 1
+    once, step = refiner_flops(cost)
+    place = height, width, once, step.count, steps or 1
     return BackendFlops(name, frames, weights, *place, None, "its weights", saved)
-
-
-def _counted(cost: RefinerCost) -> tuple[int, int]:
-    once = count_flops(cost.once).count if cost.once else 0
-    return once, count_flops(cost.step).count
 
 
 def table(rows: Sequence[BackendFlops]) -> str:

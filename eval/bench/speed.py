@@ -29,7 +29,7 @@ from gsvc.decoders.keyframes.devices import bfloat16_pays, enough_memory
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.refiner import KeyRefiner, Refiner, RefinerCost, WindowRefiner
 from gsvc.eval.bench.store import versions
-from gsvc.eval.compute import PeakMemory, count_flops
+from gsvc.eval.compute import Flops, PeakMemory, refiner_flops
 from gsvc.eval.layout import markdown
 
 _REPEATS, _MOST_REPEATS, _SECONDS = 3, 50, 1.0
@@ -298,7 +298,8 @@ def _measured(subject: str, device: str, size: int, share: float) -> Speed:
     speed = Speed(subject, device, height, width)
     try:
         work = make_work(subject, device, height, width)
-        count, peak = _operations(work) / work.frames, matrix_peak(work.device)
+        once, step = refiner_flops(work.cost) if work.cost else (0, Flops(0, ()))
+        count, peak = (once + step.count) / work.frames, matrix_peak(work.device)
         speed = replace(speed, device=work.device, flops=count / (height * width) or None)
         if (expected := count / (share * peak)) > LIMIT:
             return replace(speed, reason=f"about {expected:.0f} s a picture, over {LIMIT:.0f}")
@@ -309,12 +310,6 @@ def _measured(subject: str, device: str, size: int, share: float) -> Speed:
         return replace(speed, peak=max(peak, matrix_peak(work.device)))
     except GsvcError as error:
         return replace(speed, reason=str(error))
-
-
-def _operations(work: TimedWork) -> int:
-    """Of one call; 0 where they are not known."""
-    parts = (work.cost.step, work.cost.once) if work.cost else ()
-    return sum(count_flops(part).count for part in parts if part is not None)
 
 
 def _with_together(speed: Speed, work: TimedWork, one: Timing) -> Speed:

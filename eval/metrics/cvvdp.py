@@ -248,7 +248,8 @@ class Cvvdp(base.ProvedMetric):
         base.check_sides(source.frames, SMALLEST_SIDE, "ColorVideoVDP")
         if len(source.frames) == 1:
             return _of_pictures(source.frames[0], [test[0] for test in tests])
-        return _pooled(_observed(source, tests))[:, np.newaxis]
+        found = _observer(source).differences(source.frames, tests)
+        return _pooled(found)[:, np.newaxis]
 
 
 @dataclass(frozen=True)
@@ -275,18 +276,14 @@ def differences_over_time(source: TestClip, test: Sequence[Picture]) -> Differen
     """
     base.check_pairs(source.frames, test)
     base.check_sides(source.frames, SMALLEST_SIDE, "ColorVideoVDP")
-    observer, found = _observer(source), _observed(source, [test])[0]
-    package = _metric()
+    observer, package = _observer(source), _metric()
+    found = observer.differences(source.frames, [test])[0]
     weights = 4 * package.get_ch_weights(4)[0].repeat(1, 1, found.shape[-1])
     weights[:, 0, -1] *= package.baseband_weight
     bands = 10 - package.met2jod(torch.from_numpy(found) * weights).numpy()
     # Every frame twice: the package takes one alone for a picture that is looked at for long.
     alone = np.repeat(found.swapaxes(0, 1)[:, :, np.newaxis], 2, axis=2)
     return Differences(observer.frequencies, bands.astype(np.float64), 10 - _pooled(alone))
-
-
-def _observed(source: TestClip, tests: Sequence[Sequence[Picture]]) -> NDArray[np.float32]:
-    return _observer(source).differences(source.frames, tests)
 
 
 def _observer(source: TestClip) -> Observer:

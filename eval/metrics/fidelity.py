@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,15 +96,8 @@ def _package() -> Any:
     return pytorch_msssim
 
 
-ModelName = Literal["vmaf", "vmaf_neg"]
-
 _LIBVMAF_SIDE = 64
 """Pixels: under it libvmaf's coarsest scales are empty."""
-_MODELS: dict[ModelName, str] = {"vmaf": "vmaf_v0.6.1", "vmaf_neg": "vmaf_v0.6.1neg"}
-_VMAF_GOLDEN: dict[ModelName, base.Golden] = {
-    "vmaf": base.Golden(99.142865, 41.282174, slack=0.01, frames=3),
-    "vmaf_neg": base.Golden(99.142134, 38.150069, slack=0.01, frames=3),
-}
 _INSTALL = 'pip install "gsvc[bench]"'
 
 
@@ -117,11 +110,11 @@ class Vmaf(base.ProvedMetric):
     higher_is_better = True
     advice = "reinstall it: pip install --force-reinstall imageio-ffmpeg==0.8.1"
 
-    def __init__(self, name: ModelName) -> None:
+    def __init__(self, name: str, model: str, same: float, different: float) -> None:
+        """`model`: of libvmaf; `same` and `different`: its golden values."""
         super().__init__()
-        self.name = name
-        self.model = _MODELS[name]
-        self.golden = _VMAF_GOLDEN[name]
+        self.name, self.model = name, model
+        self.golden = base.Golden(same, different, slack=0.01, frames=3)
 
     def version(self) -> str:
         if " libvmaf " not in bundled_ffmpeg("-filters"):
@@ -168,4 +161,8 @@ def _write_planes(path: Path, frames: Sequence[Picture]) -> None:
             file.write(yuv_from_rgb(frame[:height, :width], BT709).to_ndarray().tobytes())
 
 
-METRICS = PsnrY(), MsSsim(), Vmaf("vmaf"), Vmaf("vmaf_neg")
+METRICS = (
+    *(PsnrY(), MsSsim()),
+    Vmaf("vmaf", "vmaf_v0.6.1", 99.142865, 41.282174),
+    Vmaf("vmaf_neg", "vmaf_v0.6.1neg", 99.142134, 38.150069),
+)

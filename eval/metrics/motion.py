@@ -16,7 +16,13 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.decoders.interpolation.optical_flow import Flow, dis_flow, gray, pixel_grid, warp
 from gsvc.eval.metrics import base
-from gsvc.eval.metrics.perceptual import SMALLEST_SIDE, distances, layer_maps, load_network
+from gsvc.eval.metrics.perceptual import (
+    REINSTALL,
+    SMALLEST_SIDE,
+    distances,
+    layer_maps,
+    load_network,
+)
 
 LINES = 288
 _MOVES = 0.5
@@ -59,7 +65,8 @@ class MotionError(base.FrameMetric):
         motion = motion_between(source[index - 1], source[index])
         moves = (scale * np.linalg.norm(motion, axis=2) >= _MOVES) & self._counts(source[index - 1])
         if np.mean(moves) >= _LEAST_SHARE:
-            moves &= scale * _disagreement(source, index, motion) < _SAME_PLACE
+            back = motion_between(source[index], source[index - 1])
+            moves &= scale * _disagreement(motion, back) < _SAME_PLACE
         if np.mean(moves) < _LEAST_SHARE:
             return None
 
@@ -139,9 +146,8 @@ def motion_between(one: Picture, other: Picture) -> Flow:
     return dis_flow(gray(one), gray(other), _PRESET)
 
 
-def _disagreement(frames: base.Frames, index: int, there: Flow) -> NDArray[np.float32]:
+def _disagreement(there: Flow, back: Flow) -> NDArray[np.float32]:
     """How far motion there and back ends from where it began: float32 (H, W), pixels."""
-    back = motion_between(frames[index], frames[index - 1])
     missed = there + warp(back, pixel_grid(*there.shape[:2]) + there)
     return np.asarray(np.linalg.norm(missed, axis=2), np.float32)
 
@@ -171,35 +177,29 @@ class WarpError(base.FrameMetric):
     smallest_side = SMALLEST_SIDE
     of_steps = True
     golden = base.Golden(0, 15.32877, tolerance=0.05, side=96, frames=3)
-    advice = "install a usual OpenCV: pip install --force-reinstall opencv-python-headless"
+    advice = _ADVICE
 
     def version(self) -> str:
         return "DIS medium on the source, RGB RMS over unoccluded pixels, output minus source"
 
     def _against(self, source: base.Frames, index: int) -> Callable[[base.Frames], float]:
-        maps, visible = _correspondence(source[index - 1], source[index])
+        before, after = source[index - 1], source[index]
+        back = motion_between(after, before)
+        height, width = before.shape[:2]
+        maps = pixel_grid(height, width) + back
+        visible = _disagreement(back, motion_between(before, after)) < _MOST_DISAGREEMENT
+        visible &= np.all((maps >= 0) & (maps <= (width - 1, height - 1)), axis=2)
         own = _difference(source, index, maps, visible)
         return lambda test: _difference(test, index, maps, visible) - own
-
-
-def _correspondence(before: Picture, after: Picture) -> tuple[Flow, NDArray[np.bool_]]:
-    """Where each pixel of `after` was in `before`, (H, W, 2), and where that is reliable."""
-    back, forth = motion_between(after, before), motion_between(before, after)
-    height, width = before.shape[:2]
-    maps = pixel_grid(height, width) + back
-    disagreement = np.linalg.norm(back + warp(forth, maps), axis=2)
-    inside = np.all((maps >= 0) & (maps <= (width - 1, height - 1)), axis=2)
-    return maps, inside & (disagreement < _MOST_DISAGREEMENT)
 
 
 def _difference(
     frames: Sequence[Picture], index: int, maps: Flow, visible: NDArray[np.bool_]
 ) -> float:
-    moved = cv2.remap(
-        frames[index - 1].astype(np.float32), maps, None, cv2.INTER_LINEAR
-    )  # in float: rounding would count as flicker
     if not visible.any():
         return float("nan")
+    before = frames[index - 1].astype(np.float32)  # rounding would count as flicker
+    moved = cv2.remap(before, maps, None, cv2.INTER_LINEAR)
     return float(np.sqrt(np.mean((frames[index][visible] - moved[visible]) ** 2)))
 
 
@@ -211,7 +211,7 @@ class DifferenceDistance(base.ProvedMetric):
 
     name = "st_lpips_alex_of_differences"
     golden = base.Golden(0, 0.016656, frames=3)
-    advice = "reinstall it: pip install --force-reinstall stlpips-pytorch==0.0.2"
+    advice = REINSTALL
 
     def version(self) -> str:
         load_network("alex")
@@ -252,7 +252,7 @@ class FlowWeighted(base.FrameMetric):
     smallest_side = SMALLEST_SIDE
     of_steps = True
     golden = base.Golden(0, 0.017619, tolerance=0.05, side=96, frames=3)
-    advice = "reinstall it: pip install --force-reinstall stlpips-pytorch==0.0.2"
+    advice = REINSTALL
 
     def version(self) -> str:
         load_network("alex")

@@ -29,7 +29,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.extras import Late
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.datasets.clips.clip_reader import TestClip
-from gsvc.eval.late_loading import optional
+from gsvc.eval.late_loading import hub_file, optional
 from gsvc.eval.metrics import base
 
 if TYPE_CHECKING:
@@ -49,13 +49,13 @@ _GOLDEN: dict[Net, base.Golden] = {
 _PIXELS_PER_BATCH = 200_000
 _VALUES_AT_ONCE = 2**18
 _INSTALL = 'install the measuring extra: pip install "gsvc[eval]"'
-_REINSTALL = "reinstall it: pip install --force-reinstall stlpips-pytorch==0.0.2"
+REINSTALL = "reinstall it: pip install --force-reinstall stlpips-pytorch==0.0.2"
 
 
 class StLpips(base.ProvedMetric):
     """ST-LPIPS: mean weighted squared difference of unit-length features over layers and places."""
 
-    advice = _REINSTALL
+    advice = REINSTALL
     method = "ST-LPIPS"
     goldens: Mapping[Net, base.Golden] = _GOLDEN
 
@@ -159,9 +159,9 @@ def load_network(net: Net) -> torch.nn.Module:
         weights = torch.load(path, map_location="cpu", weights_only=True)
         network.load_state_dict(weights, strict=False, assign=True)
     except (OSError, RuntimeError) as error:
-        raise MissingDependencyError(f"ST-LPIPS {net} has no weights: {_REINSTALL}") from error
+        raise MissingDependencyError(f"ST-LPIPS {net} has no weights: {REINSTALL}") from error
     if any(tensor.is_meta for tensor in (*network.parameters(), *network.buffers())):
-        raise MissingDependencyError(f"ST-LPIPS {net} has incomplete weights: {_REINSTALL}")
+        raise MissingDependencyError(f"ST-LPIPS {net} has incomplete weights: {REINSTALL}")
     ready: torch.nn.Module = network.eval().requires_grad_(False)
     return ready.to(memory_format=torch.channels_last)
 
@@ -174,22 +174,12 @@ _ADDRESS = "https://download.pytorch.org/models/"
 
 def backbone_path(net: str) -> Path:
     """Where torch keeps the file. Raises MissingModelError when it is missing or another one."""
-    path = Path(torch.hub.get_dir()) / "checkpoints" / FILES[net]
-    where = f"put {_ADDRESS}{FILES[net]} into {_tilde(path.parent)}"
-    if not path.is_file():
-        raise MissingModelError(f"the {net} backbone is not on this machine: {where}")
-    if not _sha256(path).startswith(path.stem.rpartition("-")[2]):
-        raise MissingModelError(f"the {net} backbone is damaged or another one: {where}")
-    return path
-
-
-def _tilde(folder: Path) -> str:
-    """With ~ for the home folder: the reason for a gap goes into tables that others read."""
-    home = Path(os.path.expanduser("~"))
-    return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
-
-
-_sha256 = cache(sha256_of)
+    folder = Path(torch.hub.get_dir()) / "checkpoints"
+    # The reason for a gap goes into tables that others read: ~ is the home folder.
+    home = Path.home()
+    told = f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else folder
+    remedy = f"put {_ADDRESS}{FILES[net]} into {told}"
+    return hub_file(folder / FILES[net], f"the {net} backbone", remedy)
 
 
 class Lpips(StLpips):
@@ -252,12 +242,11 @@ class Dists(base.FrameMetric):
         return f"DISTS_pytorch {version('DISTS_pytorch')}, frames not resized"
 
     def _against(self, source: base.Frames, index: int) -> Callable[[base.Frames], float]:
-        reference = _dists_tensor(source[index])
-        return lambda test: float(_network()(reference, _dists_tensor(test[index])))
+        def tensor(picture: Picture) -> torch.Tensor:
+            return torch.from_numpy(picture).permute(2, 0, 1)[None].float().div(255)
 
-
-def _dists_tensor(picture: Picture) -> Any:
-    return torch.from_numpy(picture).permute(2, 0, 1)[None].float().div(255)
+        reference = tensor(source[index])
+        return lambda test: float(_network()(reference, tensor(test[index])))
 
 
 @cache

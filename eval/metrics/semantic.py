@@ -99,9 +99,7 @@ class PoseScore(_SemanticMetric):
 
     def __init__(self, name: str, score: Score, description: str) -> None:
         super().__init__()
-        self.name = name
-        self._score = score
-        self._description = description
+        self.name, self._score, self._description = name, score, description
 
     def version(self) -> str:
         _poses()
@@ -196,9 +194,6 @@ def _points(pose: DetectedPose) -> tuple[NDArray[np.float64], NDArray[np.bool_]]
 def models_version(*names: str) -> str:
     """Names and hashes of models, for a metric's version."""
     return ", ".join(f"{name} {EXTRACTORS[name].sha256[:8]}" for name in names)
-
-
-_PCK = f"PCK at {_PCK_REACH} of the box's longer side"
 
 
 _MARGIN = 0.15
@@ -342,7 +337,7 @@ def _cropped(frames: base.Frames, box: Box) -> list[Picture]:
 METRICS = (
     MaskIou(),
     PoseScore("pose_oks", key_point_similarity, "OKS, COCO's 17 points, box area"),
-    PoseScore("pose_pck", correct_key_points, _PCK),
+    PoseScore("pose_pck", correct_key_points, f"PCK at {_PCK_REACH} of the box's longer side"),
     FaceError(),
     PersonMotionError(),
     InsideFace(Cvvdp()),

@@ -178,67 +178,46 @@ class TimedEvent(NamedTuple):
     """Seconds; an instant ends when it starts."""
 
 
-class EventScores(NamedTuple):
-    """0 to 1, higher is better."""
-
-    precision: float
-    recall: float
-    f1: float
+_TOLERANCE = 1.0
+"""Seconds by which events are taken to be longer, half of it at each end."""
 
 
-def event_scores(
-    truth: Sequence[TimedEvent],
-    found: Sequence[TimedEvent],
-    *,
-    overlap: float = 0.5,
-    tolerance: float = 0.5,
-) -> EventScores | None:
-    """Of events that match one to one.
+def event_f1(truth: Sequence[TimedEvent], found: Sequence[TimedEvent]) -> float | None:
+    """F1, 0 to 1, of events that match one to one.
 
-    Two match when they share `overlap` of the time that either takes, both made longer by
-    `tolerance` seconds at each end. None without truth and without events found. Raises
-    MissingDependencyError without scipy.
+    Two match when they share half of the time that either takes. None without truth and without
+    events found. Raises MissingDependencyError without scipy.
     """
     if not truth and not found:
         return None
-    right = len(pairs(1 - _shared(truth, found, tolerance), 1 - overlap)[0])
-    precision = right / len(found) if found else 0.0
-    recall = right / len(truth) if truth else 0.0
-    return EventScores(precision, recall, 2 * right / (len(truth) + len(found)))
-
-
-def _shared(
-    truth: Sequence[TimedEvent], found: Sequence[TimedEvent], tolerance: float
-) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Intersection over union in time, (n, m); below 0 for other names."""
-    shared = np.full((len(truth), len(found)), -1.0)
+    shared = np.full((len(truth), len(found)), -1.0)  # intersection over union in time
     for row, one in enumerate(truth):
         for column, other in enumerate(found):
-            start, end = max(one.start, other.start), min(one.end, other.end)
-            whole = max(one.end, other.end) - min(one.start, other.start) + 2 * tolerance
             if one.name == other.name:
-                shared[row, column] = max(0.0, end - start + 2 * tolerance) / max(whole, 1e-9)
-    return shared
+                common = min(one.end, other.end) - max(one.start, other.start) + _TOLERANCE
+                whole = max(one.end, other.end) - min(one.start, other.start) + _TOLERANCE
+                shared[row, column] = max(0.0, common) / whole
+    right = len(pairs(1 - shared, 1 - LEAST_OVERLAP)[0])
+    return 2 * right / (len(truth) + len(found))
 
 
 RADIUS = 0.5
-"""Metres."""
+"""Metres within which a place is found."""
 
 Distances = NDArray[np.float64]
 
 
-def ground_moda(truth: Places, found: Places, radius: float = RADIUS) -> float | None:
+def ground_moda(truth: Places, found: Places) -> float | None:
     """1 less misses and false places for each true one: 1 at best, below 0 at worst.
 
-    `radius`: metres within which a place is found. None without truth. Raises
-    MissingDependencyError without scipy.
+    None without truth. Raises MissingDependencyError without scipy.
     """
 
     def distance(ours: NDArray[np.intp], theirs: NDArray[np.intp]) -> Distances:
         apart = truth.place[ours][:, None] - found.place[theirs][None]
         return np.asarray(np.linalg.norm(apart, axis=-1), np.float64)
 
-    return _moda(truth, found, distance, radius)
+    return _moda(truth, found, distance, RADIUS)
 
 
 def box_moda(truth: Boxes, found: Boxes) -> float | None:
@@ -324,21 +303,17 @@ LEAST_VISIBILITY = 0.25
 def accuracies(truth: Boxes, found: Boxes) -> Mapping[str, float | None]:
     """All of `ACCURACIES` in one picture; None without truth that counts, or ids where they matter.
 
-    Those of key points, of the ground and of events are None: they need more than boxes.
-
-    `found` has ids.
+    Those of key points, of the ground and of events are None: they need more than boxes. `found`
+    has ids.
     """
     precision = average_precision(truth, found)
     tracks = None if (truth.id == NO_ID).any() else track_scores(truth, found)
-    return {
+    return dict.fromkeys(ACCURACIES) | {
         "map50": precision and precision.at_half,
         "map": precision and precision.mean,
         "moda": box_moda(truth, found),
         "mota": tracks and tracks.mota,
         "idf1": tracks and tracks.idf1,
-        POINTS: None,
-        GROUND: None,
-        EVENTS: None,
     }
 
 

@@ -139,16 +139,8 @@ class PeopleDetector:
     def _boxes(self, index: int, frame: Picture, poses: "Sequence[DetectedPose]") -> Boxes:
         height, width = frame.shape[:2]
         box = np.array([pose.box for pose in poses], np.float64).reshape(-1, 4)
-        size = box[:, 2:] - box[:, :2]
-        box += np.stack(
-            [
-                -self._SIDES * size[:, 0],
-                -self._HEAD * size[:, 1],
-                self._SIDES * size[:, 0],
-                0 * size[:, 1],
-            ],
-            axis=1,
-        )
+        size = np.tile(box[:, 2:] - box[:, :2], 2)
+        box += size * (-self._SIDES, -self._HEAD, self._SIDES, 0)
         return make_boxes(
             np.full(len(poses), index),
             np.clip(box, 0, (width, height, width, height)),

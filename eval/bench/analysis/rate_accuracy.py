@@ -7,13 +7,12 @@ rules make the same events of truth and of what was found.
 
 import io
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -59,28 +58,28 @@ def standing(boxes: Boxes, homographies: Floats, height: int) -> Places:
     return make_places(boxes.frame[ahead], places, boxes.id[ahead])
 
 
-def merged(views: Sequence[Places], apart: float = APART) -> Places:
+def merged(views: Sequence[Places]) -> Places:
     """What several cameras see as one list: places of different cameras that are near, averaged.
 
-    `apart`: metres. Identities are left out. Raises MissingDependencyError without scipy.
+    Identities are left out. Raises MissingDependencyError without scipy.
     """
     last = max((view.frame.max(initial=-1) for view in views), default=-1)
     frames: list[int] = []
     places: list[Floats] = []
     for frame in range(last + 1):
-        found = _one_frame([view.place[view.frame == frame] for view in views], apart)
+        found = _one_frame([view.place[view.frame == frame] for view in views])
         frames += [frame] * len(found)
         places.append(found)
     joined = np.concatenate([np.empty((0, 2)), *places])
     return make_places(frames, joined, np.full(len(frames), NO_ID))
 
 
-def _one_frame(views: Sequence[Floats], apart: float) -> Floats:
+def _one_frame(views: Sequence[Floats]) -> Floats:
     sums, counts = np.empty((0, 2)), np.empty(0)
     for places in views:
         means = sums / counts[:, None]
         distance = np.linalg.norm(means[:, None] - places[None], axis=-1)
-        old, new = accuracy.pairs(distance, apart)
+        old, new = accuracy.pairs(distance, APART)
         sums[old] += places[new]
         counts[old] += 1
         others = np.delete(places, new, axis=0)
@@ -306,12 +305,10 @@ class _Judge:
         happened, told = (
             rule_events(boxes, self._rules, self.clip.format) for boxes in (truth, found)
         )
-        scores = accuracy.event_scores(happened, told)
-        return scores and scores.f1
+        return accuracy.event_f1(happened, told)
 
 
-def _with_ids(found: object) -> SeenClip:
-    seen = box_detectors.as_seen(found)
+def _with_ids(seen: SeenClip) -> SeenClip:
     if (seen.boxes.id == NO_ID).any():
         return seen._replace(boxes=box_detectors.tracked(seen.boxes))
     return seen
@@ -358,13 +355,10 @@ def _ground_point(
         ]
     )
     seconds = perf_counter() - start
-    scores = dict.fromkeys(accuracy.ACCURACIES, None) | {
-        accuracy.GROUND: accuracy.ground_moda(ground.places, found)
-    }
-    rate = 8 * size * float(form.frame_rate) / form.frames
-    return AccuracyPoint(
-        ground.name, curve, ", ".join(told(settings)), size, rate, seconds, False, scores
-    )
+    moda = accuracy.ground_moda(ground.places, found)
+    scores = dict.fromkeys(accuracy.ACCURACIES) | {accuracy.GROUND: moda}
+    rate, text = 8 * size * float(form.frame_rate) / form.frames, ", ".join(told(settings))
+    return AccuracyPoint(ground.name, curve, text, size, rate, seconds, False, scores)
 
 
 _LEVELS = 1, 2
@@ -380,12 +374,15 @@ class _ObjectCodec(Codec):
     """Raises ConfigError for a user's own detector."""
 
     suffix = ".gsv"
+    given: ClassVar[Mapping[str, bool]] = {}
+    """For the encoder, beside the settings and the detector."""
 
     def __init__(self, detector: str) -> None:
         """`detector`: of the benchmark, by name."""
         if detector not in _SAME:
             raise ConfigError(f"{self.name} sends no {detector}: choose {', '.join(_SAME)}")
-        self._task, self._detector = _SAME[detector]
+        self._task, seeks = _SAME[detector]
+        self._given: dict[str, Any] = {"detector": seeks, **self.given}
 
     def version(self) -> str:
         """Of gsvc."""
@@ -399,16 +396,15 @@ class _ObjectCodec(Codec):
         form = clip.format
         video = VideoFormat(form.width, form.height, 1 / form.frame_rate, form.frame_rate)
         start = time.perf_counter()
-        data = coded(clip.frames, video, self._encoder_settings(settings))
+        given = {**settings, **self._given}
+        if settings.get("task") == MOTION:
+            del given["detector"]  # what moves is what the task is about: no other one looks
+        data = coded(clip.frames, video, EncoderSettings(**given))
         return Encoded(data, time.perf_counter() - start, {"objects": 8 * len(data)})
 
     def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
         """Raises BitstreamError: there is no way to decode here."""
         raise BitstreamError(f"{self.name} is for analysis: take gsvc to decode")
-
-    @abstractmethod
-    def _encoder_settings(self, settings: Settings) -> EncoderSettings:
-        """How to encode for these settings."""
 
 
 class TaskCodec(_ObjectCodec):
@@ -421,26 +417,17 @@ class TaskCodec(_ObjectCodec):
         """One: a task has no levels."""
         return [{"task": self._task}]
 
-    def _encoder_settings(self, settings: Settings) -> EncoderSettings:
-        # What moves is what that task is about; it looks with no other detector.
-        if self._task == MOTION:
-            return EncoderSettings(task=self._task)
-        return EncoderSettings(task=self._task, detector=self._detector)
-
 
 class ObjectsCodec(_ObjectCodec):
     """`gsvc encode --objects`: pictures, and the objects in them."""
 
     name = "gsvc-objects"
     facts = CodecFacts(colour="#a8175a", marker="D")
+    given: ClassVar[Mapping[str, bool]] = {"objects": True}
 
     def rate_points(self) -> Sequence[Settings]:
         """Those of the levels that are meant for analysis."""
         return [{"level": level} for level in _LEVELS]
-
-    def _encoder_settings(self, settings: Settings) -> EncoderSettings:
-        level = int(settings["level"])
-        return EncoderSettings(level=level, objects=True, detector=self._detector)
 
 
 OBJECT_CODECS = {kind.name: kind for kind in (TaskCodec, ObjectsCodec)}
