@@ -133,7 +133,7 @@ def test_the_slideshow_test_names_metric_clips_and_what_moves() -> None:
     passed = {test.metric: test.passes for test in made.slideshow}
     assert passed == {"cvvdp": True, "st_lpips_vgg": False}
     failing = next(test for test in made.slideshow if test.metric == "st_lpips_vgg")
-    assert failing.won == ["runner", "card"]
+    assert [one.clip for one in failing.clips if one.wins] == ["runner", "card"]
     assert [one.moves for one in failing.clips] == [True, False]
     assert failing.pooled is not None and failing.pooled.clips == 1
     (warning,) = warnings(made)

@@ -25,7 +25,6 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.output import explain_failure
 from gsvc.datasets.annotated import synthetic_drawing as drawing, truth as annotated_clips
 from gsvc.datasets.annotated.annotation_formats import mot_text, read_mot, sequence_info
-from gsvc.datasets.annotated.synthetic_drawing import cutouts
 from gsvc.datasets.annotated.truth import Boxes, Floats, Places, joined, make_boxes, make_places
 
 _RANGES = {
@@ -245,7 +244,7 @@ def _camera(settings: SceneSettings, index: int) -> drawing.PinholeCamera:
 
 def _actors(settings: SceneSettings) -> Iterator[drawing.Actor]:
     random = np.random.default_rng(settings.seed)
-    given = {} if settings.cutouts is None else cutouts(settings.cutouts)
+    given = {} if settings.cutouts is None else drawing.cutouts(settings.cutouts)
     counts = {"person": settings.people, "animal": settings.animals, "thing": settings.things}
     paths: list[Floats] = []
     for _ in range(settings.pillars):

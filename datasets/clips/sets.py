@@ -17,7 +17,6 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.video_source import VIDEO_SUFFIXES
 from gsvc.codec.weights.model_files import PackagedFile
 from gsvc.datasets.clips import clip_reader
-from gsvc.datasets.clips.clip_reader import short_side
 from gsvc.datasets.clips.packaged import CLIPS, LOCKED, packaged_clip
 from gsvc.datasets.clips.published_sets import MANIFESTS, load_sequence
 from gsvc.datasets.clips.synthetic_clips import FRAME_RATE, FRAMES, HEIGHT, SCENES, WIDTH, DrawnClip
@@ -60,7 +59,7 @@ class ClipSource:
         clip is missing or cannot be read, ConfigError for another size and for `frames` below 1.
         """
         clip_reader.check_frames(frames)
-        pictures, frame_rate = self.read(frames, short_side(size))
+        pictures, frame_rate = self.read(frames, clip_reader.short_side(size))
         if not pictures:
             raise InputError(f"{self.name}: has no frame: check the file")
         return clip_reader.TestClip(self.name, pictures, frame_rate)

@@ -24,7 +24,6 @@ from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.encoders.svt_av1 import quiet_and_ordinary
 from gsvc.eval.baselines import base
-from gsvc.eval.baselines.base import Value, join_parts, split_parts
 from gsvc.eval.late_loading import CodecFacts
 
 SMALLEST_SIDE = 64
@@ -311,7 +310,7 @@ class X264(ConventionalCodec):
     points: ClassVar[Points] = {"1": (50, 45, 38), "1/2": (46, 36), "1/3": (44,)}
     headers_once = True
 
-    def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
+    def options(self, preset: base.Value, quality: int, interval: int) -> dict[str, str]:
         parameters = f"keyint={interval}:threads={THREADS}:sliced-threads=0"
         return {"preset": str(preset), "crf": str(quality), "x264-params": parameters}
 
@@ -337,7 +336,7 @@ class X265(ConventionalCodec):
     points: ClassVar[Points] = {"1": (50, 45, 40, 34), "1/2": (46, 38), "1/3": (44,)}
     headers_once = True
 
-    def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
+    def options(self, preset: base.Value, quality: int, interval: int) -> dict[str, str]:
         parameters = (
             f"info=0:keyint={interval}:pools={THREADS}:frame-threads={THREADS}:log-level=none"
         )
@@ -362,7 +361,7 @@ class Vp9(ConventionalCodec):
     max_crf = 63
     points: ClassVar[Points] = {"1": (63, 57, 48), "1/2": (63, 52), "1/3": (58,)}
 
-    def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
+    def options(self, preset: base.Value, quality: int, interval: int) -> dict[str, str]:
         return {
             "deadline": "good",
             "cpu-used": str(preset),
@@ -375,17 +374,17 @@ class Vp9(ConventionalCodec):
         }
 
     def _join(self, packets: Sequence[bytes]) -> bytes:
-        return join_parts(packet for packet in packets if packet)
+        return base.join_parts(packet for packet in packets if packet)
 
     def _ledger(self, data: bytes) -> dict[str, int]:
-        video = sum(8 * len(packet) for packet in split_parts(data))
+        video = sum(8 * len(packet) for packet in base.split_parts(data))
         return {"video": video, "framing": 8 * len(data) - video}
 
     def _pictures(self, data: bytes) -> Iterator[av.VideoFrame]:
         decoder = av.CodecContext.create("vp9", "r")
         assert isinstance(decoder, av.VideoCodecContext)
         decoder.thread_count = THREADS
-        for packet in split_parts(data):
+        for packet in base.split_parts(data):
             yield from decoder.decode(av.Packet(packet))
         yield from decoder.decode(None)
 

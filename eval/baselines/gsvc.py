@@ -36,7 +36,6 @@ from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
 from gsvc.decoders.keyframes.refiner import Refiner, WindowRefiner
 from gsvc.encoders.tuning import DEFAULT_PRESET, DEFAULT_TUNE, LEVELS, PEOPLE
 from gsvc.eval.baselines import base
-from gsvc.eval.baselines.base import Compute, Decoded, Option, Settings, all_frames
 from gsvc.eval.baselines.code_hash import code_hash, weights_hash
 from gsvc.eval.baselines.conventional import BT709, RANDOM_ACCESS_SECONDS
 from gsvc.eval.compute import Flops, count_flops, refiner_flops
@@ -385,10 +384,10 @@ class MotionFloor(Gsvc):
 
     def __init__(
         self,
-        level: Option | None = None,
-        bpp: Option | None = None,
-        preset: Option = DEFAULT_PRESET,
-        gop: Option | None = None,
+        level: base.Option | None = None,
+        bpp: base.Option | None = None,
+        preset: base.Option = DEFAULT_PRESET,
+        gop: base.Option | None = None,
     ) -> None:
         super().__init__(level=level, bpp=bpp, preset=preset, tools=NO_TOOLS, steps=0, gop=gop)
 
@@ -399,17 +398,21 @@ class HoldFloor(MotionFloor):
     name = "hold"
     facts = CodecFacts(colour="#b59a5b")
 
-    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
+    def ways_to_decode(self, settings: base.Settings) -> Sequence[base.Settings]:
         """One: holding has no choices."""
         return [{}]
 
-    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+    def decode(
+        self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings
+    ) -> base.Decoded:
         start = time.perf_counter()
-        return Decoded(all_frames(self.name, _held(data), clip), time.perf_counter() - start)
+        return base.Decoded(
+            base.all_frames(self.name, _held(data), clip), time.perf_counter() - start
+        )
 
     def compute(
-        self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
-    ) -> Compute | None:
+        self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings
+    ) -> base.Compute | None:
         """None: only pictures are decoded."""
         return None
 

@@ -44,12 +44,10 @@ class QualityCodec(base.Codec, ABC):
     def _read(self, settings: base.Settings) -> tuple[int, Fraction]:
         if set(settings) != {"quality", "scale"}:
             raise ConfigError(f"{self.name} takes the settings quality and scale")
-        if settings["quality"] not in self.qualities:
+        if (quality := settings["quality"]) not in self.qualities:
             most = self.qualities[-1]
-            raise ConfigError(
-                f"quality {settings['quality']} of {self.name} is out of range: 1 to {most}"
-            )
-        return int(settings["quality"]), read_scale(settings["scale"])
+            raise ConfigError(f"quality {quality} is out of range for {self.name}: 1 to {most}")
+        return int(quality), read_scale(settings["scale"])
 
 
 class ImageCodec(QualityCodec):

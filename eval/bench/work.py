@@ -26,7 +26,6 @@ from gsvc.datasets.clips.sets import ClipSource
 from gsvc.decoders.interpolation.optical_flow import dis_flow, gray
 from gsvc.eval.baselines.base import Codec, Decoded, Encoded
 from gsvc.eval.bench import cells
-from gsvc.eval.bench.cells import make_codec, make_metric
 from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
 from gsvc.eval.bench.workers import DECODE, ENCODE, SCORE, Tell, told
 from gsvc.eval.compute import PeakMemory, StepCost
@@ -99,7 +98,7 @@ def _scores(values: NDArray[np.float64], version: str, nothing: str) -> MetricSc
     return MetricScores(sum(finite) / len(finite), plain, version)
 
 
-_metric = cache(make_metric)
+_metric = cache(cells.make_metric)
 
 
 @dataclass(frozen=True)
@@ -336,7 +335,7 @@ def _check_frames(frames: Sequence[Picture], clip: TestClip) -> None:
             )
 
 
-_codec = cache(make_codec)
+_codec = cache(cells.make_codec)
 
 
 _last: dict[Reading, TestClip] = {}

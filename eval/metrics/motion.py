@@ -15,14 +15,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.decoders.interpolation.optical_flow import Flow, dis_flow, gray, pixel_grid, warp
-from gsvc.eval.metrics import base
-from gsvc.eval.metrics.perceptual import (
-    REINSTALL,
-    SMALLEST_SIDE,
-    distances,
-    layer_maps,
-    load_network,
-)
+from gsvc.eval.metrics import base, perceptual
 
 LINES = 288
 _MOVES = 0.5
@@ -51,7 +44,7 @@ class MotionError(base.FrameMetric):
 
     name = "motion_error"
     unit = "px"
-    smallest_side = SMALLEST_SIDE
+    smallest_side = perceptual.SMALLEST_SIDE
     of_steps = True
     golden: base.Golden | None = base.Golden(0, 0.671875, tolerance=0.05, side=96, frames=3)
     advice = _ADVICE
@@ -117,7 +110,7 @@ class PsnrDiv(base.FrameMetric):
     name = "psnr_div"
     unit = "dB"
     higher_is_better = True
-    smallest_side = SMALLEST_SIDE
+    smallest_side = perceptual.SMALLEST_SIDE
     of_steps = True
     golden = base.Golden(np.inf, 16.747, tolerance=0.05, side=96, frames=3)
     advice = _ADVICE
@@ -174,7 +167,7 @@ class WarpError(base.FrameMetric):
 
     name = "warp_error"
     unit = "levels"
-    smallest_side = SMALLEST_SIDE
+    smallest_side = perceptual.SMALLEST_SIDE
     of_steps = True
     golden = base.Golden(0, 15.32877, tolerance=0.05, side=96, frames=3)
     advice = _ADVICE
@@ -211,21 +204,21 @@ class DifferenceDistance(base.ProvedMetric):
 
     name = "st_lpips_alex_of_differences"
     golden = base.Golden(0, 0.016656, frames=3)
-    advice = REINSTALL
+    advice = perceptual.REINSTALL
 
     def version(self) -> str:
-        load_network("alex")
+        perceptual.load_network("alex")
         return "stlpips-pytorch alex shift-tolerant on (frame - frame before) / 2 + 128, half size"
 
     def _values(self, source: TestClip, tests: base.Tests, indices: base.Indices) -> base.Values:
-        base.check_sides(source.frames, 2 * SMALLEST_SIDE, "ST-LPIPS of differences")
+        base.check_sides(source.frames, 2 * perceptual.SMALLEST_SIDE, "ST-LPIPS of differences")
         values = np.full((len(tests), len(indices)), np.nan)
         later = [column for column, index in enumerate(indices) if index > 0]
         if later:
             steps = [indices[column] for column in later]
             changes = [_frame_differences(test, steps) for test in tests]
             own = _frame_differences(source.frames, steps)
-            values[:, later] = distances(load_network("alex"), own, changes)
+            values[:, later] = perceptual.distances(perceptual.load_network("alex"), own, changes)
         return values
 
 
@@ -249,18 +242,18 @@ class FlowWeighted(base.FrameMetric):
     """
 
     name = "flow_weighted_st_lpips_alex"
-    smallest_side = SMALLEST_SIDE
+    smallest_side = perceptual.SMALLEST_SIDE
     of_steps = True
     golden = base.Golden(0, 0.017619, tolerance=0.05, side=96, frames=3)
-    advice = REINSTALL
+    advice = perceptual.REINSTALL
 
     def version(self) -> str:
-        load_network("alex")
+        perceptual.load_network("alex")
         return "stlpips-pytorch alex shift-tolerant, weighted by end-point error of DIS medium"
 
     def _against(self, source: base.Frames, index: int) -> Callable[[base.Frames], float]:
         motion = motion_between(source[index], source[index - 1])
-        features = layer_maps(load_network("alex"), source[index])
+        features = perceptual.layer_maps(perceptual.load_network("alex"), source[index])
 
         def distance(test: base.Frames) -> float:
             found = motion_between(test[index], test[index - 1])
@@ -272,8 +265,9 @@ class FlowWeighted(base.FrameMetric):
 
 def _weighted(features: list[Any], test: Picture, wrong: NDArray[np.float32]) -> float:
     total = 0.0
-    judge: Any = load_network("alex")
-    for head, one, other in zip(judge.lins, features, layer_maps(judge, test), strict=True):
+    judge: Any = perceptual.load_network("alex")
+    shown = perceptual.layer_maps(judge, test)
+    for head, one, other in zip(judge.lins, features, shown, strict=True):
         height, width, _ = one.shape
         places = cv2.resize(wrong, (width, height), interpolation=cv2.INTER_AREA)
         weights = places / places.sum() if places.any() else np.full_like(places, 1 / places.size)

@@ -11,7 +11,6 @@ from gsvc.encoders.tuning import DEFAULT_TUNE, TUNES
 from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.layout import write_bytes
 from gsvc.eval.report import exhibits
-from gsvc.eval.report.exhibits import label
 from gsvc.eval.summary import curves
 from gsvc.eval.summary.bd_comparisons import PUBLISHED
 from gsvc.eval.summary.summarise import Summary, curves_by_metric, load_summary
@@ -47,7 +46,7 @@ def tunes(rows: Sequence[curves.PointRow], judges: tuple[str, str]) -> "Figure |
                 axis.scatter(
                     point[0], point[1], s=26, marker=_MARKERS[tune], color="#2b7bd6", label=tune
                 )
-        label(axis, clip, judges[0], judges[1])
+        exhibits.label(axis, clip, judges[0], judges[1])
     exhibits.legend(figure)
     return figure
 
@@ -124,7 +123,7 @@ def rate_distortion(
         ):
             _hull(axis, curve, colour[curve.name], style.marker(curve.name))
         exhibits.log_scale(axis.xaxis)
-        label(axis, clip, "bits a pixel", metric.name)
+        exhibits.label(axis, clip, "bits a pixel", metric.name)
     exhibits.legend(figure)
     return figure
 
@@ -151,7 +150,7 @@ def quality_compute(summary: Summary, metric: curves.MetricInfo) -> "Figure":
                 linewidths=0,
             )
         exhibits.log_scale(axis.xaxis)
-        label(axis, clip, _TIME, metric.name)
+        exhibits.label(axis, clip, _TIME, metric.name)
     exhibits.legend(figure)
     return figure
 
@@ -186,7 +185,7 @@ def frontier(summary: Summary, metric: curves.MetricInfo, unit: str) -> "Figure"
             )
             if index == 0:
                 _claim(axis, reached)
-        label(axis, clip, what, "bits a pixel")
+        exhibits.label(axis, clip, what, "bits a pixel")
         exhibits.log_scale(axis.xaxis)
         exhibits.log_scale(axis.yaxis)
     exhibits.legend(figure)
@@ -213,7 +212,7 @@ def layers(summary: Summary) -> "Figure":
     axis.set_axisbelow(True)
     axis.set_yticks(range(len(rows)), labels, fontsize=6.5)
     axis.invert_yaxis()
-    label(axis, "", "bits a pixel", "")
+    exhibits.label(axis, "", "bits a pixel", "")
     exhibits.legend(figure)
     return figure
 
@@ -231,7 +230,7 @@ def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: curves.Metri
                 _annotate(axis, f"{one.cell.bpp:.4f} bpp", pairs[-1])
                 wide = 1.8 if one.cell.codec == curves.OURS else 1.1
                 axis.plot(*_columns(pairs), color=colour[one.curve], lw=wide, label=one.curve)
-        label(axis, clip, "frame", metric.name)
+        exhibits.label(axis, clip, "frame", metric.name)
     exhibits.legend(figure)
     return figure
 
@@ -264,5 +263,5 @@ def _claim(axis: "Axes", reached: Sequence[tuple[float, float | None]]) -> None:
     (first, rate), (last, _) = reached[0], reached[-1]
     assert rate is not None
     claim = rate * (last / first) ** -PUBLISHED.exponent
-    label = f"{PUBLISHED.compute:g}x compute buys {PUBLISHED.compression:g}x"
-    axis.plot([first, last], [rate, claim], ":", color="#808080", lw=1.2, label=label)
+    told = f"{PUBLISHED.compute:g}x compute buys {PUBLISHED.compression:g}x"
+    axis.plot([first, last], [rate, claim], ":", color="#808080", lw=1.2, label=told)

@@ -6,7 +6,7 @@ reaches quality Q0 with decoder compute of at most C, over the hulls of our own 
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from statistics import fmean, geometric_mean
@@ -69,18 +69,12 @@ def pooled_bd_comparisons(found: Sequence[BdComparison]) -> list[PooledBdCompari
         groups[pair.metric, pair.test, pair.anchor].append(pair)
     return [
         PooledBdComparison(
-            metric,
-            test,
-            anchor,
-            bd_rate.pooled_rate(
-                [one.result.pchip for one in group if one.result.pchip is not None]
-            ),
-            bd_rate.pooled_rate(
-                [one.result.akima for one in group if one.result.akima is not None]
-            ),
+            *names,
+            bd_rate.pooled_rate(one.result.pchip for one in group),
+            bd_rate.pooled_rate(one.result.akima for one in group),
             tuple(f"{one.clip}: {one.result.note}" for one in group if one.result.note),
         )
-        for (metric, test, anchor), group in groups.items()
+        for names, group in groups.items()
     ]
 
 
@@ -129,9 +123,12 @@ def headline(
 ) -> Headline:
     """From pooled comparisons. `not_run`: reasons by name, such as "metric cvvdp"."""
     measured = {metric.name for metric in metrics if metric.version}
-    missing = {
-        judge: _why(judge, unmeasured, not_run) for judge in curves.PRIMARY if judge not in measured
-    }
+    missing = {}
+    for judge in curves.PRIMARY:
+        reasons = [one.reason for one in unmeasured if one.metric == judge]
+        reasons.append(f"not asked for: add --metric {judge}")
+        if judge not in measured:
+            missing[judge] = not_run.get(f"metric {judge}") or reasons[0]
     rates: dict[str, dict[str, bd_rate.Pooled | None]] = {}
     for one in pooled:
         if one.anchor == HEADLINE_ANCHOR and one.metric in curves.PRIMARY:
@@ -152,11 +149,6 @@ def _row(curve: str, rates: dict[str, bd_rate.Pooled | None]) -> HeadlineRow:
 def _place(curve: str) -> tuple[bool, bool]:
     codec = curve.split(",")[0]
     return codec != curves.OURS, codec not in FLOORS
-
-
-def _why(judge: str, unmeasured: Sequence[curves.Unmeasured], not_run: Mapping[str, str]) -> str:
-    reasons: Iterator[str] = (one.reason for one in unmeasured if one.metric == judge)
-    return not_run.get(f"metric {judge}") or next(reasons, f"not asked for: add --metric {judge}")
 
 
 SLIDESHOW = "hold"
@@ -193,11 +185,6 @@ class SlideshowTest:
     """BD-rates of the clips that move; None where none has one."""
     clips: list[SlideshowClip]
 
-    @property
-    def won(self) -> list[str]:
-        """The clips on which the slideshow wins."""
-        return [one.clip for one in self.clips if one.wins]
-
 
 def slideshow_tests(
     comparisons: Sequence[BdComparison],
@@ -221,7 +208,7 @@ def slideshow_tests(
 
 
 def _test(metric: str, clips: list[SlideshowClip]) -> SlideshowTest:
-    pooled = bd_rate.pooled_rate([one.rate for one in clips if one.moves and one.rate is not None])
+    pooled = bd_rate.pooled_rate(one.rate for one in clips if one.moves)
     won = [one.wins for one in clips if one.moves and one.wins is not None]
     passes = pooled.mean > 0 if pooled else not any(won) if won else None
     return SlideshowTest(metric, passes, pooled, clips)
@@ -290,11 +277,10 @@ class FixedRateRow:
 
 def fixed_rate_rows(found: Sequence[curves.Curve]) -> list[FixedRateRow]:
     """A row for each of the curves of one metric."""
-    rows = []
-    for curve in found:
-        values = tuple(curve.value_at(bpp) for bpp in FIXED_RATES)
-        rows.append(FixedRateRow(curve.clip, curve.name, curve.metric, curve.is_anchor, values))
-    return rows
+    return [
+        FixedRateRow(c.clip, c.name, c.metric, c.is_anchor, tuple(map(c.value_at, FIXED_RATES)))
+        for c in found
+    ]
 
 
 _TARGETS = (0.25, 0.5, 0.75)
@@ -444,15 +430,7 @@ def exchange_rows(rows: Sequence[FrontierRow]) -> list[ExchangeRow]:
     for (metric, unit, _, _), points in lines.items():
         if one := exchange(points):
             pooled[metric, unit].append(one)
-    return [
-        ExchangeRow(
-            metric,
-            unit,
-            mean_exchange(many),
-            len(many),
-        )
-        for (metric, unit), many in pooled.items()
-    ]
+    return [ExchangeRow(*key, mean_exchange(many), len(many)) for key, many in pooled.items()]
 
 
 def _dials(ours: Sequence[curves.Curve], rows: Sequence[curves.PointRow], unit: str) -> list[Dial]:
@@ -460,9 +438,8 @@ def _dials(ours: Sequence[curves.Curve], rows: Sequence[curves.PointRow], unit: 
     dials = []
     for curve in ours:
         mine = [row for row in rows if row.clip == curve.clip and row.curve == curve.name]
-        compute = curves.mean_of(
-            [r.flops_per_pixel if unit == "flops" else r.decode_ratio for r in mine]
-        )
+        name = "flops_per_pixel" if unit == "flops" else "decode_ratio"
+        compute = curves.mean_of([getattr(row, name) for row in mine])
         if compute and curve.hull:
             dials.append(Dial(curve.name, compute, curve.hull))
     return dials

@@ -5,7 +5,7 @@ there is no BD-rate, a reason says why.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
@@ -84,23 +84,21 @@ class Pooled:
     clips: int
 
 
-def pooled_rate(percents: Sequence[float]) -> Pooled | None:
+def pooled_rate(percents: Iterable[float | None]) -> Pooled | None:
     """Rate differences in per cent, pooled by the mean of their log ratios; None without any.
 
     The mean of ratios is not the ratio of means: -50 % and +100 % pool to 0. The interval is the
     percentile bootstrap (Efron 1979): clips are drawn with replacement, with a fixed seed.
     """
-    if not percents:
+    logs = np.array([log(1 + percent / 100) for percent in percents if percent is not None])
+    if not logs.size:
         return None
-    logs = np.array([log(1 + percent / 100) for percent in percents])
     low = high = None
     if len(logs) >= LEAST_CLIPS:
         drawn = np.random.default_rng(SEED).integers(len(logs), size=(RESAMPLES, len(logs)))
         tail = 50 * (1 - COVERAGE)
-        low, high = (
-            _percent(float(edge))
-            for edge in np.percentile(logs[drawn].mean(axis=1), [tail, 100 - tail])
-        )
+        edges = np.percentile(logs[drawn].mean(axis=1), [tail, 100 - tail])
+        low, high = map(_percent, map(float, edges))
     return Pooled(_percent(float(logs.mean())), low, high, len(logs))
 
 
@@ -177,16 +175,14 @@ def _nearest(
 
 
 def _integrate(anchor: Sequence[RatePoint], test: Sequence[RatePoint], method: str) -> float | None:
-    rates = [
-        [[bpp for bpp, _ in hull], [-distance for _, distance in hull]] for hull in (anchor, test)
+    lines = [
+        part
+        for hull in (anchor, test)
+        for part in ([bpp for bpp, _ in hull], [-distance for _, distance in hull])
     ]
     with optional("BD-rates need the package bjontegaard: pip install 'gsvc[eval]'"):
         package = import_module("bjontegaard")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of little overlap: `share` says how much there is
-        found = float(
-            package.bd_rate(
-                *rates[0], *rates[1], method, require_matching_points=False, min_overlap=0
-            )
-        )
-    return found if isfinite(found) else None
+        told = package.bd_rate(*lines, method, require_matching_points=False, min_overlap=0)
+    return float(told) if isfinite(told) else None

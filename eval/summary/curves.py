@@ -50,12 +50,9 @@ def metrics_of(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> list
             for name, scores in decode.scores.items():
                 versions[name] = versions.get(name) or scores.version
     known = settings.get("metrics", {})
-    ordered = sorted(versions, key=lambda n: PRIMARY.index(n) if n in PRIMARY else len(PRIMARY))
-    return [
-        MetricInfo(name, **{**known[name], "version": versions[name]})
-        for name in ordered
-        if name in known
-    ]
+    shown = [name for name in versions if name in known]
+    shown.sort(key=lambda n: PRIMARY.index(n) if n in PRIMARY else len(PRIMARY))
+    return [MetricInfo(name, **{**known[name], "version": versions[name]}) for name in shown]
 
 
 def codecs_of(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> dict[str, CodecFacts]:
@@ -71,10 +68,9 @@ def codecs_of(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> dict[
         ours = {cell.codec for cell in cells} & set(codecs())
         known = {name: asdict(find_codec(name).facts) for name in ours}
     found = {cell.codec: CodecFacts(**known.get(cell.codec, {})) for cell in cells}
-    anchors = settings.get("anchors")
-    if not anchors:
-        return found
-    return {name: replace(facts, is_anchor=name in anchors) for name, facts in found.items()}
+    if anchors := settings.get("anchors"):
+        return {name: replace(facts, is_anchor=name in anchors) for name, facts in found.items()}
+    return found
 
 
 OURS = "gsvc"
@@ -160,9 +156,7 @@ def by_curve(cell: CellRecord) -> dict[str, list[DecodeRecord]]:
 
 def mean_score(decodes: Iterable[DecodeRecord], metric: str) -> float | None:
     """The mean over decodes (seeds) of a metric; None where all of them have a gap."""
-    scores = [decode.scores.get(metric) for decode in decodes]
-    means = [score.mean for score in scores if score is not None and score.mean is not None]
-    return fmean(means) if means else None
+    return mean_of([one.scores[metric].mean for one in decodes if metric in one.scores])
 
 
 def curves(
@@ -180,19 +174,12 @@ def curves(
                 points[key].append(CurvePoint(cell.bpp, value, cell.settings))
             elif value is not None:
                 empty[key].append(settings_label(cell.settings))
-    return [
-        Curve(
-            clip,
-            name,
-            codec,
-            metric,
-            higher_is_better,
-            tuple(sorted(points[clip, name, codec], key=lambda point: point.bpp)),
-            tuple(empty[clip, name, codec]),
-            codec in anchors,
-        )
-        for clip, name, codec in dict.fromkeys([*points, *empty])
-    ]
+    found = []
+    for key in dict.fromkeys([*points, *empty]):
+        line = tuple(sorted(points[key], key=lambda point: point.bpp))
+        is_anchor = key[-1] in anchors
+        found.append(Curve(*key, metric, higher_is_better, line, tuple(empty[key]), is_anchor))
+    return found
 
 
 REFERENCE = "x265 slow at full size"
@@ -247,8 +234,7 @@ class PointRow:
 
 def point_rows(cells: Sequence[CellRecord]) -> list[PointRow]:
     """Rows in the order of the cells."""
-    rows = [_row(cell, decode) for cell in cells for decode in cell.decodes]
-    return [*_with_ratios(rows)]
+    return [*_with_ratios([_row(cell, decode) for cell in cells for decode in cell.decodes])]
 
 
 def has_processor_time(rows: Iterable[PointRow]) -> bool:

@@ -33,22 +33,17 @@ def protocol(summary: Summary) -> str:
     measured = (
         "every frame" if summary.stride == 1 else f"one frame in {summary.stride} from the first"
     )
+    warning = f" {RANDOM.upper()}: what is restored here says nothing about the model."
     return (
         f"{len(summary.frames)} clips, {frames} frames coded of each, quality measured on "
         f"{measured}; rates are those of the elementary stream, or of the whole .gsv file without "
-        f"audio.{_warning(summary)}"
+        f"audio.{warning if has_random_weights(summary) else ''}"
     )
 
 
 def has_random_weights(summary: Summary) -> bool:
     """Whether a codec ran with a pretrained model's form, and not with its weights."""
     return any(RANDOM in version for version in summary.versions.values())
-
-
-def _warning(summary: Summary) -> str:
-    if not has_random_weights(summary):
-        return ""
-    return f" {RANDOM.upper()}: what is restored here says nothing about the model."
 
 
 def primary(summary: Summary) -> list[MetricInfo]:
@@ -92,11 +87,6 @@ def signed(value: float | None) -> str:
     return NONE if value is None else f"{value:+.4f}"
 
 
-def rate(value: float) -> str:
-    """Bits per pixel."""
-    return f"{value:.5f}"
-
-
 _NARROW = 0.2
 """Share of two curves' range below which their BD-rate says little."""
 
@@ -131,19 +121,17 @@ def headline_gaps(summary: Summary) -> Iterator[str]:
         yield f"No headline without points of {summary.headline.anchor} and of another codec."
     if summary.headline.rows and len(summary.frames) < LEAST_CLIPS:
         yield f"No interval with fewer than {LEAST_CLIPS} clips."
-    if narrow := list(_narrow(summary)):
+    narrow = [
+        f"{one.clip}, {one.test}, {one.metric} ({one.result.share:.0%})"
+        for one in summary.duels
+        if one.metric in PRIMARY and one.anchor == summary.headline.anchor
+        if one.result.pchip is not None and one.result.share < _NARROW
+    ]
+    if narrow:
         yield (
             f"LITTLE OVERLAP, add rates: the hulls share less than {_NARROW:.0%} of their range "
             f"in {'; '.join(narrow)}."
         )
-
-
-def _narrow(summary: Summary) -> Iterator[str]:
-    """Comparisons of the headline that rest on a small part of the curves."""
-    for one in summary.duels:
-        counts = one.metric in PRIMARY and one.anchor == summary.headline.anchor
-        if counts and one.result.pchip is not None and one.result.share < _NARROW:
-            yield f"{one.clip}, {one.test}, {one.metric} ({one.result.share:.0%})"
 
 
 def warnings(summary: Summary) -> Iterator[str]:
@@ -161,15 +149,16 @@ def slideshow_table(summary: Summary) -> Table:
     """A row for each metric, a column for each clip."""
     tests = summary.slideshow
     clips = list(dict.fromkeys(one.clip for test in tests for one in test.clips))
+    cells = [{one.clip: _cell(one) for one in test.clips} for test in tests]
     rows = [
         [
             test.metric,
             {True: "passes", False: "fails", None: "not known"}[test.passes],
             pooled_text(test.pooled),
-            ", ".join(test.won) or "none",
-            *(_clip(test, clip) for clip in clips),
+            ", ".join(one.clip for one in test.clips if one.wins) or "none",
+            *(mine.get(clip, NONE) for clip in clips),
         ]
-        for test in tests
+        for test, mine in zip(tests, cells, strict=True)
     ]
     note = (
         "Frames that hold the last key picture, against SVT-AV1's lower hull: BD-rate in per cent, "
@@ -181,10 +170,6 @@ def slideshow_table(summary: Summary) -> Table:
     )
     header = ["metric", "verdict", "moving clips, pooled", "slideshow wins on", *clips]
     return Table(SLIDESHOW_TITLE, note, header, rows)
-
-
-def _clip(test: bd_comparisons.SlideshowTest, clip: str) -> str:
-    return next((_cell(one) for one in test.clips if one.clip == clip), NONE)
 
 
 def _cell(one: bd_comparisons.SlideshowClip) -> str:
@@ -343,7 +328,11 @@ def people_table(summary: Summary) -> Table:
         if row.metric in METRICS and "bpp" in row.settings:
             here = found.setdefault(_point(row), {}).setdefault(row.metric, {})
             here[bool(row.settings.get("faces", 1))] = row
-    layer = _layer_bits(summary)
+    layer = {
+        _point(row): f"{row.ledger.get(LAYER, 0) / row.frames:.1f}"
+        for row in summary.points
+        if row.codec == OURS and row.settings.get("faces", 1) and "bpp" in row.settings
+    }
     rows = [
         [
             f"{point[0]} {point[1]:g}",
@@ -373,12 +362,3 @@ def _people_cell(rows: _Rows, digits: int) -> str:
     if all(value is None for value in values):
         return NONE
     return " / ".join(NONE if one is None else f"{one:.{digits}f}" for one in values)
-
-
-def _layer_bits(summary: Summary) -> dict[_Point, str]:
-    """What the layer takes, a frame."""
-    return {
-        _point(row): f"{row.ledger.get(LAYER, 0) / row.frames:.1f}"
-        for row in summary.points
-        if row.codec == OURS and row.settings.get("faces", 1) and "bpp" in row.settings
-    }

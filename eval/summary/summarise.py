@@ -63,6 +63,10 @@ def _rows(
     for cell, way in [*first, *((group[-1], way) for way in others)]:
         scores = _scores(cell, way, metrics)
         is_whole = (cell, way) == first[-1]
+        gained: dict[str, float | None] = {}
+        for name, score in scores.items():
+            other = None if is_whole else whole[name]
+            gained[name] = None if score is None or other is None else score - other
         yield AblationRow(
             clip=clip,
             series=series,
@@ -73,16 +77,12 @@ def _rows(
             ledger=cell.ledger,
             scores=scores,
             added_bits=None if is_whole else cell.bits - group[-1].bits,
-            gained={m: None if is_whole else _less(scores[m], whole[m]) for m in metrics},
+            gained=gained,
         )
 
 
 def _scores(cell: CellRecord, way: str, metrics: Sequence[str]) -> dict[str, float | None]:
     return {metric: run.mean_score(by_curve(cell)[way], metric) for metric in metrics}
-
-
-def _less(score: float | None, whole: float | None) -> float | None:
-    return None if score is None or whole is None else score - whole
 
 
 @dataclass(frozen=True)

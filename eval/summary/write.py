@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
 from fractions import Fraction
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,8 @@ from gsvc.eval.summary.summarise import Summary, load_summary
 def troubles_table(summary: Summary) -> Table:
     """What failed or could not run."""
     rows = [["cell failed", f"{f.clip}, {f.codec}, {f.settings}", f.error] for f in summary.failed]
-    if summary.missing:
-        rows.append(
-            ["not done yet", "; ".join(summary.missing), "gsvc bench run --out RUN adds it"]
-        )
+    if lacks := "; ".join(summary.missing):
+        rows.append(["not done yet", lacks, "gsvc bench run --out RUN adds it"])
     rows += [["not run", name, reason] for name, reason in summary.not_run.items()]
     rows += [["no bits", cell, "left out of every curve"] for cell in summary.without_bits]
     rows += [
@@ -67,7 +66,7 @@ def _points(title: str, note: str, summary: Summary, points: Sequence[curves.Poi
     rows = [
         [
             f"{row.clip}, {row.curve}, {label[row.key]}",
-            rate_tables.rate(row.bpp),
+            f"{row.bpp:.5f}",
             f"{row.kbps:.1f}",
             *(number(row.scores.get(name)) for name in metrics),
         ]
@@ -116,15 +115,10 @@ def seeds_table(summary: Summary) -> Table:
 
 def durations_table(summary: Summary) -> Table:
     """Where the time went."""
-    rows = [
-        [
-            f"{one.kind} {one.name}",
-            f"{one.seconds:.0f}",
-            f"{one.each:.1f}",
-            f"{100 * one.share:.0f} %",
-        ]
-        for one in summary.durations
-    ]
+    rows = []
+    for one in summary.durations:
+        numbers = f"{one.seconds:.0f}", f"{one.each:.1f}", f"{100 * one.share:.0f} %"
+        rows.append([f"{one.kind} {one.name}", *numbers])
     note = (
         "Wall-clock seconds in the workers, summed over them: of a metric for each decoded clip, "
         "of a codec for each encode with its decodes; then the slowest cell. "
@@ -191,7 +185,7 @@ def frontier_table(summary: Summary, metric: curves.MetricInfo) -> Table:
             f"{row.clip}, {row.unit}",
             number(row.quality),
             f"{row.point.compute:.4g}",
-            rate_tables.rate(row.point.bpp) if row.point.bpp else "not reached",
+            f"{row.point.bpp:.5f}" if row.point.bpp else "not reached",
             row.point.name or NONE,
         ]
         for row in summary.frontier
@@ -351,8 +345,7 @@ def summary_csv(summary: Summary) -> str:
     choices = list(dict.fromkeys(name for values in given for name in values))
     taken = {*_FIELDS, *metrics}
     columns = [f"{name}_asked" if name in taken else name for name in choices]
-    header = [*_FIELDS, *columns, "settings", "way", *metrics, "error"]
-    header += _SENDING
+    header = [*_FIELDS, *columns, "settings", "way", *metrics, "error", *_SENDING]
     rows: list[list[Any]] = [
         [
             *(getattr(point, name) for name in _FIELDS),
@@ -376,17 +369,16 @@ def frames_csv(cells: Sequence[CellRecord], summary: Summary) -> str:
     """A row for each measured frame of each decoded cell, a column for each metric of frames."""
     metrics = [metric.name for metric in summary.metrics if metric.per_frame]
     header = ["clip", "curve", "settings", "way", "bpp", "frame", *metrics]
-    return _csv(header, (row for cell in cells for row in _frames(cell, metrics, summary.stride)))
-
-
-def _frames(cell: CellRecord, metrics: Sequence[str], stride: int) -> Iterable[list[Any]]:
-    for decode in cell.decodes:
-        name = curves.curve_name(cell.codec, decode.way)
-        label, way = curves.settings_label(cell.settings), curves.settings_label(decode.way)
-        columns = [decode.scores[m].values if m in decode.scores else [] for m in metrics]
-        for place, frame in enumerate(range(0, cell.frames, stride)):
-            values = [column[place] if place < len(column) else None for column in columns]
-            yield [curves.clip_label(cell), name, label, way, f"{cell.bpp:.6g}", frame, *values]
+    rows: list[list[Any]] = []
+    for cell in cells:
+        for decode in cell.decodes:
+            name = curves.curve_name(cell.codec, decode.way)
+            label, way = curves.settings_label(cell.settings), curves.settings_label(decode.way)
+            head = [curves.clip_label(cell), name, label, way, cell.bpp]
+            columns = [decode.scores[m].values if m in decode.scores else [] for m in metrics]
+            frames = range(0, cell.frames, summary.stride)
+            rows += ([*head, *row] for row in zip_longest(frames, *columns))
+    return _csv(header, rows)
 
 
 def _csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
