@@ -19,17 +19,7 @@ from gsvc.codec.bitstream import errors
 from gsvc.codec.weights.extras import machine
 from gsvc.datasets.clips.sets import ClipSource, find_clips
 from gsvc.eval.baselines.base import Codec
-from gsvc.eval.bench.cells import (
-    Cell,
-    CellJob,
-    ClipFacts,
-    CodecSpec,
-    RunSettings,
-    batches,
-    codec_spec,
-    make_codec,
-    make_metric,
-)
+from gsvc.eval.bench import cells as asked
 from gsvc.eval.bench.store import SCHEMA, BenchFolder, CellRecord, Damaged, commit, versions
 from gsvc.eval.bench.work import Batch, Outcome, Reading, failed
 from gsvc.eval.bench.workers import DECODE, ENCODE, SCORE, CellStep, Crash, Workers
@@ -43,7 +33,7 @@ _Kind = tuple[str, str]
 class RunProgress:
     """Knows the steps that are ahead, and what steps of each kind have taken so far."""
 
-    def __init__(self, cells: int = 0, jobs: Iterable[CellJob] = ()) -> None:
+    def __init__(self, cells: int = 0, jobs: Iterable[asked.CellJob] = ()) -> None:
         """`cells`: of the run; `jobs`: those that are not done."""
         self._ahead = {job.cell.key: Counter(steps_of(job)) for job in jobs}
         self._labels = {job.cell.key: job.cell.label for job in jobs}
@@ -108,7 +98,7 @@ class RunProgress:
         return text if left is None else f"{text}, about {shown_time(round(left))} left"
 
 
-def steps_of(job: CellJob) -> Iterable[_Kind]:
+def steps_of(job: asked.CellJob) -> Iterable[_Kind]:
     """The steps that a job needs."""
     cell = job.cell
     if job.stream is None:
@@ -137,7 +127,7 @@ class TextReporter:
         self.close()
         print(f"gsvc: {kind}: {text}", file=self._file, flush=True)
 
-    def plan(self, cells: int, jobs: Sequence[CellJob]) -> None:
+    def plan(self, cells: int, jobs: Sequence[asked.CellJob]) -> None:
         self._pace = RunProgress(cells, jobs)
         text = f"{cells} cells, resumed {self._pace.resumed}/{cells}"
         if coded := sum(job.record is not None for job in jobs):
@@ -185,7 +175,7 @@ class JsonReporter:
     def note(self, kind: str, text: str, **values: object) -> None:
         self._lines.put(kind, message=text, **values)
 
-    def plan(self, cells: int, jobs: Sequence[CellJob]) -> None:
+    def plan(self, cells: int, jobs: Sequence[asked.CellJob]) -> None:
         self._pace = RunProgress(cells, jobs)
         decodes = sum(job.decodes for job in jobs)
         self._lines.put("plan", cells=cells, resumed=self._pace.resumed, decodes=decodes)
@@ -248,10 +238,10 @@ class RunGap:
 class RunPlan:
     """All that a run needs."""
 
-    settings: RunSettings
-    cells: Sequence[Cell]
+    settings: asked.RunSettings
+    cells: Sequence[asked.Cell]
     gaps: Sequence[RunGap]
-    jobs: Sequence[CellJob]
+    jobs: Sequence[asked.CellJob]
     """What is left to do."""
     readings: Mapping[tuple[str, str], Reading]
     """By the clip's name and size."""
@@ -264,7 +254,7 @@ class RunPlan:
 
 
 def make_plan(
-    settings: RunSettings, folder: BenchFolder, workers: Workers, reporter: Reporter
+    settings: asked.RunSettings, folder: BenchFolder, workers: Workers, reporter: Reporter
 ) -> RunPlan:
     """Look at codecs, metrics, clips and the folder. Raises ConfigError for unknown names."""
     gaps: list[RunGap] = []
@@ -273,10 +263,12 @@ def make_plan(
         _check_same_protocol(settings, kept, folder.path)
     # Names first: a wrong one is told before versions are asked, which loads networks.
     readings = _readings(settings)
-    made = [(spec, make_codec(spec)) for spec in settings.codecs]
-    named = {name: make_metric(name) for name in settings.metrics}
+    made = [(spec, asked.make_codec(spec)) for spec in settings.codecs]
+    named = {name: asked.make_metric(name) for name in settings.metrics}
     _check_anchors(settings, [codec.name for _, codec in made], kept)
-    codecs, metrics = _codecs(made, gaps), _metrics(named, gaps)
+    told = [(*one, _version(one[1], "codec", str(one[0]), gaps)) for one in made]
+    codecs = [(spec, codec, version) for spec, codec, version in told if version is not None]
+    metrics = {name: _facts(name, metric, gaps) for name, metric in named.items()}
     clips = _clips(readings, workers, reporter, gaps)
     for gap in gaps:
         reporter.note(
@@ -297,9 +289,13 @@ def make_plan(
     )
 
 
-def _check_same_protocol(settings: RunSettings, kept: Mapping[str, Any], path: Path) -> None:
+_PROTOCOL = "condition", "frames", "longest", "stride"
+"""Settings that all cells of a run share."""
+
+
+def _check_same_protocol(settings: asked.RunSettings, kept: Mapping[str, Any], path: Path) -> None:
     """Means over different frames or sizes must not be in one table."""
-    had = {name: kept.get(name) for name in ("condition", "frames", "longest", "stride")}
+    had = {name: kept.get(name) for name in _PROTOCOL}
     wrong = {name: value for name, value in had.items() if value != getattr(settings, name)}
     if not set(settings.sizes) <= set(sizes := kept.get("sizes", settings.sizes)):
         wrong["size"] = " --size ".join(sizes)
@@ -311,12 +307,12 @@ def _check_same_protocol(settings: RunSettings, kept: Mapping[str, Any], path: P
 
 
 def _check_anchors(
-    settings: RunSettings, names: Sequence[str], kept: Mapping[str, Any] | None
+    settings: asked.RunSettings, names: Sequence[str], kept: Mapping[str, Any] | None
 ) -> None:
     known = [*names, *(kept or {}).get("codecs", ())]
     for anchor in settings.anchors:
         if anchor not in known:
-            name = make_codec(codec_spec(anchor)).name  # an unknown one is told as such
+            name = asked.make_codec(asked.codec_spec(anchor)).name  # an unknown one is told as such
             if name in known:
                 raise errors.ConfigError(f"the anchor {anchor!r} goes by its name: --anchor {name}")
             raise errors.ConfigError(
@@ -324,36 +320,24 @@ def _check_anchors(
             )
 
 
-def _codecs(
-    made: Sequence[tuple[CodecSpec, Codec]], gaps: list[RunGap]
-) -> list[tuple[CodecSpec, Codec, str]]:
-    found = []
-    for spec, codec in made:
-        try:
-            found.append((spec, codec, codec.version()))
-        except (errors.MissingDependencyError, errors.MissingModelError) as error:
-            gaps.append(RunGap("codec", str(spec), str(error)))
-    return found
+def _version(made: Codec | Metric, kind: str, name: str, gaps: list[RunGap]) -> str | None:
+    try:
+        return made.version()
+    except (errors.MissingDependencyError, errors.MissingModelError) as error:
+        gaps.append(RunGap(kind, name, str(error)))
+        return None
 
 
-def _metrics(made: Mapping[str, Metric], gaps: list[RunGap]) -> dict[str, dict[str, Any]]:
-    found = {}
-    for name, metric in made.items():
-        version = ""
-        try:
-            version = metric.version()
-        except (errors.MissingDependencyError, errors.MissingModelError) as error:
-            gaps.append(RunGap("metric", name, str(error)))
-        found[name] = {
-            "version": version,
-            "unit": metric.unit,
-            "higher_is_better": metric.higher_is_better,
-            "per_frame": metric.per_frame,
-        }
-    return found
+def _facts(name: str, metric: Metric, gaps: list[RunGap]) -> dict[str, Any]:
+    return {
+        "version": _version(metric, "metric", name, gaps) or "",
+        "unit": metric.unit,
+        "higher_is_better": metric.higher_is_better,
+        "per_frame": metric.per_frame,
+    }
 
 
-def _readings(settings: RunSettings) -> list[Reading]:
+def _readings(settings: asked.RunSettings) -> list[Reading]:
     sources: dict[str, ClipSource] = {}
     for source in find_clips(settings.clips):
         if sources.setdefault(source.name, source) != source:
@@ -369,10 +353,10 @@ def _readings(settings: RunSettings) -> list[Reading]:
 
 def _clips(
     readings: Sequence[Reading], workers: Workers, reporter: Reporter, gaps: list[RunGap]
-) -> list[ClipFacts]:
-    found: dict[int, ClipFacts] = {}
+) -> list[asked.ClipFacts]:
+    found: dict[int, asked.ClipFacts] = {}
     for index, result in workers.run(readings, reporter):
-        if isinstance(result, ClipFacts):
+        if isinstance(result, asked.ClipFacts):
             found[index] = result
             continue
         reading = readings[index]
@@ -382,18 +366,18 @@ def _clips(
 
 
 def _cells(
-    clips: Iterable[ClipFacts],
-    codecs: Sequence[tuple[CodecSpec, Codec, str]],
+    clips: Iterable[asked.ClipFacts],
+    codecs: Sequence[tuple[asked.CodecSpec, Codec, str]],
     metrics: Mapping[str, str],
     absent: Mapping[str, str],
-) -> list[Cell]:
+) -> list[asked.Cell]:
     """One per clip, codec and setting; a codec named twice adds its ways to decode."""
-    cells: dict[str, Cell] = {}
+    cells: dict[str, asked.Cell] = {}
     for clip in clips:
         for spec, codec, version in codecs:
             for point in codec.rate_points():
                 ways = tuple(dict(way) for way in codec.ways_to_decode(point))
-                cell = Cell(
+                cell = asked.Cell(
                     clip=clip,
                     codec=spec,
                     codec_name=codec.name,
@@ -412,23 +396,25 @@ def _cells(
     return list(cells.values())
 
 
-def _jobs(cells: Iterable[Cell], folder: BenchFolder, reporter: Reporter) -> Iterator[CellJob]:
+def _jobs(
+    cells: Iterable[asked.Cell], folder: BenchFolder, reporter: Reporter
+) -> Iterator[asked.CellJob]:
     for cell in cells:
         try:
             record = folder.read(cell.key)
             if record is None or not record.bits:
-                yield CellJob(cell)
+                yield asked.CellJob(cell)
             elif cell.lacks(record):
-                yield CellJob(cell, record, folder.stream(record))
+                yield asked.CellJob(cell, record, folder.stream(record))
         except Damaged as error:
             reporter.note(
                 "damaged", f"{cell.label}: {error}: it is made again", key=cell.key, cell=cell.label
             )
-            yield CellJob(cell)
+            yield asked.CellJob(cell)
 
 
 def make_run(
-    settings: RunSettings,
+    settings: asked.RunSettings,
     folder: BenchFolder,
     pool: AbstractContextManager[Workers],
     reporter: Reporter,
@@ -472,13 +458,13 @@ def carry_out(plan: RunPlan, folder: BenchFolder, workers: Workers, reporter: Re
 
 def _outcomes(
     plan: RunPlan, workers: Workers, reporter: Reporter
-) -> Iterator[tuple[CellJob, Outcome]]:
+) -> Iterator[tuple[asked.CellJob, Outcome]]:
     """Every job with its outcomes. After a crash the cells of the batch go on one by one."""
-    groups = list(batches(plan.jobs))
+    groups = list(asked.batches(plan.jobs))
     while groups:
         tasks = [_batch(plan, jobs) for jobs in groups]
         left = [{job.cell.key: job for job in jobs} for jobs in groups]
-        again: list[list[CellJob]] = []
+        again: list[list[asked.CellJob]] = []
         for index, result in workers.run(tasks, reporter):
             jobs = left[index]
             if isinstance(result, Outcome):
@@ -494,7 +480,7 @@ def _outcomes(
         groups = again
 
 
-def _batch(plan: RunPlan, jobs: Sequence[CellJob]) -> Batch:
+def _batch(plan: RunPlan, jobs: Sequence[asked.CellJob]) -> Batch:
     own = jobs[0].cell.clip
     others = {
         clip.name: clip.thumbnails
@@ -508,35 +494,32 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
     """The values of run.json: those it had, updated by this plan."""
     before: Mapping[str, Any] = kept or {}
     settings = plan.settings
-    asked = {f"codec {spec}" for spec in settings.codecs}
-    asked |= {f"metric {name}" for name in settings.metrics}
-    asked |= {f"clip {clip} at size {size}" for clip, size in plan.readings}
-    gaps = {name: why for name, why in before.get("gaps", {}).items() if name not in asked}
+    wanted = {f"codec {spec}" for spec in settings.codecs}
+    wanted |= {f"metric {name}" for name in settings.metrics}
+    wanted |= {f"clip {clip} at size {size}" for clip, size in plan.readings}
+    gaps = {name: why for name, why in before.get("gaps", {}).items() if name not in wanted}
     gaps |= {gap.label: gap.reason for gap in plan.gaps}
     cells = {_identity(cell): cell for cell in before.get("cells", [])}
     cells |= {_identity(cell): cell for cell in map(_cell_entry, plan.cells)}
+    lists: dict[str, Iterable[str]] = {
+        "clips": [clip for clip, _ in plan.readings],
+        # Names of clips and sets as they can be found from any folder.
+        "places": (str(Path(n).resolve()) if Path(n).exists() else n for n in settings.clips),
+        "sizes": settings.sizes,
+        "specs": map(str, settings.codecs),
+    }
+    tables: dict[str, Mapping[str, Any]] = {
+        "codecs": plan.codecs,
+        "codec_facts": plan.codec_facts,
+        "metrics": plan.metrics,
+        "moving": {clip_label(one.empty_record()): one.clip.moving for one in plan.cells},
+    }
     return {
         "schema": SCHEMA,
-        "clips": _union(before.get("clips", []), [clip for clip, _ in plan.readings]),
-        # Names of clips and sets as they can be found from any folder.
-        "places": _union(
-            before.get("places", []),
-            (str(Path(n).resolve()) if Path(n).exists() else n for n in settings.clips),
-        ),
-        "sizes": _union(before.get("sizes", []), settings.sizes),
-        "specs": _union(before.get("specs", []), map(str, settings.codecs)),
-        "codecs": {**before.get("codecs", {}), **plan.codecs},
-        "codec_facts": {**before.get("codec_facts", {}), **plan.codec_facts},
+        **{name: [*dict.fromkeys([*before.get(name, ()), *new])] for name, new in lists.items()},
+        **{name: {**before.get(name, {}), **new} for name, new in tables.items()},
         "anchors": list(settings.anchors) or before.get("anchors", []),
-        "metrics": {**before.get("metrics", {}), **plan.metrics},
-        "condition": settings.condition,
-        "frames": settings.frames,
-        "longest": settings.longest,
-        "stride": settings.stride,
-        "moving": {
-            **before.get("moving", {}),
-            **{clip_label(one.empty_record()): one.clip.moving for one in plan.cells},
-        },
+        **{name: getattr(settings, name) for name in _PROTOCOL},
         "gaps": gaps,
         "versions": versions(),
         "machine": machine(),
@@ -546,7 +529,7 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def _cell_entry(cell: Cell) -> dict[str, Any]:
+def _cell_entry(cell: asked.Cell) -> dict[str, Any]:
     return {
         "key": cell.key,
         "clip": cell.clip.name,
@@ -559,7 +542,3 @@ def _cell_entry(cell: Cell) -> dict[str, Any]:
 def _identity(cell: Mapping[str, Any]) -> str:
     """Equal for a cell and the one that replaces it when its clip or codec has changed."""
     return repr([cell["clip"], cell["size"], cell["codec"], sorted(cell["settings"].items())])
-
-
-def _union(old: Iterable[str], new: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys([*old, *new]))
