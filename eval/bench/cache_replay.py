@@ -86,11 +86,9 @@ def replay(
             cache = LatentCache(folder, capacity)
             error = _squared_error(plain, decoded(cache))
             told = cache.report()
-        psnr = float("inf") if not error else 10 * np.log10(255**2 / error)
-        entry = told.size / told.entries if told.entries else 0.0
-        yield Replay(
-            capacity, told.entries, entry, told.hit_rate, told.saved / told.steps, float(psnr)
-        )
+        psnr = float(10 * np.log10(255**2 / error)) if error else float("inf")
+        entry, saved = told.size / max(1, told.entries), told.saved / told.steps
+        yield Replay(capacity, told.entries, entry, told.hit_rate, saved, psnr)
 
 
 class _Alone(LatentCache):

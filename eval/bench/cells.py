@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.extras import find_class
-from gsvc.datasets.clips.clip_reader import ClipFormat
+from gsvc.datasets.clips.clip_reader import SIZES, ClipFormat
 from gsvc.datasets.clips.sets import SETS, find_clips
 from gsvc.eval.baselines import codecs, find_codec
 from gsvc.eval.baselines.base import Codec, Option, Settings, Value, several
@@ -169,8 +169,7 @@ def listed_metrics() -> tuple[tuple[str, ...], Rows]:
 
 def listed_clips() -> tuple[tuple[str, ...], Rows]:
     """Header and rows: name to ask for it by, and what it shows."""
-    sources = find_clips(SETS)
-    rows = [(f"{one.set}/{one.name}", one.description) for one in sources]
+    rows = [(f"{one.set}/{one.name}", one.description) for one in find_clips(SETS)]
     return ("clip", "what"), rows
 
 
@@ -190,9 +189,6 @@ def _options(kind: Callable[..., Codec]) -> str:
 
 def _first_line(kind: object) -> str:
     return (getdoc(kind) or "").partition("\n")[0]
-
-
-SIZES = ("288", "480", "native")
 
 
 @dataclass(frozen=True)
@@ -386,10 +382,8 @@ def batches(jobs: Sequence[CellJob]) -> Iterator[list[CellJob]]:
         clip = job.cell.clip
         groups.setdefault((clip.name, clip.size, job.cell.codec), []).append(job)
     clips = list(dict.fromkeys(group[:2] for group in groups))
-    heaviest = sorted(
-        groups, key=lambda g: (clips.index(g[:2]), -max(j.decodes for j in groups[g]))
-    )
-    for group in heaviest:
+    heaviest = {group: max(job.decodes for job in mine) for group, mine in groups.items()}
+    for group in sorted(groups, key=lambda group: (clips.index(group[:2]), -heaviest[group])):
         yield from _cut(groups[group])
 
 

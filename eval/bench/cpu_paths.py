@@ -101,28 +101,19 @@ def _measured(name: str, precision: str, layout: str, threads: int) -> CpuPath:
 
     one, step = timed(shown, "cpu").seconds, timed(learned, "cpu").seconds
     whole, part = (count_flops(partial(run, each)).count for each in (picture, crops))
-    return CpuPath(
-        name,
-        precision,
-        layout,
-        threads,
-        one,
-        whole / one,
-        _CROPS[0] / step,
-        _TRAINING * part / step,
-    )
+    speeds = one, whole / one, _CROPS[0] / step, _TRAINING * part / step
+    return CpuPath(name, precision, layout, threads, *speeds)
 
 
 def _inputs(
     name: str, count: int, height: int, width: int, form: torch.memory_format
 ) -> list[Tensor]:
-    made = []
-    for channels in _INPUTS[name]:
-        if channels > 0:
-            made.append(torch.rand(count, channels, height, width).to(memory_format=form))
-        else:
-            made.append(torch.rand((count,) if channels == -1 else (count, -channels)))
-    return made
+    return [
+        torch.rand(count, channels, height, width).to(memory_format=form)
+        if channels > 0
+        else torch.rand((count,) if channels == -1 else (count, -channels))
+        for channels in _INPUTS[name]
+    ]
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """What back ends compute before anything is spent: `gsvc bench flops`."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.keyframes.backends import BACKENDS, find_backend
@@ -75,63 +75,59 @@ def computes(
     Raises:
         ConfigError: For an unknown name, or values out of range.
     """
-    _check(names, sizes, window, steps, saved)
-    for name in names:
-        for height in sizes:
-            width = round(height * 16 / 9 / 2) * 2
-            made = _pretrained if name in ARCHITECTURES else _shipped
-            yield made(name, height, width, window, steps, saved)
-
-
-def _check(
-    names: Sequence[str], sizes: Sequence[int], window: int, steps: int | None, saved: float
-) -> None:
     for name in names:
         if name not in NAMES:
             raise ConfigError(f"no back end {name!r} can be counted: take {', '.join(NAMES)}")
-    for size in sizes:
-        if not _SIDES[0] <= size <= _SIDES[1]:
-            raise ConfigError(f"size {size} is out of range: {_SIDES[0]} to {_SIDES[1]}")
+    widths = wide(sizes)
     if window < 9 or window % 8 != 1:
         raise ConfigError(f"window {window}: windows have 8k + 1 frames: 9, 17, 25, 33 ...")
     if steps is not None and not 1 <= steps <= 1000:
         raise ConfigError(f"steps {steps} are out of range: 1 to 1000")
     if not 0 <= saved <= 1:
         raise ConfigError(f"saved {saved:g}: a share of the steps, 0 to 1")
+    for name in names:
+        for height, width in widths.items():
+            if name in ARCHITECTURES:
+                made = _pretrained(name, height, width, window)
+            else:
+                made = _shipped(name, height, width)
+            yield replace(made, steps=steps or made.steps, saved=saved)
 
 
-def _pretrained(
-    name: str, height: int, width: int, window: int, steps: int | None, saved: float
-) -> BackendFlops:
+def wide(heights: Iterable[int]) -> dict[int, int]:
+    """The widths of pictures of 16:9, by height. Raises ConfigError outside of 64 to 4320 lines."""
+    least, most = _SIDES
+    for height in heights:
+        if not least <= height <= most:
+            raise ConfigError(f"size {height} is out of range: {least} to {most} lines")
+    return {height: round(height * 16 / 9 / 2) * 2 for height in heights}
+
+
+def _pretrained(name: str, height: int, width: int, window: int) -> BackendFlops:
     form = architecture(name)
     work = ArchitectureWork(form, height, width, window if form.time else 1)
     once, step = refiner_flops(work.cost())
-    place = height, width, once, step.count, steps or form.steps
-    return BackendFlops(name, work.frames, work.weights, *place, work.latents, form.source, saved)
+    place = height, width, once, step.count, form.steps
+    return BackendFlops(name, work.frames, work.weights, *place, work.latents, form.source)
 
 
-def _shipped(
-    name: str, height: int, width: int, window: int, steps: int | None, saved: float
-) -> BackendFlops:
+def _shipped(name: str, height: int, width: int) -> BackendFlops:
     refiner = find_backend(name)
     cost = refiner.cost(height, width)
     assert cost is not None, "of what is shipped the cost is known"
     frames = refiner.delay + 1 if isinstance(refiner, WindowRefiner) else 1
     weights = sum(file.stat().st_size for file in refiner.files)
     once, step = refiner_flops(cost)
-    place = height, width, once, step.count, steps or 1
-    return BackendFlops(name, frames, weights, *place, None, "its weights", saved)
+    place = height, width, once, step.count, 1
+    return BackendFlops(name, frames, weights, *place, None, "its weights")
 
 
 def table(rows: Sequence[BackendFlops]) -> str:
     """As Markdown, with the sources below."""
-    sources = {row.name: row.source for row in rows}
-    notes = {
-        name: f"; {ARCHITECTURES[name].notes}"
-        for name in sources
-        if name in ARCHITECTURES and ARCHITECTURES[name].notes
-    }
-    below = [f"- {name}: {source}{notes.get(name, '')}" for name, source in sources.items()]
+    below = []
+    for name, source in {row.name: row.source for row in rows}.items():
+        notes = ARCHITECTURES[name].notes if name in ARCHITECTURES else ""
+        below.append("; ".join([f"- {name}: {source}", *([notes] if notes else [])]))
     return "\n".join([markdown(_HEADER, [_row(row) for row in rows]), "", *below])
 
 

@@ -190,12 +190,6 @@ def check_stride(stride: int) -> None:
         raise ConfigError(f"stride {stride}: must be 1 or more")
 
 
-def indices_of(pair: VideoPair, stride: int) -> range:
-    """The frames that are measured: one in `stride`. Raises ConfigError for one below 1."""
-    check_stride(stride)
-    return range(0, len(pair.test), stride)
-
-
 def measure(
     pair: VideoPair,
     metrics: Mapping[str, Metric],
@@ -206,16 +200,12 @@ def measure(
     found = []
     for number, (name, metric) in enumerate(metrics.items(), 1):
         say(f"{name}, {number} of {len(metrics)}")
-        found.append(Measured(name, metric, _scores(name, metric, pair, indices)))
+        try:
+            scores = score(name, metric.version(), pair.source, [pair.test], indices)[0]
+        except GsvcError as error:
+            scores = MetricScores(None, gap=reason(error))
+        found.append(Measured(name, metric, scores))
     return found
-
-
-def _scores(name: str, metric: Metric, pair: VideoPair, indices: Sequence[int]) -> MetricScores:
-    try:
-        version = metric.version()
-    except GsvcError as error:
-        return MetricScores(None, gap=reason(error))
-    return score(name, version, pair.source, [pair.test], indices)[0]
 
 
 _PARTS = 3
@@ -294,11 +284,11 @@ def _source_part(
 
 def _joined(parts: Sequence[Measured], weights: Sequence[int]) -> Measured:
     """One metric of all parts; a gap where a part has none."""
-    means = [part.scores.mean for part in parts]
-    missing = next((part for part in parts if part.scores.mean is None), None)
-    if missing is not None:
-        return missing
-    total = sum(m * w for m, w in zip(means, weights, strict=True) if m is not None)
+    total = 0.0
+    for part, weight in zip(parts, weights, strict=True):
+        if part.scores.mean is None:
+            return part
+        total += weight * part.scores.mean
     scores = MetricScores(total / sum(weights), version=parts[0].scores.version)
     return Measured(parts[0].name, parts[0].metric, scores)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from gsvc.codec.bitstream.errors import ConfigError, DeviceError, GsvcError
+from gsvc.codec.bitstream.errors import DeviceError, GsvcError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.scaffold import Interval
 from gsvc.codec.weights.extras import machine
@@ -28,6 +28,7 @@ from gsvc.decoders.keyframes.compact.backend import CompactBackend
 from gsvc.decoders.keyframes.devices import bfloat16_pays, enough_memory
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.refiner import KeyRefiner, Refiner, RefinerCost, WindowRefiner
+from gsvc.eval.bench.flops import wide
 from gsvc.eval.bench.store import versions
 from gsvc.eval.compute import Flops, PeakMemory, refiner_flops
 from gsvc.eval.layout import markdown
@@ -69,10 +70,10 @@ def matrix_peak(device: str) -> float:
     side = _SIDE[kind]
     dtype = torch.float16 if kind == "cuda" else torch.float32
     a, b = (torch.randn(side, side, device=device, dtype=dtype) for _ in "ab")
-    best = min(_seconds(lambda: a @ b, device) for _ in range(3))
-    for _ in range(min(_MOST_REPEATS, round(0.5 / best))):
-        best = min(best, _seconds(lambda: a @ b, device))
-    return 2 * side**3 / best
+    times = [_seconds(lambda: a @ b, device) for _ in range(3)]
+    more = min(_MOST_REPEATS, round(0.5 / min(times)))
+    times += [_seconds(lambda: a @ b, device) for _ in range(more)]
+    return 2 * side**3 / min(times)
 
 
 def _first(work: Callable[[], object], device: str) -> tuple[int | None, float]:
@@ -193,13 +194,10 @@ def _motion(height: int, width: int) -> TimedWork:
 
 def _learned_motion(device: str, height: int, width: int) -> TimedWork:
     rife, (left, right) = load_rife(device), _pictures(height, width, 2)
+    padded = (-size % IFNET_MULTIPLE + size for size in (height, width))
     with torch.device("meta"):
         # In training it does not look at the motion that it finds: here there is none.
-        network, padded = (
-            IFNet().train(),
-            (-size % IFNET_MULTIPLE + size for size in (height, width)),
-        )
-        picture, time = torch.empty(1, 3, *padded), torch.empty(1)
+        network, picture, time = IFNet().train(), torch.empty(1, 3, *padded), torch.empty(1)
     cost = RefinerCost(lambda: network(picture, picture, time))
     return TimedWork(device, lambda: rife.between(left, right, 0.5), cost=cost)
 
@@ -217,9 +215,6 @@ LIMIT = 60.0
 """Seconds a picture from which nothing is timed."""
 _LIMIT_TOGETHER = 20.0
 """The same for pictures at once: a CPU gains nothing by them."""
-_SIDES = 64, 4320
-
-
 SUBJECTS = MOTION, LEARNED_MOTION, *REFINERS
 """What can be timed: back ends, as in `gsvc decode --backend`, and motion."""
 
@@ -271,33 +266,30 @@ def measure(subjects: Sequence[str], sizes: Sequence[int], device: str) -> Itera
     A subject that lacks a package, weights or memory gives a reason in place of numbers. Raises
     ConfigError for a size out of range, and as `check_device`.
     """
-    for size in sizes:
-        if not _SIDES[0] <= size <= _SIDES[1]:
-            raise ConfigError(f"size {size} is out of range: {_SIDES[0]} to {_SIDES[1]} lines")
+    widths = wide(sizes)
     check_device(device)
-    return _speeds(subjects, sizes, device)
+    return _speeds(subjects, widths, device)
 
 
-def _speeds(subjects: Sequence[str], sizes: Sequence[int], device: str) -> Iterator[Speed]:
+def _speeds(subjects: Sequence[str], widths: Mapping[int, int], device: str) -> Iterator[Speed]:
     drawn: dict[int, float] = {}
     for subject in subjects:
         share = 1.0
-        for size in sizes:
-            speed = _measured(subject, device, size, share)
+        for height, width in widths.items():
+            speed = _measured(Speed(subject, device, height, width), share)
             if speed.seconds is not None and subject == MOTION:
-                drawn[size] = speed.seconds
+                drawn[height] = speed.seconds
             share = speed.share or share
-            if speed.seconds is not None and size in drawn:
-                speed = replace(speed, motion_frames=speed.seconds / drawn[size])
+            if speed.seconds is not None and height in drawn:
+                speed = replace(speed, motion_frames=speed.seconds / drawn[height])
             yield speed
 
 
-def _measured(subject: str, device: str, size: int, share: float) -> Speed:
-    """One subject at one size, expected to reach this share of the device's matrix product."""
-    height, width = size, round(size * 16 / 9 / 2) * 2
-    speed = Speed(subject, device, height, width)
+def _measured(speed: Speed, share: float) -> Speed:
+    """Measured where it is expected to reach this share of the device's matrix product."""
+    device, height, width = speed.device, speed.height, speed.width
     try:
-        work = make_work(subject, device, height, width)
+        work = make_work(speed.subject, device, height, width)
         once, step = refiner_flops(work.cost) if work.cost else (0, Flops(0, ()))
         count, peak = (once + step.count) / work.frames, matrix_peak(work.device)
         speed = replace(speed, device=work.device, flops=count / (height * width) or None)
@@ -354,11 +346,7 @@ def table(speeds: Sequence[Speed], told: dict[str, object]) -> str:
     )
     if peak:
         line += f"; matrix product up to {peak / 1e12:.3g} TFLOP/s"
-    missing = [
-        f"- {speed.subject}, {speed.height} lines: {speed.reason}"
-        for speed in speeds
-        if speed.reason
-    ]
+    missing = [f"- {s.subject}, {s.height} lines: {s.reason}" for s in speeds if s.reason]
     return "\n".join([line, "", markdown(_HEADER, [_row(speed) for speed in speeds]), "", *missing])
 
 

@@ -111,17 +111,6 @@ class CellRecord:
         return self.bits * int(numerator) / int(denominator or 1) / self.frames
 
 
-def from_json(values: dict[str, Any]) -> CellRecord:
-    """The inverse of `asdict`. Raises ValueError, KeyError or TypeError for what is no record."""
-    if values["schema"] != SCHEMA:
-        raise ValueError(f"schema {values['schema']} instead of {SCHEMA}")
-    decodes = [
-        DecodeRecord(**{**one, "scores": {k: MetricScores(**v) for k, v in one["scores"].items()}})
-        for one in values["decodes"]
-    ]
-    return CellRecord(**{**values, "decodes": decodes})
-
-
 _log = logging.getLogger(__name__)
 
 _DIGEST = "record_sha256"
@@ -197,10 +186,8 @@ class BenchFolder:
             raise InputError(f"{file} has schema {schema}, not {SCHEMA}: choose another folder")
         assert isinstance(values, dict)
         if "condition" not in values:  # a run made before it was kept: its codecs tell
-            specs = " ".join(values.get("specs", ()))
-            values["condition"] = (
-                "whole" if "gop=0" in specs else "join" if "gop=4" in specs else None
-            )
+            specs, made = " ".join(values.get("specs", ())), {"gop=0": "whole", "gop=4": "join"}
+            values["condition"] = next((made[gop] for gop in made if gop in specs), None)
         return values
 
     def write_settings(self, values: Mapping[str, Any]) -> None:
@@ -288,7 +275,13 @@ def _parse(text: bytes) -> CellRecord:
     try:
         values = json.loads(text)
         digest = values.pop(_DIGEST)
-        record = from_json(values)
+        if values["schema"] != SCHEMA:
+            raise ValueError(f"schema {values['schema']} instead of {SCHEMA}")
+        decodes = []
+        for one in values["decodes"]:
+            scores = {name: MetricScores(**score) for name, score in one["scores"].items()}
+            decodes.append(DecodeRecord(**{**one, "scores": scores}))
+        record = CellRecord(**{**values, "decodes": decodes})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Damaged(f"its record is damaged ({' '.join(str(error).split())})") from error
     if digest != _digest(values):

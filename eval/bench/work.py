@@ -118,9 +118,8 @@ class Reading:
         try:
             clip = _clip(self)
             moving, small = moving_share(clip.frames), cells.thumbnails(clip.frames)
-            yield cells.ClipFacts(
-                self.source.name, self.size, clip.format, clip.sha256, moving, small
-            )
+            names = self.source.name, self.size
+            yield cells.ClipFacts(*names, clip.format, clip.sha256, moving, small)
         except Exception as error:  # noqa: BLE001 - one clip's trouble is not the run's
             yield reason(error)
 
@@ -296,17 +295,16 @@ class _Decode:
         # Other pictures than those scored before, if any: every score is of these.
         self.wanted = set(cell.metrics)
         compute = codec.compute(self.work.data, clip, cell.settings, self.way)
+        counted = {**vars(compute), "not_counted": list(compute.not_counted)} if compute else {}
         self.record = DecodeRecord(
             way=self.way,
             seconds=decoded.seconds,
             frames_sha256=digest,
             scores={},
-            flops_per_pixel=compute.flops_per_pixel if compute else None,
-            model_bytes=compute.model_bytes if compute else None,
-            not_counted=list(compute.not_counted) if compute else [],
             peak_memory=memory.peak,
             joules=cost.joules,
             cpu_seconds=cost.seconds,
+            **counted,
         )
         self.work.put(self.record)
 
@@ -316,11 +314,9 @@ def _check(encoded: Encoded) -> None:
         raise InputError(f"encode gave a {type(encoded).__name__}: make it an Encoded")
     if not encoded.data:
         raise InputError("the codec gave an empty stream: nothing can be decoded from zero bits")
-    if sum(encoded.ledger.values()) != 8 * len(encoded.data):
-        raise InputError(
-            f"the ledger has {sum(encoded.ledger.values())} bits, "
-            f"the stream {8 * len(encoded.data)}: the codec counts wrong"
-        )
+    told, bits = sum(encoded.ledger.values()), 8 * len(encoded.data)
+    if told != bits:
+        raise InputError(f"the ledger has {told} bits, the stream {bits}: the codec counts wrong")
 
 
 def _check_frames(frames: Sequence[Picture], clip: TestClip) -> None:
@@ -329,10 +325,8 @@ def _check_frames(frames: Sequence[Picture], clip: TestClip) -> None:
     shape = clip.frames[0].shape
     for index, frame in enumerate(frames):
         if frame.shape != shape or frame.dtype != np.uint8:
-            raise InputError(
-                f"decoded frame {index} is {frame.dtype} {frame.shape}, "
-                f"the clip's are uint8 {shape}"
-            )
+            told = f"decoded frame {index} is {frame.dtype} {frame.shape}"
+            raise InputError(f"{told}, the clip's are uint8 {shape}")
 
 
 _codec = cache(cells.make_codec)

@@ -23,12 +23,25 @@ def compare_runs(a: str | Path, b: str | Path) -> str:
     """
     first, second = load_kept(a), load_kept(b)
     left, right = (summarise(run.settings, run.cells) for run in (first, second))
+    rows = {"A": _by_identity(left), "B": _by_identity(right)}
+    metrics = [m.name for m in left.metrics if m.name in {other.name for other in right.metrics}]
+    lone = [
+        f"- {run}: {', '.join(filter(None, one))}"
+        for run, other in (("A", "B"), ("B", "A"))
+        for one in rows[run]
+        if one not in rows[other]
+    ]
+    failed = [
+        f"- {run}: {f.clip}, {f.codec}, {f.settings}: {f.error}"
+        for run, summary in (("A", left), ("B", right))
+        for f in summary.failed
+    ]
     sections = [
         ("Settings that differ", _settings(first.settings, second.settings)),
         ("BD-rate of B against A", _bd_rates(left, first.cells, second.cells)),
-        ("Cells in both", _cells(left, right)),
-        ("Only in one", _only(left, right)),
-        ("Failed", _failed(left, right)),
+        ("Cells in both", _cells(rows["A"], rows["B"], metrics)),
+        ("Only in one", "\n".join(lone)),
+        ("Failed", "\n".join(failed)),
     ]
     parts = [f"# B against A\n\nA: {a}\n\nB: {b}"]
     strides = [run.settings["stride"] for run in (first, second) if "stride" in run.settings]
@@ -71,9 +84,7 @@ def _by_identity(summary: Summary) -> _Rows:
     }
 
 
-def _cells(a: Summary, b: Summary) -> str:
-    left, right = _by_identity(a), _by_identity(b)
-    metrics = [m.name for m in a.metrics if m.name in {other.name for other in b.metrics}]
+def _cells(left: _Rows, right: _Rows, metrics: Sequence[str]) -> str:
     rows = []
     for identity, row in left.items():
         other = right.get(identity)
@@ -100,14 +111,11 @@ def _bd_rates(a: Summary, a_cells: Sequence[CellRecord], b_cells: Sequence[CellR
     rows = []
     for metric in a.metrics:
         theirs = {(curve.clip, curve.name): curve for curve in right[metric.name]}
-        for name in dict.fromkeys(curve.name for curve in left[metric.name]):
-            pairs = [
-                (curve, theirs[curve.clip, name])
-                for curve in left[metric.name]
-                if curve.name == name and (curve.clip, name) in theirs
-            ]
-            if pairs:
-                rows.append([name, metric.name, *_pooled(pairs)])
+        pairs: dict[str, list[tuple[Curve, Curve]]] = {}
+        for curve in left[metric.name]:
+            if other := theirs.get((curve.clip, curve.name)):
+                pairs.setdefault(curve.name, []).append((curve, other))
+        rows += [[name, metric.name, *_pooled(mine)] for name, mine in pairs.items()]
     note = "PCHIP over the shared range of the hulls, in per cent; negative: B needs fewer bits."
     header = ["curve", "metric", "pooled", "clips", "without"]
     return f"{note}\n\n{markdown(header, rows)}" if rows else ""
@@ -115,25 +123,10 @@ def _bd_rates(a: Summary, a_cells: Sequence[CellRecord], b_cells: Sequence[CellR
 
 def _pooled(pairs: Sequence[tuple[Curve, Curve]]) -> list[str]:
     results = [(anchor.clip, bd_rate(anchor.hull, test.hull)) for anchor, test in pairs]
-    pooled = pooled_rate([result.pchip for _, result in results if result.pchip is not None])
+    pooled = pooled_rate(result.pchip for _, result in results)
     without = ", ".join(f"{clip}: {result.note}" for clip, result in results if result.note)
     mean = f"{pooled.mean:+.2f}" if pooled else "none"
     return [mean, str(pooled.clips if pooled else 0), without or "-"]
-
-
-def _only(a: Summary, b: Summary) -> str:
-    left, right = _by_identity(a), _by_identity(b)
-    lines = [f"- A: {', '.join(filter(None, one))}" for one in left if one not in right]
-    lines += [f"- B: {', '.join(filter(None, one))}" for one in right if one not in left]
-    return "\n".join(lines)
-
-
-def _failed(a: Summary, b: Summary) -> str:
-    return "\n".join(
-        f"- {run}: {f.clip}, {f.codec}, {f.settings}: {f.error}"
-        for run, summary in (("A", a), ("B", b))
-        for f in summary.failed
-    )
 
 
 def _change(before: float | None, after: float | None, digits: int = 4) -> str:

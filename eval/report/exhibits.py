@@ -282,9 +282,9 @@ def _target(cells: Sequence[CellRecord], level: int) -> float:
 def _distance(decode: DecodeRecord, metric: MetricInfo | None) -> float:
     """In the metric; clips without it rank last."""
     scores = decode.scores.get(metric.name) if metric else None
-    if metric is None or scores is None or scores.mean is None:
-        return inf
-    return distance(scores.mean, metric.higher_is_better)
+    if metric and scores and scores.mean is not None:
+        return distance(scores.mean, metric.higher_is_better)
+    return inf
 
 
 def source_of(cell: CellRecord, places: Sequence[str] = ()) -> TestClip:
@@ -375,11 +375,10 @@ def exhibits(
     `places`: files and folders with clips that are in no known set.
     """
     metric = next((one for one in summary.metrics if one.per_frame), None)
-    sign = 1 if metric and metric.higher_is_better else -1
     rank = CurveStyle(summary.codecs).rank
     ordered = {clip: sorted(ones, key=lambda o: rank(o.curve)) for clip, ones in chosen.items()}
     worst = {clip: _worst(ones[-1], metric, summary.stride) for clip, ones in ordered.items()}
-    for clip in sorted(worst, key=lambda clip: sign * worst[clip][1]):
+    for clip in sorted(worst, key=lambda clip: -worst[clip][1]):
         yield load_exhibit(folder, clip, ordered[clip], summary, places, worst[clip][0])
 
 
@@ -392,16 +391,14 @@ def load_exhibit(
     worst: int = 0,
 ) -> Exhibit:
     """The source and `choices` decoded; what goes wrong is in its `troubles`."""
-    troubles: list[str] = []
-    panes: list[Pane] = []
-    source = None
+    cell = choices[0].cell
     try:
-        source = source_of(choices[0].cell, places)
-        panes.append(Pane(SOURCE, facts_of(choices[0], None), source.frames))
+        source = source_of(cell, places)
     except GsvcError as error:
-        troubles.append(f"not shown: {error}")
-    for choice in choices if source else ():
-        assert source is not None
+        return Exhibit(clip, None, [], worst, [f"not shown: {error}"])
+    size = f"{cell.width}x{cell.height}, {cell.frames} frames"
+    panes, troubles = [Pane(SOURCE, size, source.frames)], list[str]()
+    for choice in choices:
         try:
             frames, trouble = decoded(folder, choice, source)
             panes.append(Pane(choice.curve, facts_of(choice, summary), frames))
@@ -411,12 +408,9 @@ def load_exhibit(
     return Exhibit(clip, source, panes, worst, troubles)
 
 
-def facts_of(choice: VersionChoice, summary: Summary | None) -> str:
-    """Rate and quality of a version, by the primary metrics; without a summary the size alone."""
-    cell = choice.cell
-    if summary is None:
-        return f"{cell.width}x{cell.height}, {cell.frames} frames"
-    parts = [f"{cell.bpp:.5f} bpp", f"{cell.bitrate / 1000:.1f} kbit/s"]
+def facts_of(choice: VersionChoice, summary: Summary) -> str:
+    """Rate and quality of a version, by the primary metrics."""
+    parts = [f"{choice.cell.bpp:.5f} bpp", f"{choice.cell.bitrate / 1000:.1f} kbit/s"]
     for metric in primary(summary):
         scores = choice.decode.scores.get(metric.name)
         if scores and scores.mean is not None:
@@ -425,8 +419,7 @@ def facts_of(choice: VersionChoice, summary: Summary | None) -> str:
 
 
 def _worst(choice: VersionChoice, metric: MetricInfo | None, stride: int) -> tuple[int, float]:
-    """The worst measured frame and its value."""
-    if metric is None or not (pairs := choice.measured(metric.name, stride)):
-        return 0, 0.0
-    sign = 1 if metric.higher_is_better else -1
-    return min(pairs, key=lambda pair: sign * pair[1])
+    """The worst measured frame and its distance."""
+    pairs = choice.measured(metric.name, stride) if metric else []
+    far = ((t, distance(v, metric.higher_is_better)) for t, v in pairs if metric)
+    return max(far, key=lambda pair: pair[1], default=(0, 0.0))

@@ -21,7 +21,7 @@ from gsvc.eval.bench.store import BenchRun, CellRecord
 from gsvc.eval.late_loading import optional
 from gsvc.eval.layout import write_text
 from gsvc.eval.report import exhibits, sheets
-from gsvc.eval.report.exhibits import Exhibit, Pane, VersionChoice
+from gsvc.eval.report.exhibits import Exhibit, VersionChoice
 from gsvc.eval.report.plots import figures
 from gsvc.eval.summary import rate_tables
 from gsvc.eval.summary.bd_comparisons import FLOORS, HeadlineRow
@@ -32,7 +32,6 @@ from gsvc.eval.summary.write import tables
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from matplotlib.figure import Figure
 
 _VERSION = 1
 """Raise it when a film of the same streams is to look otherwise."""
@@ -172,15 +171,13 @@ def _kept(file: Path) -> Film | None:
 
 def _with_facts(film: Film, clip: str, choices: Sequence[VersionChoice], summary: Summary) -> Film:
     """With what the run says of the versions now: metrics may have come since it was filmed."""
-    judged = choices[-1]
-    facts = {one.curve: exhibits.facts_of(one, summary) + _ratio(one, judged) for one in choices}
+    judged, facts = choices[-1], {}
+    for one in choices:
+        ratio = one.cell.bits / judged.cell.bits
+        more = "" if ratio == 1 else f", {ratio:.2f} times the bits of {judged.curve}"
+        facts[one.curve] = exhibits.facts_of(one, summary) + more
     versions = [replace(one, facts=facts[one.name]) for one in film.versions]
     return replace(film, clip=clip, versions=versions)
-
-
-def _ratio(one: VersionChoice, judged: VersionChoice) -> str:
-    ratio = one.cell.bits / judged.cell.bits
-    return "" if ratio == 1 else f", {ratio:.2f} times the bits of {judged.curve}"
 
 
 def _made(exhibit: Exhibit, source: TestClip) -> Film:
@@ -198,7 +195,15 @@ def _made(exhibit: Exhibit, source: TestClip) -> Film:
         height=height,
         frames=len(source.frames),
         source_facts=panes[0].facts,
-        versions=_versions(panes[1:], apart),
+        versions=[
+            FilmVersion(
+                pane.name,
+                pane.facts,
+                [round(value, 4) for value in line],
+                sheets.data_uri("image/png", sheets.map_picture(values, apart.most)),
+            )
+            for pane, line, values in zip(panes[1:], apart.lines, apart.maps, strict=True)
+        ],
         measure=apart.measure,
         rows=apart.rows,
         order=apart.order,
@@ -213,18 +218,6 @@ def _made(exhibit: Exhibit, source: TestClip) -> Film:
         ),
         troubles=exhibit.troubles,
     )
-
-
-def _versions(panes: Sequence[Pane], apart: sheets.DifferenceTimeline) -> list[FilmVersion]:
-    return [
-        FilmVersion(
-            pane.name,
-            pane.facts,
-            [round(value, 4) for value in line],
-            sheets.data_uri("image/png", sheets.map_picture(values, apart.most)),
-        )
-        for pane, line, values in zip(panes, apart.lines, apart.maps, strict=True)
-    ]
 
 
 VIDEO_BYTES = 40_000_000
@@ -291,7 +284,9 @@ def _templates() -> "Environment":
     with optional("the page needs Jinja2: pip install 'gsvc[eval]'"):
         from jinja2 import Environment, FileSystemLoader
     made = Environment(loader=FileSystemLoader(_HERE), autoescape=True, trim_blocks=True)
-    made.globals["text_columns"] = _text_columns
+    made.globals["text_columns"] = lambda table: [
+        any(map(_is_text, column)) for column in zip(*table.rows, strict=True)
+    ]
     return made
 
 
@@ -301,12 +296,8 @@ def table_html(table: rate_tables.Table) -> str:
     return str(parts.table(table))
 
 
-def _text_columns(table: rate_tables.Table) -> list[bool]:
-    """Whether each column has words."""
-    return [any(map(_is_text, column)) for column in zip(*table.rows, strict=True)]
-
-
 def _is_text(cell: str) -> bool:
+    """Whether it is words."""
     return cell[:1].isalpha() and cell not in _WORDS_FOR_NUMBERS and " [" not in cell
 
 
@@ -339,7 +330,14 @@ _PROVENANCE_NOTE = (
 
 def provenance(settings: Mapping[str, Any], summary: Summary) -> rate_tables.Table:
     """Commit, versions, machine, and what was asked for. `settings` are the values of run.json."""
-    rows = [[name, text] for name, text in _rows(settings) if text]
+    told = {"commit": settings.get("commit") or "none: not run from a checkout"}
+    for name in ("versions", "machine"):
+        told[name] = ", ".join(f"{one} {value}" for one, value in settings.get(name, {}).items())
+    names = {"specs": "codecs asked for", "anchors": "anchors asked for"}
+    for name in ("specs", "anchors", "clips", "sizes"):
+        told[names.get(name, name)] = ", ".join(settings.get(name, ()))
+    told["seconds of running"] = f"{settings.get('seconds', 0):.0f}"
+    rows = [[name, text] for name, text in told.items() if text]
     rows += [[f"codec {name}", version] for name, version in summary.versions.items()]
     rows += [[f"metric {one.name}", one.version] for one in summary.metrics]
     return rate_tables.Table(
@@ -347,29 +345,10 @@ def provenance(settings: Mapping[str, Any], summary: Summary) -> rate_tables.Tab
     )
 
 
-def _rows(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "commit", settings.get("commit") or "none: not run from a checkout"
-    yield "versions", _listed(settings.get("versions", {}))
-    yield "machine", _listed(settings.get("machine", {}))
-    yield "codecs asked for", ", ".join(settings.get("specs", ()))
-    yield "anchors asked for", ", ".join(settings.get("anchors", ()))
-    yield "clips", ", ".join(settings.get("clips", ()))
-    yield "sizes", ", ".join(settings.get("sizes", ()))
-    yield "seconds of running", f"{settings.get('seconds', 0):.0f}"
-
-
-def _listed(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items())
-
-
 def _plots(summary: Summary, cells: Sequence[CellRecord]) -> Iterator[tuple[str, bool, str]]:
-    """Names, whether each is open at once, and the SVG in the page's own colours."""
+    """Names, whether each is open at once, and the SVG without prologue in the page's colours."""
     for name, figure in figures(summary, cells):
-        yield name, name == "layers" or name.endswith(PRIMARY), _inline(figure)
-
-
-def _inline(figure: "Figure") -> str:
-    """The figure's SVG without prologue."""
-    text = exhibits.image(figure, "svg").decode()
-    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
-    return text.replace(exhibits.INK, "currentColor").replace(exhibits.PAPER, "transparent")
+        text = exhibits.image(figure, "svg").decode()
+        text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+        text = text.replace(exhibits.INK, "currentColor").replace(exhibits.PAPER, "transparent")
+        yield name, name == "layers" or name.endswith(PRIMARY), text

@@ -30,7 +30,7 @@ from gsvc.eval.bench.cells import codec_spec, make_codec
 from gsvc.eval.late_loading import CodecFacts
 from gsvc.eval.layout import csv_text, markdown, write_bytes, write_text
 from gsvc.eval.report import exhibits
-from gsvc.eval.summary.bd_rate import BdRate, Pooled, RatePoint, bd_rate, lower_hull, pooled_rate
+from gsvc.eval.summary.bd_rate import RatePoint, bd_rate, lower_hull, pooled_rate
 from gsvc.eval.summary.rate_tables import NONE, number, pooled_text
 
 if TYPE_CHECKING:
@@ -52,22 +52,6 @@ def hull(points: Iterable[AccuracyPoint], clip: str, curve: str, accuracy: str) 
             and (value := point.accuracies[accuracy]) is not None
         ]
     )
-
-
-def differences(
-    points: Sequence[AccuracyPoint], curve: str, anchor: str, accuracy: str
-) -> dict[str, BdRate]:
-    """The BD-rate of a curve against an anchor by clip."""
-    clips = dict.fromkeys(point.clip for point in points)
-    return {
-        clip: bd_rate(*(hull(points, clip, name, accuracy) for name in (anchor, curve)))
-        for clip in clips
-    }
-
-
-def pooled(found: dict[str, BdRate]) -> Pooled | None:
-    """The mean over the clips that have one."""
-    return pooled_rate([one.pchip for one in found.values() if one.pchip is not None])
 
 
 def rate_for(line: Sequence[RatePoint], score: float) -> tuple[float, str]:
@@ -185,11 +169,15 @@ def _bd_table(
 
 
 def _difference(points: Sequence[AccuracyPoint], name: str, anchor: str, accuracy: str) -> str:
+    """A curve's BD-rate against an anchor, pooled over clips, or why there is none."""
     if name == anchor:
         return NONE
-    found = differences(points, name, anchor, accuracy)
-    pool = pooled(found)
-    return pooled_text(pool) if pool else min((one.note for one in found.values()), default=NONE)
+    found = [
+        bd_rate(*(hull(points, clip, one, accuracy) for one in (anchor, name)))
+        for clip in dict.fromkeys(point.clip for point in points)
+    ]
+    pooled = pooled_rate(one.pchip for one in found)
+    return pooled_text(pooled) if pooled else min((one.note for one in found), default=NONE)
 
 
 def _share_table(
