@@ -8,6 +8,7 @@ page with sliders for three budgets: the best measured point within them, and it
 import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from html import escape
 from importlib.resources import files
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 JUDGES = {"jod": "CVVDP, JOD", "texture": "ST-LPIPS VGG"}
-_COLUMNS = {"jod": "cvvdp", "texture": "st_lpips_vgg"}
+COLUMNS = {"jod": "cvvdp", "texture": "st_lpips_vgg"}
 _PLAIN = "steps 0"
 
 
@@ -112,19 +113,20 @@ def clips_of(points: Sequence[MeasuredPoint]) -> list[str]:
 def dials(points: Sequence[MeasuredPoint], clip: str, judge: str) -> list[bd_comparisons.Dial]:
     """The ways to decode a clip, by rising computation: 1 is plain decoding."""
     ways = dict.fromkeys(point.way for point in points if point.clip == clip)
+    plain = {point.key: point.seconds for point in points if point.way == _PLAIN}
     found = []
     for way in ways:
         own = [point for point in points if (point.clip, point.way) == (clip, way)]
         hull = lower_hull([(point.bpp, point.distance(judge)) for point in own])
-        found.append(bd_comparisons.Dial(way, _computation(points, own), hull))
+        times = [p.seconds / plain[p.key] for p in own if p.key in plain]
+        found.append(bd_comparisons.Dial(way, geometric_mean(times or [1.0]), hull))
     return sorted(found, key=lambda dial: dial.compute)
 
 
 def best(found: Sequence[bd_comparisons.Dial], bpp: float, compute: float) -> float | None:
     """The least distance at a rate with ways of at most that computation."""
-    distances = [hull_at(dial.hull, bpp) for dial in found if dial.compute <= compute]
-    reached = [distance for distance in distances if distance is not None]
-    return min(reached, default=None)
+    distances = (hull_at(dial.hull, bpp) for dial in found if dial.compute <= compute)
+    return min((distance for distance in distances if distance is not None), default=None)
 
 
 def surface(
@@ -160,24 +162,17 @@ def rate_of_quality(points: Sequence[MeasuredPoint], judge: str) -> float:
     """By how much the logarithm of bits rises for a unit of quality, plain decoding, all clips."""
     slopes = []
     for clip in clips_of(points):
-        own = sorted(
-            (p.bpp, p.distance(judge)) for p in points if (p.clip, p.way) == (clip, _PLAIN)
-        )
-        logs, distances = np.log([bpp for bpp, _ in own]), [distance for _, distance in own]
+        own = [p for p in points if (p.clip, p.way) == (clip, _PLAIN)]
+        own.sort(key=lambda p: (p.bpp, p.distance(judge)))
         if len(own) > 1:
+            logs, distances = np.log([p.bpp for p in own]), [p.distance(judge) for p in own]
             slopes.append(1 / float(np.polyfit(logs, distances, 1)[0]))
     return fmean(slopes)
 
 
-def _computation(points: Sequence[MeasuredPoint], own: Sequence[MeasuredPoint]) -> float:
-    """Decoding time in multiples of plain decoding of the same streams."""
-    plain = {point.key: point.seconds for point in points if point.way == _PLAIN}
-    return geometric_mean([p.seconds / plain[p.key] for p in own if p.key in plain] or [1.0])
-
-
 def _is_ours(line: Mapping[str, str]) -> bool:
     odd = any(one.startswith(("tune", "people")) for one in line["settings"].split(", "))
-    return line["codec"] == "gsvc" and not odd and all(line[name] for name in _COLUMNS.values())
+    return line["codec"] == "gsvc" and not odd and all(line[name] for name in COLUMNS.values())
 
 
 def _point(line: Mapping[str, str]) -> MeasuredPoint:
@@ -260,31 +255,28 @@ def _memory_rows(curve: Sequence[tuple[int, float]]) -> list[list[str]]:
 
 
 def _energy_rows(points: Sequence[MeasuredPoint]) -> list[list[str]]:
-    """What a processor may draw for its computation to cost less than the bits that it saves."""
+    """What a processor may draw for its computation to cost less than the bits that it saves.
+
+    Both for a second of video: bits by texture, and seconds computed for them; a mean of clips.
+    """
+    bits, seconds = [], []
+    for clip in clips_of(points):
+        own = [p for p in points if p.clip == clip]
+        found = exchanges(own, "texture").get(clip)
+        plain = fmean(p.seconds for p in own if p.way == _PLAIN)
+        best = max(dial.compute for dial in dials(points, clip, "texture"))
+        rate = fmean(1000 * p.kbps for p in own)
+        bits.append(rate * (1 - 1 / found.compression) if found else 0.0)
+        seconds.append(plain * ((found.compute if found else best) - 1))
+    saved, spent = fmean(bits), fmean(seconds)
     rows = []
-    saved, spent = _bits_for_seconds(points)
     for name, radio in RADIOS.items():
-        bits = f"{saved / 1000:.2f} kbit a second of video"
         watts = saved * radio.joules_per_bit / spent if spent else 0.0
         rows.append(
             [f"energy of sending over {name} for that of computing", f"{spent:.2f} s a second",
-             bits, f"pays below {1000 * watts:.2g} mW"]
+             f"{saved / 1000:.2f} kbit a second of video", f"pays below {1000 * watts:.2g} mW"]
         )  # fmt: skip
     return rows
-
-
-def _bits_for_seconds(points: Sequence[MeasuredPoint]) -> tuple[float, float]:
-    """Bits saved, and seconds computed for it, for a second of video: by texture, mean of clips."""
-    saved, spent = [], []
-    for clip in clips_of(points):
-        found = exchanges([p for p in points if p.clip == clip], "texture").get(clip)
-        own = [p for p in points if p.clip == clip]
-        plain = fmean(p.seconds for p in own if p.way == "steps 0")
-        rate = fmean(1000 * p.kbps for p in own)
-        best = max(dial.compute for dial in dials(points, clip, "texture"))
-        saved.append(rate * (1 - 1 / found.compression) if found else 0.0)
-        spent.append(plain * ((found.compute if found else best) - 1))
-    return fmean(saved), fmean(spent)
 
 
 WINDOW = 33
@@ -304,15 +296,11 @@ def saved(seen: Iterable[latent_cache.Embedding], capacity: int) -> float:
     kept: list[latent_cache.Embedding] = []
     depths = []
     for wanted in seen:
-        nearest = max(kept, key=lambda other: latent_cache.similarity(wanted, other), default=None)
-        depth = (
-            latent_cache.reuse_depth(latent_cache.similarity(wanted, nearest))
-            if nearest is not None
-            else 0
-        )
+        likeness = [latent_cache.similarity(wanted, other) for other in kept]
+        depth = latent_cache.reuse_depth(max(likeness)) if kept else 0
         depths.append(depth)
-        if depth and nearest is not None:
-            kept = [one for one in kept if one is not nearest] + [nearest]
+        if depth:
+            kept.append(kept.pop(likeness.index(max(likeness))))
         elif capacity:
             kept = [*kept, wanted][-capacity:]
     return sum(depths) / (latent_cache.LOOP * max(1, len(depths)))
@@ -391,13 +379,10 @@ def memory(curve: Sequence[tuple[int, float]]) -> "Figure":
 
 def _axes(points: Sequence[MeasuredPoint]) -> tuple[list[float], list[float]]:
     """Rates and computations that all clips have."""
-    low = max(min(p.bpp for p in points if p.clip == clip) for clip in clips_of(points))
-    high = min(max(p.bpp for p in points if p.clip == clip) for clip in clips_of(points))
-    most = max(_dial_computes(points))
-    return (
-        [float(rate) for rate in np.geomspace(low, max(high, 1.01 * low), _RATES)],
-        [float(compute) for compute in np.geomspace(1, max(1.5, 1.2 * most), _COMPUTES)],
-    )
+    rates = [[p.bpp for p in points if p.clip == clip] for clip in clips_of(points)]
+    low, high, most = max(map(min, rates)), min(map(max, rates)), max(_dial_computes(points))
+    across = np.geomspace(low, max(high, 1.01 * low), _RATES)
+    return across.tolist(), np.geomspace(1, max(1.5, 1.2 * most), _COMPUTES).tolist()
 
 
 def _dial_computes(points: Sequence[MeasuredPoint]) -> list[float]:
@@ -443,13 +428,9 @@ def stills_of(points: Sequence[MeasuredPoint], streams: Path) -> dict[str, str]:
     found = {}
     for point in points:
         stream = streams / f"{point.key}.gsv"
-        name = way_told(point.way)
-        if name is None or not stream.exists():
-            continue
-        try:
-            found[still_name(point)] = _still(stream, name)
-        except GsvcError:
-            continue  # without weights or packages there is no picture to show
+        if (name := way_told(point.way)) and stream.exists():
+            with suppress(GsvcError):  # without weights or packages there is no picture to show
+                found[still_name(point)] = _still(stream, name)
     return found
 
 
@@ -468,11 +449,10 @@ def _still(stream: Path, way: str) -> str:
 
 
 def _commands(point: MeasuredPoint) -> dict[str, str]:
-    rate = f"{round(1000 * point.kbps)}"
     name = way_told(point.way)
     arguments = WAYS[name].arguments if name else []
     return {
-        "encode": join(["gsvc", "encode", "IN", "-o", "OUT.gsv", "--bitrate", rate]),
+        "encode": f"gsvc encode IN -o OUT.gsv --bitrate {round(1000 * point.kbps)}",
         "decode": join(["gsvc", "decode", "OUT.gsv", *arguments]),
     }
 

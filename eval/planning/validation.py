@@ -31,7 +31,7 @@ from gsvc.eval.baselines.conventional import BT709
 from gsvc.eval.layout import markdown
 from gsvc.eval.metrics import find_metric
 from gsvc.eval.metrics.cvvdp import jod
-from gsvc.eval.planning.surface import MeasuredPoint, measured_points, way_told
+from gsvc.eval.planning.surface import COLUMNS, MeasuredPoint, measured_points, way_told
 
 
 def written(clip: TestClip, folder: Path) -> tuple[Path, list[Picture]]:
@@ -64,7 +64,6 @@ def trial_of(name: str) -> VideoTrial:
     return try_pictures(pictures, video, judge=jod)
 
 
-_JUDGES = {"jod": "cvvdp", "texture": "st_lpips_vgg"}
 _STRIDE = {"cvvdp": 1, "st_lpips_vgg": 7}
 """Frames from one that is scored to the next, as in the benchmark."""
 
@@ -121,7 +120,7 @@ class Validation:
     ) -> dict[str, prediction.Truth]:
         settings, folder = plan.best.settings, source.parent
         asked = asdict(encoder_settings(settings)) | {"tools": None}
-        asked = {k: v for k, v in asked.items() if not isinstance(v, bytes)}
+        del asked["model_id"]  # bytes, which are no JSON
         encoded = timed(asked, folder, [str(source)], cpu=self._cpu)
         stream = folder / "out.gsv"
         decoded = timed(asdict(settings.way.settings), folder, [str(stream)], cpu=self._cpu)
@@ -147,10 +146,8 @@ def _beside(
         predicted: prediction.Range = getattr(seen, field)
         return prediction.Truth(predicted, getattr(before, field).mean, measured[name])
 
-    names = {name: "bitrate" if name == "rate" else name for name in measured}
-    found = {name: one(name, field) for name, field in names.items()}
-    preset = f"encode_seconds {settings.preset}"
-    return found | {preset: found["encode_seconds"]}
+    found = {name: one(name, "bitrate" if name == "rate" else name) for name in measured}
+    return found | {f"encode_seconds {settings.preset}": found["encode_seconds"]}
 
 
 def _told(
@@ -176,7 +173,7 @@ def _scores(settings: prediction.PlanSettings, stream: Path, clip: TestClip) -> 
 
     shown = decoded(stream.read_bytes(), settings.way.settings)
     found = {}
-    for name, metric in _JUDGES.items():
+    for name, metric in COLUMNS.items():
         indices = list(range(0, len(shown), _STRIDE[metric]))
         found[name] = float(np.nanmean(find_metric(metric).measure(clip, [shown], indices)))
     return found

@@ -181,7 +181,9 @@ def speaking_place(source: TestClip) -> StripPlace | None:
     faces = main_faces(source)
     points = [faces[t].points if t in faces else None for t in range(len(source.frames))]
     openings = np.array([opening(one) for one in points])
-    spans = [_range(openings[k : k + LENGTH]) for k in range(max(1, len(openings) - LENGTH + 1))]
+    starts = range(max(1, len(openings) - LENGTH + 1))
+    # Of NaN, where the face is not found on all frames, no span is known.
+    spans = np.nan_to_num([np.ptp(openings[k : k + LENGTH]) for k in starts])
     first = int(np.argmax(spans))
     if spans[first] < SPEAKS:
         return None
@@ -190,17 +192,8 @@ def speaking_place(source: TestClip) -> StripPlace | None:
     across = float(np.ptp(shown[..., 0], axis=1).mean())
     side = min(max(_LEAST_SIDE, round(_SHARE * across)), height, width)
     x, y = shown[:, LIPS].mean(axis=(0, 1))
-    return StripPlace(first, _start(y, side, height), _start(x, side, width), side)
-
-
-def _start(centre: float, side: int, size: int) -> int:
-    """Of a side about `centre`, inside the picture."""
-    return min(max(0, round(centre - side / 2)), size - side)
-
-
-def _range(openings: NDArray[np.float64]) -> float:
-    """From the least to the greatest; 0 unless the face is found on all frames."""
-    return 0.0 if np.isnan(openings).any() else float(np.ptp(openings))
+    top, left = np.clip(np.rint((y - side / 2, x - side / 2)), 0, (height - side, width - side))
+    return StripPlace(first, int(top), int(left), side)
 
 
 _BY_EYE = "ColorVideoVDP: JOD that are lost"

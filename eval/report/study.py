@@ -139,8 +139,10 @@ def find_pairs(
     names = exhibits.CurveStyle(summary.codecs).in_order(
         name for cell in cells if cell.codec != ABLATION for name in by_curve(cell)
     )
-    ours = ours or _most_steps(names)
-    others = list(dict.fromkeys(others)) or [exhibits.BEST_KNOWN]
+    own = [name for name in names if name.split(",")[0] == OURS]
+    if not (ours or own):
+        raise InputError("the run has no stream of gsvc: run the benchmark with it")
+    ours, others = ours or own[-1], list(dict.fromkeys(others)) or [exhibits.BEST_KNOWN]
     for name in (ours, *others):
         if name not in names:
             known = ", ".join(f'"{one}"' for one in names)
@@ -150,13 +152,6 @@ def find_pairs(
     if pairs := list(_pairs(summary, cells, ours, others)):
         return pairs
     raise InputError(f'no clip has both "{ours}" and another version: run the benchmark')
-
-
-def _most_steps(names: Sequence[str]) -> str:
-    found = [name for name in names if name.split(",")[0] == OURS]
-    if not found:
-        raise InputError("the run has no stream of gsvc: run the benchmark with it")
-    return found[-1]
 
 
 def _pairs(
@@ -208,6 +203,7 @@ _COARSE, _SLOW = 12, 6
 """The damaged source has one pixel for so many and one frame for so many."""
 
 _Frames = Sequence[Picture]
+_Shown = tuple[StudyVersion, _Frames]
 
 
 def make_study(
@@ -264,9 +260,9 @@ def _near(
     for pair in pairs:
         if 1 / within <= pair.bits_ratio <= within:
             near.append(pair)
-            continue
-        times = f"the nearest {pair.other.curve} takes {pair.bits_ratio:.2f} times our bits"
-        tell(f"left out: {pair.clip}, level {pair.level}: {times}")
+        else:
+            times = f"the nearest {pair.other.curve} takes {pair.bits_ratio:.2f} times our bits"
+            tell(f"left out: {pair.clip}, level {pair.level}: {times}")
     if near:
         return near
     raise InputError("no two streams have nearly the same bits: run more rates, or widen --within")
@@ -282,18 +278,15 @@ def _trials(
         source = exhibits.source_of(mine[0].ours.cell, found.settings.get("places", ()))
         pictures = _decoded_once(run, mine, source, tell)
         for pair in mine:
-            ours, other = pictures[_identity(pair.ours)], pictures[_identity(pair.other)]
-            versions = _version(pair.ours), _version(pair.other)
-            yield *_shuffled(name, pair.level, versions, (ours, other)), source
+            both = pictures[_identity(pair.ours)], pictures[_identity(pair.other)]
+            yield *_shuffled(name, pair.level, both), source
         if number < _DAMAGED_CLIPS:
-            bad = damaged(source.frames)
-            versions = StudyVersion(SOURCE), StudyVersion(DAMAGED_SOURCE)
-            both = source.frames, bad
-            yield *_shuffled(name, "", versions, both, DAMAGED), source
+            good = StudyVersion(SOURCE), source.frames
+            bad = StudyVersion(DAMAGED_SOURCE), damaged(source.frames)
+            yield *_shuffled(name, "", (good, bad), DAMAGED), source
         if len(clips) - number <= _EQUAL_CLIPS:
             ours = pictures[_identity(mine[0].ours)]
-            versions = _version(mine[0].ours), _version(mine[0].ours)
-            yield *_shuffled(name, "", versions, (ours, ours), EQUAL), source
+            yield *_shuffled(name, "", (ours, ours), EQUAL), source
 
 
 def damaged(frames: _Frames) -> list[Picture]:
@@ -307,14 +300,16 @@ def damaged(frames: _Frames) -> list[Picture]:
 
 def _decoded_once(
     run: Path, pairs: Sequence[StudyPair], source: TestClip, tell: Callable[[str], None]
-) -> dict[tuple[str, str], _Frames]:
-    """The pictures of every version of one clip."""
-    found: dict[tuple[str, str], _Frames] = {}
+) -> dict[tuple[str, str], _Shown]:
+    """Every version of one clip with its pictures."""
+    found: dict[tuple[str, str], _Shown] = {}
     for choice in (choice for pair in pairs for choice in (pair.ours, pair.other)):
         if _identity(choice) not in found:
-            tell(f"{pairs[0].clip}: {choice.curve}, {settings_label(choice.cell.settings)}")
+            settings = settings_label(choice.cell.settings)
+            tell(f"{pairs[0].clip}: {choice.curve}, {settings}")
             frames, trouble = exhibits.decoded(run, choice, source)
-            found[_identity(choice)] = frames
+            version = StudyVersion(choice.curve, settings, choice.cell.bits)
+            found[_identity(choice)] = version, frames
             if trouble:
                 tell(f"warning: {pairs[0].clip}: {trouble}")
     return found
@@ -324,18 +319,10 @@ def _identity(choice: exhibits.VersionChoice) -> tuple[str, str]:
     return choice.cell.key, choice.curve
 
 
-def _version(choice: exhibits.VersionChoice) -> StudyVersion:
-    return StudyVersion(choice.curve, settings_label(choice.cell.settings), choice.cell.bits)
-
-
 def _shuffled(
-    clip: str,
-    level: str,
-    versions: tuple[StudyVersion, StudyVersion],
-    videos: tuple[_Frames, _Frames],
-    catch: str = "",
+    clip: str, level: str, shown: tuple[_Shown, _Shown], catch: str = ""
 ) -> tuple[StudyTrial, tuple[_Frames, _Frames]]:
     """A trial with its versions in random places, and its videos in the same."""
-    if secrets.randbelow(2):
-        versions, videos = versions[::-1], videos[::-1]
-    return StudyTrial(secrets.token_hex(6), clip, level, *versions, catch), videos
+    one, other = shown[::-1] if secrets.randbelow(2) else shown
+    trial = StudyTrial(secrets.token_hex(6), clip, level, one[0], other[0], catch)
+    return trial, (one[1], other[1])

@@ -345,14 +345,12 @@ def score_study(folder: Path, files: Sequence[Path]) -> str:
 
 def _rows(key: Key, votes: Sequence[Vote]) -> Iterator[ScoreRow]:
     yield from _group(POOLED, "", votes, key.zero)
-    levels = sorted({vote.trial.level for vote in votes})
-    clips = sorted({vote.trial.clip for vote in votes})
-    for level in levels if len(levels) > 1 else ():
-        mine = [vote for vote in votes if vote.trial.level == level]
-        yield from _group(POOLED, level, mine, key.zero)
-    for clip in clips if len(clips) > 1 else ():
-        mine = [vote for vote in votes if vote.trial.clip == clip]
-        yield from _group(clip, "", mine, key.zero)
+    for field in ("level", "clip"):
+        groups = sorted({getattr(vote.trial, field) for vote in votes})
+        for group in groups if len(groups) > 1 else ():
+            mine = [vote for vote in votes if getattr(vote.trial, field) == group]
+            clip, level = (POOLED, group) if field == "level" else (group, "")
+            yield from _group(clip, level, mine, key.zero)
 
 
 def _group(clip: str, level: str, votes: Sequence[Vote], zero: str) -> Iterator[ScoreRow]:
