@@ -1,4 +1,4 @@
-# gsvc on a CPU: encodes, decodes with --steps 0, inspects, sends and receives over UDP and TCP.
+# gsvc on a CPU: encodes, decodes, inspects, sends and receives over UDP and TCP.
 #   docker build -t gsvc .
 #   docker build -t gsvc:refine --build-arg EXTRAS="[refine,stream]" .    # the refiners; ws://
 #   docker run --rm -v "$PWD:/work" --user "$(id -u):$(id -g)" gsvc encode video.mp4 -o video.gsv
