@@ -46,15 +46,17 @@ def film(
     last: int | None = None,
     empty: Sequence[int] = (),
     tags: dict[str, int | str | Fraction] | None = None,
+    options: dict[str, str] | None = None,
 ) -> Path:
     """A file of pictures at `times` and of sound from its first moment to its second.
 
     `rate` is what the container claims, `base` the unit of its clock; the last picture stands for
     `last` ms; the pictures of some numbers have no data; `tags` are put on the container's track
-    alone.
+    alone; `options` are the encoder's.
     """
     with av.open(str(path), "w") as file:
-        video = file.add_stream(codec, rate=rate, options={"bf": "0", "g": "5", **SAME})
+        how = {"bf": "0", "g": "5", **SAME, **(options or {})}
+        video = file.add_stream(codec, rate=rate, options=how)
         assert isinstance(video, VideoStream)
         video.width, video.height, video.pix_fmt = 64, 48, form
         video.time_base = video.codec_context.time_base = base
@@ -152,6 +154,8 @@ class Seen:
     """From the first frame to the end of the last; None: not looked at."""
     beeps: tuple[float, ...] | None = None
     """Seconds at which a beep begins; None: with the flashes."""
+    size: tuple[int, int] = (64, 48)
+    """Width and height."""
 
 
 TWO = Seen(50, (0.4, 1.4), 2)
@@ -234,6 +238,21 @@ INPUTS: dict[str, tuple[Callable[[Path], Path], Seen]] = {
         ),
         Seen(15, (0.4,), None, 15),
     ),
+    "b-frames.avi": (
+        lambda path: film(
+            path,
+            clock=lambda time: time // 40,
+            base=Fraction(1, 25),
+            sound=(),
+            options={"bf": "2", "g": "25"},
+        ),
+        Seen(sound=None, seconds=1),
+    ),
+    "cropped.mkv": (
+        lambda path: film(path, options={"x264-params": "crop-rect=8,0,8,0"}),
+        Seen(size=(48, 48)),
+    ),
+    "stuck.mkv": (lambda path: film(path, clock=lambda _: 0, sound=()), Seen(sound=None)),
     "grey.mov": (lambda path: film(path, codec="png", form="ya8"), Seen()),
 }
 
@@ -245,6 +264,7 @@ def test_what_comes_out_is_what_went_in(name: str, tmp_path: Path) -> None:
     settings = gsvc.EncoderSettings(preset="fast", faces=False, level=3)
     report = gsvc.encode(source, stream, settings=settings)
     assert report.frames == wanted.frames
+    assert (report.width, report.height) == wanted.size
     assert wanted.seconds in (None, pytest.approx(report.duration, abs=0.02))
     gsvc.decode(stream, target, settings=gsvc.DecoderSettings(steps=0))
     assert float(gsvc.info(stream).header.format.frame_rate) == pytest.approx(wanted.rate, rel=0.05)
@@ -331,7 +351,7 @@ def test_a_file_behind_another_is_told(
     parts(path, *2 * [{"sound": (), "codec": codec}])
     with open_video(path) as video:
         assert len(list(video)) == 25
-    assert "another file begins after 25 frames" in caplog.text
+    assert "begins after 25 frames" in caplog.text
 
 
 def test_damaged_sound_is_told_in_one_line(

@@ -300,6 +300,18 @@ def test_bad_sources_fail_in_one_line(tmp_path: Path) -> None:
         assert words in message, message
 
 
+def test_damaged_pictures_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    noise = np.random.default_rng(0)
+    pictures = [noise.integers(0, 256, (48, 64, 3), dtype=np.uint8) for _ in range(9)]
+    path = Clip(pictures, "libx264", "yuv420p", CFR).write(tmp_path / "a.mkv")
+    data = bytearray(path.read_bytes())
+    for at in range(len(data) // 5, len(data) // 2, len(data) // 10):
+        data[at : at + 300] = b"U" * 300
+    path.write_bytes(data)
+    assert len(read(path)[1]) == 9
+    assert "damaged pictures" in caplog.text
+
+
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
 def test_a_truncated_file_gives_what_it_holds_on_request(suffix: str, tmp_path: Path) -> None:
     noise = np.random.default_rng(0)

@@ -7,6 +7,7 @@ wrong in files that are whole; its sizes hardly ever: one that ends elsewhere is
 import errno
 import io
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -161,8 +162,8 @@ _JUNK = bytes(range(256)) * 4096
 _RAW, _BARE = ("h264", "hevc", "vvc"), ("yuv4mpegpipe", "obu")
 _JPEGS = "jpeg_pipe", "mjpeg", "mpjpeg"
 """Containers that are nothing but pictures: of unknown size, of a known one, with a mark behind."""
-_TS_PACKETS = 188, 192, 204
-"""Bytes of an MPEG-TS packet: as broadcast, with time code, with parity."""
+_TS_PACKETS, _TS_MARK = {188: 188, 192: 188, 204: 204}, 0x47
+"""Bytes of an MPEG-TS packet, as broadcast, with time code, with parity, and from its mark on."""
 _PS_SECTORS = 2048, 2324
 """Bytes of a sector of MPEG-PS: of DVDs and recorders, of video CDs."""
 _ASF_FILE = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
@@ -246,7 +247,7 @@ def _mp4(file: BinaryIO, size: int) -> int:
             length = int.from_bytes(head[8:])
         if length == 0 and kind == b"mdat":
             return size
-        if length < 8 or kind in known:
+        if length < 8 or kind in known or not re.fullmatch(rb"[ -~\xa9]{4}", kind):
             break
         known |= {kind} & {b"ftyp", b"moov"}
         end += length
@@ -303,8 +304,14 @@ def _ogg(file: BinaryIO, size: int) -> int:
     return size - len(page) + 27 + page[26] + sum(page[27 : 27 + page[26]])
 
 
-def _ts(_: BinaryIO, size: int) -> int:
-    return size if any(size % packet == 0 for packet in _TS_PACKETS) else size + 1
+def _ts(file: BinaryIO, size: int) -> int:
+    """Each of its last packets begins with a mark; the first may come behind something else."""
+    file.seek(max(0, size - 3 * max(_TS_PACKETS)))
+    data = file.read()
+    for length, mark in _TS_PACKETS.items():
+        if {*data[-mark::-length]} == {_TS_MARK}:
+            return size
+    return size + 1
 
 
 def _ps(file: BinaryIO, size: int) -> int:

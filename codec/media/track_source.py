@@ -75,8 +75,12 @@ def read_audio(
     if places.is_read_once(source) or places.is_glob(source):
         return iter(())
     with video_reader.open_video(source, start=start, frames=1) as video:
-        origin = video.origin
-    return encode_audio(source, origin, bitrate)
+        origin, has_sound = video.origin, video.has_sound
+    chunks = encode_audio(source, origin, bitrate)
+    first = next(chunks, None)
+    if first is None and has_sound and not start:
+        _log.warning("%s: none of its sound is of the time of the pictures: left out", source)
+    return chain(() if first is None else (first,), chunks)
 
 
 Samples = NDArray[np.float32]

@@ -76,12 +76,16 @@ FINEST_TIME_BASE = Fraction(1, 90_000)
 """Finer ticks are rounded to this: they cost bits and show nothing."""
 
 
+_MANY = 5
+
+
 class Clock:
     """Turns a source's timestamps into strictly increasing ones, in units of `time_base`.
 
     Good timestamps are kept exactly. A missing one becomes the time at which the frame is due at
     the nominal rate. A repeated or backward one lies halfway to that, so that the next good one is
-    later still: what is repaired delays nothing that follows.
+    later still: what is repaired delays nothing that follows. After many of them, they count as
+    missing.
     """
 
     def __init__(self, time_base: Fraction, frame_rate: Fraction) -> None:
@@ -91,14 +95,19 @@ class Clock:
         self._interval = 1 / (frame_rate * self.time_base)
         self._due = Fraction(0)
         self._last: int | None = None
+        self._repairs = 0  # one after the other
 
     def stamp(self, pts: int | None) -> int:
         """The time of the next frame; `pts` is the source's timestamp, None without one."""
         value = None if pts is None else round(pts * self._scale)
-        if value is None:
+        is_bad = value is not None and self._last is not None and value <= self._last
+        self._repairs = self._repairs + 1 if is_bad else 0
+        if self._repairs == _MANY:
+            self._due += (_MANY - 1) * self._interval
+        if value is None or self._repairs >= _MANY:
             value, self._due = round(self._due), self._due + self._interval
-        elif self._last is not None and value <= self._last:
-            value = round((self._last + self._due) / 2)
+        elif is_bad:
+            value = round(((self._last or 0) + self._due) / 2)
         else:
             self._due = value + self._interval
         if self._last is not None and value <= self._last:

@@ -10,12 +10,13 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from itertools import chain, groupby
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import cast
 
 import av
 import numpy as np
+from av.codec.context import Flags
 from av.filter import Graph
 from av.sidedata.sidedata import SideData
 from av.stream import Disposition
@@ -196,12 +197,15 @@ FALLBACK_RATE = Fraction(25)
 _FASTEST, _SLOWEST = 1000, Fraction(1, 100)
 _Y4M, _WEBP = "yuv4mpegpipe", "webp_pipe"
 _SHORTEST_LEAD, _LONGEST_LEAD = Fraction(1, 2), 600
+_DEEPEST = 8
+"""Frames within which B-frames show."""
 LONG = 1
 """Seconds beyond the usual for which a frame stands where others end or begin."""
 _STANDS = "%s: FFmpeg makes no picture of its last %d packets: the last one stands for them"
 _HOLES = "%s: %d packets lack data, which was lost before: FFmpeg fills in what it can"
+_DAMAGED = "%s: damaged pictures, in which FFmpeg fills in what it can: %d"
 _CUT = "%s: looks cut off after %d frames: it may have been longer"
-_BEHIND = "%s: another file begins after %d frames%s: join videos by ffmpeg -f concat"
+_BEHIND = "%s: another file or index begins after %d frames%s: join videos by ffmpeg -f concat"
 # A demuxer out of sync may fail many times before it finds the next packet or the end.
 _MAX_READ_ERRORS = 100_000
 
@@ -214,8 +218,10 @@ class VideoSource:
     def __init__(self, source: str | Path) -> None:
         self.name = places.display_name(source)
         self._source = source
-        self._reached, self._is_last_damaged = 0, False
+        self._reached = self._damaged_frames = 0
+        self._is_last_damaged = False
         self._last, self._read_to = b"", 0  # the packet before, and the byte behind it
+        self._times: deque[int] | None = None  # of packets, while they are needed
         self.matrix = Matrices()
         self._pipe = source_file.InputPipe() if str(source) == places.STANDARD_INPUT else None
         self._open()
@@ -250,6 +256,7 @@ class VideoSource:
         self._container = source_file.open_pipe(pipe) if pipe else source_file.open_media(source)
         try:
             self._stream = self._choose_stream()
+            self._stream.codec_context.flags |= Flags.unaligned  # else not all may be cropped
             self._clock = source_clock.SourceClock(self._container, [self._stream])
         except BaseException:
             self._container.close()
@@ -327,6 +334,32 @@ class VideoSource:
     def _decode(
         self, packets: "Iterable[source_clock.AnyPacket | av.FFmpegError]", sought: bool = False
     ) -> Iterator[tuple[str, av.VideoFrame]]:
+        """The frames from here on.
+
+        AVI, and what was copied from it, has times of decoding alone: those of packets rise, those
+        of frames do not. Then frames take the packets' in turn.
+        """
+        times = self._times = deque[int]()
+        frames, held = self._decoded(packets, sought), list[tuple[str, av.VideoFrame]]()
+        seen = list[int]()
+        while (
+            self._stream.codec_context.has_b_frames
+            and len(held) < _DEEPEST
+            and not (_falls(times) or _falls(seen))
+            and (item := next(frames, None)) is not None
+        ):
+            held.append(item)
+            seen += [] if item[1].pts is None else [item[1].pts]
+        takes_turns = _falls(seen) and not _falls(times)
+        self._times = times if takes_turns else None
+        for label, frame in chain(held, frames):
+            if takes_turns and times:
+                frame.pts = times.popleft()
+            yield label, frame
+
+    def _decoded(
+        self, packets: "Iterable[source_clock.AnyPacket | av.FFmpegError]", sought: bool = False
+    ) -> Iterator[tuple[str, av.VideoFrame]]:
         """Decode from here on. Damage before the first frame is skipped: a recording may start
         between two intra pictures. Later it is an error, and so is an early end."""
         self._reached = silent = 0
@@ -350,6 +383,7 @@ class VideoSource:
                     self.pixel_aspect = self._decoded_aspect = aspect  # another than before
                 yield f"{self.name}, frame {self._reached}", frame
                 self._reached += 1
+                self._damaged_frames += self._is_last_damaged
                 self._is_last_damaged = frame.is_corrupt
         if frame is not None and self._stands(frame):
             if silent > 0:
@@ -373,6 +407,8 @@ class VideoSource:
         for _ in range(_MAX_READ_ERRORS):
             try:
                 for packet in self._clock.packets():
+                    if self._times is not None and packet.pts is not None:
+                        self._times.append(packet.pts)
                     yield packet
                     if packet.size:
                         self._last, self._read_to = bytes(packet), (packet.pos or 0) + packet.size
@@ -381,6 +417,8 @@ class VideoSource:
                 yield error
                 if self._container.format.name == _Y4M:  # which cannot find the next frame
                     raise self._damaged(error) from error
+            except av.error.PatchWelcomeError as error:  # a chain of Ogg
+                raise InputError(_BEHIND % (self.name, self._reached, "")) from error
             except av.FFmpegError as error:
                 is_live = places.is_live(self.name)
                 why = f"no more comes ({error.strerror})" if is_live else source_file.reason(error)
@@ -395,8 +433,9 @@ class VideoSource:
         if self._clock.taken_out:
             seconds = float(self._clock.taken_out)
             _log.warning("%s: its clock jumps ahead by %.4g s, left out", self.name, seconds)
-        if holes := self._clock.holes:
-            _log.warning(_HOLES, self.name, holes)
+        for told, count in ((_HOLES, self._clock.holes), (_DAMAGED, self._damaged_frames)):
+            if count:
+                _log.warning(told, self.name, count)
         if self._reached == 0 and not sought:
             why = "" if trouble is None else f", FFmpeg says '{trouble.strerror}'"
             advice = "check that the file is whole"
@@ -430,6 +469,10 @@ class VideoSource:
             f"{self.name}: damaged at frame {self._reached}, FFmpeg says '{error.strerror}': "
             "repair it with ffmpeg -i INPUT OUTPUT, or read only the frames before"
         )
+
+
+def _falls(times: Iterable[int]) -> bool:
+    return any(after < before for before, after in pairwise(times))
 
 
 def _has_data(packet: "source_clock.AnyPacket | av.FFmpegError") -> bool:
