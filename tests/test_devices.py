@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from diffusers import FlowMatchEulerDiscreteScheduler
 from safetensors.torch import save_file
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -28,7 +27,8 @@ from gsvc.decoders.keyframes.compact.pipeline import RefinerPipeline, noise_fiel
 from gsvc.decoders.keyframes.compact.restorer import detail_bands
 from gsvc.decoders.keyframes.devices import bfloat16_pays, enough_memory
 from gsvc.decoders.keyframes.keyframe import Keyframe
-from gsvc.decoders.keyframes.priors.prior_drawings import drawings, load_prior, make_prior
+from gsvc.decoders.keyframes.priors.prior_drawings import drawings, load_prior
+from gsvc.decoders.keyframes.priors.prior_networks import PRIORS
 from gsvc.decoders.keyframes.refiner import WindowRefiner
 from gsvc.decoders.keyframes.windowed import window_frames as windowed
 from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
@@ -45,7 +45,7 @@ NAMES = [
     name if name == "compact:nano" else pytest.param(name, marks=pytest.mark.slow)
     for name in sorted(set(WEIGHTS) - {"compact"})
 ]
-PRIORS = "animevideov3", pytest.param("x4plus", marks=pytest.mark.slow)
+PRIOR_NAMES = "animevideov3", pytest.param("x4plus", marks=pytest.mark.slow)
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -100,8 +100,8 @@ def test_windows_are_restored_the_same_on_every_device(
     network = WindowRestorer(channels=(8, 16, 16), blocks=(1, 1, 1))
     nn.init.normal_(network.leave.weight, std=0.01)
     save_file(network.state_dict(), tmp_path / "it.safetensors")
-    network.save_config(tmp_path)
-    (tmp_path / "config.json").rename(tmp_path / "it.json")
+    about = {"_class_name": "WindowRestorer", **network.settings}
+    (tmp_path / "it.json").write_text(json.dumps(about))
     monkeypatch.setattr(windowed, "WHOLE_PIXELS", 100 * tile)
     monkeypatch.setattr(windowed, "_TILE", tile)
     frames = np.stack([key_picture(shift=2 * index).picture for index in range(9)])
@@ -127,7 +127,7 @@ def test_learned_motion_draws_the_same_on_every_device(device: str) -> None:
     assert np.array_equal(shown, there.between(left, right, 0.5))
 
 
-@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize("name", PRIOR_NAMES)
 def test_a_prior_draws_the_same_on_every_device(name: str, device: str) -> None:
     with need("prior"):
         here, there = load_prior(name), load_prior(name, device)
@@ -189,13 +189,12 @@ def test_pictures_at_once_are_as_alone(device: str) -> None:
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
 def test_all_that_a_gpu_computes_with_is_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a GPU of torch's imagination: tensors with a device and a shape, but no values."""
-    scheduler = FlowMatchEulerDiscreteScheduler()
     shown: list[torch.Tensor] = []
     monkeypatch.setattr(pipelines, "pictures_of", shown.append)
     with FakeTensorMode(allow_non_fake_inputs=True):
         with torch.device("cuda"):
-            network, prior = CompactRefiner(**SIZES["small"]), make_prior("animevideov3")
-        pipeline = RefinerPipeline(network, scheduler, prior)
+            network, prior = CompactRefiner(**SIZES["small"]), PRIORS["animevideov3"]()
+        pipeline = RefinerPipeline(network, prior)
         pipeline.together([key_picture(), key_picture()], num_inference_steps=2)
         monkeypatch.setattr(pipelines, "WHOLE_PIXELS", 0)
         pipeline(key_picture(), num_inference_steps=1)

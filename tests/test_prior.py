@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from diffusers import FlowMatchEulerDiscreteScheduler
 from torch import nn
 
 from gsvc import Color, MissingDependencyError, MissingModelError, Picture
@@ -17,18 +16,16 @@ from gsvc.decoders.keyframes.compact.network import SIZES, CompactRefiner
 from gsvc.decoders.keyframes.compact.pipeline import RefinerPipeline
 from gsvc.decoders.keyframes.keyframe import Keyframe, KeyframeDecoder
 from gsvc.decoders.keyframes.priors import prior_files
-from gsvc.decoders.keyframes.priors.prior_drawings import (
-    PriorNetwork,
-    drawings,
-    load_prior,
-    read_weights,
-)
+from gsvc.decoders.keyframes.priors.prior_drawings import drawings, load_prior, read_weights
 from gsvc.decoders.keyframes.priors.prior_files import prior_path
-from gsvc.decoders.keyframes.priors.prior_networks import RRDBNet, SRVGGNetCompact
+from gsvc.decoders.keyframes.priors.prior_networks import PriorNetwork, RRDBNet, SRVGGNetCompact
 from gsvc.encoders.svt_av1 import encode_pictures
 from needs import need_clip, need_package
 
-SHALLOW = {"x4plus": RRDBNet(1, 8, 4), "animevideov3": SRVGGNetCompact(2, 8)}
+SHALLOW: dict[str, PriorNetwork] = {
+    "x4plus": RRDBNet(1, 8, 4),
+    "animevideov3": SRVGGNetCompact(2, 8),
+}
 """So shallow that no pixel sees farther than the margin of tiles."""
 
 
@@ -60,7 +57,7 @@ def test_it_draws_once_for_all_steps_of_a_picture(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(pipelines, "drawings", draw)
     network = CompactRefiner(**SIZES["base"]).eval()
-    pipeline = RefinerPipeline(network, FlowMatchEulerDiscreteScheduler(), SHALLOW["x4plus"])
+    pipeline = RefinerPipeline(network, SHALLOW["x4plus"])
     pixels = np.full((33, 47, 3), 90, np.uint8)
     key = Keyframe(pixels, np.zeros((33, 47), np.float32), 0.8, 1.0)
     shown = pipeline(key, num_inference_steps=4)

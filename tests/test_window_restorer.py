@@ -25,7 +25,7 @@ from gsvc.eval.compute import count_flops
 
 Pictures = Callable[..., list[gsvc.Picture]]
 Window = tuple[NDArray[np.uint8], NDArray[np.float32]]
-SMALL = {"channels": [8, 16, 16], "blocks": [1, 1, 1]}
+SMALL = {"channels": (8, 16, 16), "blocks": (1, 1, 1)}
 KEYS = [0, 8]
 
 
@@ -43,7 +43,7 @@ def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def network() -> WindowRestorer:
     """A small network whose last layer is not zero, so that everything in it shows."""
     torch.manual_seed(3)
-    made: WindowRestorer = WindowRestorer(**SMALL).eval()
+    made = WindowRestorer(**SMALL).eval()
     for parameter in made.parameters():
         torch.nn.init.normal_(parameter, std=0.05)
     return made

@@ -27,6 +27,7 @@ class IFNet(nn.Module):
 
     def __init__(self, channels: tuple[int, int, int, int] = _IFNET_CHANNELS) -> None:
         super().__init__()
+        self.settings = {"channels": channels}
         given = 7, 12, 12, 12  # two pictures and time; later the mask and both motions too
         self.blocks = nn.ModuleList(map(_FlowBlock, given, channels))
 

@@ -30,9 +30,7 @@ _Network = TypeVar("_Network", bound=nn.Module)
 def placed(network: _Network, device: str) -> _Network:
     """The network on a device, ready to be run there: a GPU holds its weights in float16."""
     dtype = torch.float16 if torch.device(device).type == "cuda" else torch.float32
-    # Not by diffusers' own `to`, which warns of layers to keep in float32 where there are none.
-    nn.Module.to(network.eval(), device, dtype)
-    return nn.Module.to(network, memory_format=torch.channels_last)
+    return network.eval().to(device, dtype).to(memory_format=torch.channels_last)
 
 
 def precision_on(

@@ -34,7 +34,7 @@ from gsvc.decoders.interpolation.rife import SHIPPED, LearnedRenderer, Rife, loa
 from gsvc.decoders.keyframes import compact, windowed
 from gsvc.decoders.keyframes.backends import BACKENDS, load_refiner
 from gsvc.decoders.keyframes.compact.network import CompactRefiner
-from gsvc.decoders.keyframes.priors.prior_drawings import make_prior
+from gsvc.decoders.keyframes.priors.prior_networks import PRIORS
 from gsvc.decoders.keyframes.refiner import Refiner
 from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
 from gsvc.decoders.streams.reconstruction import Reconstruction, StrictTimeline
@@ -117,7 +117,7 @@ def _check(candidate: Candidate, path: Path) -> None:
     try:
         made = nn.ModuleDict({"own": _NETWORKS[candidate.network](**candidate.settings)})
         if candidate.has_own_prior:
-            made["prior"] = make_prior(candidate.settings["prior"])
+            made["prior"] = PRIORS[candidate.settings["prior"]]()
     except (KeyError, TypeError, ValueError) as error:
         raise MissingModelError(
             f"{path} has settings of another {candidate.network}: {error}"

@@ -1,7 +1,7 @@
 """Training for machines without gsvc: a module and all that it imports, as one file.
 
 The file is a zip archive that Python runs, as `python -m zipapp` makes them. It needs Python,
-torch, numpy and Pillow; of diffusers' base classes it has `plain_models` in their place.
+torch, numpy and Pillow.
 """
 
 import ast
@@ -10,8 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
-_PLAIN = Path(__file__).with_name("plain_models.py")
-_STAND_INS = "diffusers/configuration_utils.py", "diffusers/models/modeling_utils.py"
 _START = """import sys
 
 from {main} import main
@@ -28,7 +26,6 @@ def write_app(path: Path, main: str, files: Mapping[str, str] | None = None) -> 
     text by path, beside the modules. Raises OSError.
     """
     texts = {f"{name.replace('.', '/')}.py": text for name, text in _modules(main)}
-    texts |= dict.fromkeys(_STAND_INS, _PLAIN.read_text(encoding="utf-8"))
     folders = {str(folder) for name in texts for folder in Path(name).parents[:-1]}
     texts |= {f"{folder}/__init__.py": "" for folder in folders}
     texts |= {"__main__.py": _START.format(main=main), **(files or {})}

@@ -7,6 +7,7 @@ encoder's look-ahead and the decoder's reconstruction work here as in `gsvc.Enco
 
 import math
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
@@ -108,14 +109,11 @@ def random_stream(rng: Generator) -> StreamCoding:
 def coded_stream(frames: Sequence[Picture], coding: StreamCoding) -> CodedRun:
     """The frames, encoded and decoded."""
     recipe = _recipe(frames[0], coding)
-    coder = Lookahead(recipe)
-    try:
-        coded = []
+    coded = []
+    with closing(Lookahead(recipe)) as coder:
         for frame in frames:
             coded += coder.push(frame, 1, is_cut=False, opens_group=False)
         coded += coder.flush()
-    finally:
-        coder.close()
     return _decoded(frames, recipe.header, coded)
 
 

@@ -11,10 +11,11 @@ import os
 import pickle
 import socket
 import subprocess
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,9 @@ class Watched:
     """What was noted since watching began."""
 
     folder: Path
-    items: dict[str, int] = field(default_factory=dict)
+    items: Counter[str] = field(default_factory=Counter)
     """Done, by operator."""
-    wall: dict[str, float] = field(default_factory=dict)
+    wall: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Seconds, by operator."""
     cpu: float = 0.0
     """Seconds of processors, of all operators."""
@@ -61,12 +62,10 @@ class Watched:
             self._read[path] = self._read.get(path, 0) + len(whole)
             for line in whole.splitlines():
                 for name, cost in json.loads(line).items():
-                    self._add(name, pipeline.Cost(*cost))
-
-    def _add(self, name: str, cost: pipeline.Cost) -> None:
-        self.items[name] = self.items.get(name, 0) + 1
-        self.wall[name] = self.wall.get(name, 0.0) + cost.wall
-        self.cpu += cost.cpu
+                    took = pipeline.Cost(*cost)
+                    self.items[name] += 1
+                    self.wall[name] += took.wall
+                    self.cpu += took.cpu
 
 
 _CONTEXT = 600_000_000
@@ -229,17 +228,8 @@ def stages(
 
     Those in `apart` are stages of their own.
     """
-    together: list[pipeline.Operator] = []
-    for operator in operators:
-        if operator.name not in apart:
-            together.append(operator)
-            continue
-        if together:
-            yield together
-        yield [operator]
-        together = []
-    if together:
-        yield together
+    for _, stage in groupby(operators, lambda each: each.name if each.name in apart else ""):
+        yield list(stage)
 
 
 def _memory(operator: pipeline.Operator, costs: pipeline.Costs) -> int:

@@ -217,13 +217,10 @@ class ShardSamples(Dataset[Sample]):
         """The name of a sample."""
         return str(self._rows(place[0])[place[1]]["key"])
 
-    def _rows(self, shard: int) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self._tables(shard)["samples"]
-        return rows
-
     @cached_property
-    def _tables(self) -> Any:
-        return lru_cache(_TABLES_KEPT)(lambda n: json.loads(self.folder.table(n).read_text()))
+    def _rows(self) -> Callable[[int], list[dict[str, Any]]]:
+        read = lambda n: json.loads(self.folder.table(n).read_text())["samples"]  # noqa: E731
+        return lru_cache(_TABLES_KEPT)(read)
 
 
 _shard_samples = cache(ShardSamples)

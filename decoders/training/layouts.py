@@ -271,7 +271,7 @@ def needs_of(trial: Trial, layout: str = "") -> Needs:
     learner = trial.learner()
     trial.step(learner, 1)
     learned = [x for x in learner.task.networks.parameters() if x.grad is not None]
-    state = list(_tensors(learner.optimizer.state))
+    state = tree_leaves(list(learner.optimizer.state.values()))
     adversary = learner.adversary
     critic = list(adversary.critic.parameters()) if adversary is not None else []
     flops, more = _flops(trial) if not layout else (0, 0)
@@ -297,11 +297,6 @@ def _flops(trial: Trial) -> tuple[int, int]:
     """Operations of a sample's step, and where blocks compute again."""
     plain, again = (trial.learner(recomputes=recomputes) for recomputes in (False, True))
     return flops_of(lambda: trial.step(plain, 1)), flops_of(lambda: trial.step(again, 1))
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    for each in value.values():
-        yield from _tensors(each) if isinstance(each, dict) else [each]
 
 
 def _activations(trial: Trial, recomputes: bool) -> tuple[int, int]:

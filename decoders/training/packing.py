@@ -22,11 +22,11 @@ import cv2
 import numpy as np
 import torch
 from numpy.random import Generator, default_rng
-from numpy.typing import NDArray
 from torch import Tensor
 
 from gsvc import __version__
 from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.output import explain_failure, note_settings
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.decoders.interpolation.optical_flow import gray
@@ -101,13 +101,12 @@ def _stored(sample: stored.Sample, about: Mapping[str, Any], restored: str) -> F
 def _losses(sample: stored.Sample, back: stored.Sample, restored: str) -> list[tuple[float, float]]:
     """PSNR of luma in dB of each picture's truth: as stored, and as it was coded."""
     truths, given = sample.stacks["truth"], sample.stacks[restored]
+
+    def psnr(a: Picture, b: Picture) -> float:
+        return min(_BEST, cv2.PSNR(gray(a), gray(b)))
+
     rows = zip(truths, back.stacks["truth"], given, strict=True)
-    return [(_psnr(gray(a), gray(b)), _psnr(gray(a), gray(c))) for a, b, c in rows]
-
-
-def _psnr(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> float:
-    error = float(np.square(a.astype(np.float64) - b).mean())
-    return min(_BEST, float(-10 * np.log10(error / 255**2))) if error else _BEST
+    return [(psnr(a, b), psnr(a, c)) for a, b, c in rows]
 
 
 def _coded(footage: Footage, rng: Generator) -> tuple[Scene, coded_runs.CodedRun] | None:

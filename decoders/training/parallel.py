@@ -77,22 +77,18 @@ def ended(code: int) -> int:
 
 
 def is_sharded(tensor: Tensor) -> bool:
-    """Whether each process has a part of it: a DTensor, as FSDP2 makes them."""
-    return hasattr(tensor, "full_tensor")
+    """Whether each process has a part of it, as with FSDP2."""
+    return isinstance(tensor, dtensor.DTensor)
 
 
 def whole(tensor: Tensor) -> Tensor:
     """All of a tensor, in every process; all must ask."""
-    anything: Any = tensor
-    full: Tensor = anything.full_tensor() if is_sharded(tensor) else tensor
-    return full
+    return tensor.full_tensor() if isinstance(tensor, dtensor.DTensor) else tensor
 
 
 def own_part(tensor: Tensor) -> Tensor:
     """What this process has of a tensor."""
-    anything: Any = tensor
-    part: Tensor = anything.to_local() if is_sharded(tensor) else tensor
-    return part
+    return tensor.to_local() if isinstance(tensor, dtensor.DTensor) else tensor
 
 
 def alike(tensors: Iterable[Tensor]) -> list[list[Tensor]]:

@@ -5,18 +5,19 @@ And the arguments of a run on a pack, which names one.
 
 import tomllib
 from argparse import ArgumentParser, BooleanOptionalAction
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError, typed
 
 _BASE = "base"
 
 
+@typed
 @dataclass(frozen=True)
 class Stage:
     """A part of the planned time."""
@@ -26,7 +27,7 @@ class Stage:
     weights: dict[str, float]
     """Of the terms of the loss: coarse, texture, perceptual, features, adversary, and the task's
     own."""
-    learns: tuple[str, ...]
+    learns: Sequence[str]
     """Networks that are trained; the others stay as they are."""
     rate: float = 1.0
     """Times the recipe's learning rate."""
@@ -40,6 +41,7 @@ class Stage:
     """Of a window that are trained on at a time."""
 
 
+@typed
 @dataclass(frozen=True)
 class Recipe:
     """What a run does."""
@@ -77,6 +79,9 @@ class Recipe:
         return next((stage for stage in self.stages if share < stage.until), self.stages[-1])
 
 
+_Part = TypeVar("_Part", Stage, Recipe)
+
+
 @cache
 def recipe_texts() -> dict[str, str]:
     """The recipes that come with gsvc: text by name."""
@@ -109,30 +114,24 @@ def read_recipe(name: str) -> Recipe:
 
 def _recipe(name: str, settings: dict[str, Any]) -> Recipe:
     """Raises ConfigError for unknown, missing or wrong fields."""
-    _check_fields(name, Recipe, settings)
-    stages = settings["stages"]
-    for stage in stages:
-        _check_fields(name, Stage, stage)
-    made = tuple(Stage(**{**stage, "learns": tuple(stage["learns"])}) for stage in stages)
-    if not made or made[-1].until < 1:
+    stages = tuple(_made(Stage, name, stage) for stage in settings.get("stages", ()))
+    if not stages or stages[-1].until < 1:
         raise ConfigError(f"recipe {name}: its last stage ends before its planned time")
-    return Recipe(**{**settings, "stages": made})
+    return _made(Recipe, name, {**settings, "stages": stages})
 
 
-def _check_fields(name: str, kind: type, settings: Mapping[str, Any]) -> None:
+def _made(kind: type[_Part], name: str, settings: Mapping[str, Any]) -> _Part:
     known = {each.name: each for each in fields(kind)}
-    unknown = settings.keys() - known.keys()
-    if unknown:
+    if unknown := settings.keys() - known.keys():
         raise ConfigError(f"recipe {name}: {', '.join(sorted(unknown))} is not a setting of it")
     for each in known.values():
         is_needed = each.default is each.default_factory  # both are MISSING
         if is_needed and each.name not in settings:
             raise ConfigError(f"recipe {name}: {each.name} is missing")
-        given = settings.get(each.name)
-        if each.type in (int, float, str) and given is not None:
-            kinds = (int, float) if each.type is float else (each.type,)
-            if not isinstance(given, kinds) or isinstance(given, bool):
-                raise ConfigError(f"recipe {name}: {each.name} is {given!r}")
+    try:
+        return kind(**settings)
+    except ConfigError as error:
+        raise ConfigError(f"recipe {name}: {error}") from error
 
 
 RECIPES = f"{', '.join(recipe_texts())}, or a .toml file based on one"

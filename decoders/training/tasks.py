@@ -1,8 +1,10 @@
 """What a training run asks of a task, and the tasks: pictures, frames, motion."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +12,7 @@ from torch import Tensor, nn
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.interpolation.ifnet import IFNET_MULTIPLE, IFNet, moved_by
 from gsvc.decoders.keyframes.compact.network import SIZES, CompactRefiner, noise_levels, walk
-from gsvc.decoders.keyframes.priors.prior_networks import RRDBNet, SRVGGNetCompact, drawn_at
+from gsvc.decoders.keyframes.priors.prior_networks import PRIORS, drawn_at
 from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
 from gsvc.decoders.training.draws import Cuts, Dice, drawn_cuts, moved, whole_cuts
 from gsvc.decoders.training.losses import Seen, charbonnier
@@ -23,30 +25,58 @@ Batch = dict[str, Tensor]
 """Samples on the device, by what they are."""
 
 
-class Task(Protocol):
+class Task(ABC):
     """Networks that learn, samples for them, and what they make of these."""
 
-    kind: str
+    kind: ClassVar[str]
     """Of the packs that it learns from: pictures or windows."""
-    networks: nn.ModuleDict
-    """All that learn at some stage, by name; those of the result, in this order."""
-    settings: dict[str, dict[str, Any]]
-    """Class and settings of each, to build it again."""
-    quick: dict[str, Callable[..., Any]]
-    """The same networks as training runs them: compiled, perhaps."""
 
+    def __init__(
+        self, pack: Pack, recipe: Recipe, device: torch.device, teacher: Path | None
+    ) -> None:
+        """`pack`: on the device.
+
+        Raises ConfigError for settings that no network has, and a pack without weights that it
+        needs.
+        """
+        self._pack, self._recipe = pack, recipe
+        try:
+            made = self._made()
+        except (KeyError, TypeError) as error:
+            raise ConfigError(
+                f"recipe {recipe.name}: no network has these settings ({error})"
+            ) from error
+        self.networks = on_device(nn.ModuleDict(made), device)
+        """All that learn at some stage, by name; those of the result, in this order."""
+        self.settings = {
+            name: {"class": type(one).__name__, "settings": getattr(one, "settings", {})}
+            for name, one in made.items()
+        }
+        """Class and settings of each, to build it again."""
+        self.quick: dict[str, Callable[..., Any]] = dict(self.networks.items())
+        """The same networks as training runs them: compiled, perhaps."""
+
+    @abstractmethod
+    def _made(self) -> dict[str, nn.Module]:
+        """The networks as training begins with them."""
+
+    @abstractmethod
     def draw(self, count: int, stage: Stage, dice: Dice) -> Batch:
         """Random samples to train on."""
 
+    @abstractmethod
     def whole(self, pack: Pack, stage: Stage, dice: Dice) -> Batch:
         """All samples of another pack, each once, cut at random."""
 
+    @abstractmethod
     def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
         """What the networks make of a batch, with gradients."""
 
+    @abstractmethod
     def held(self, count: int) -> list[Batch]:
         """Samples that are never trained on, at most `count`, always the same."""
 
+    @abstractmethod
     def shown(self, batch: Batch) -> Mapping[str, Tensor]:
         """For scores and the sheet: `truth`, `given` and each result by name, (B, 3, H, W)."""
 
@@ -123,52 +153,53 @@ class Spans:
         }
 
 
+class OfWindows(Task):
+    """Learns one network from a pack of windows; a window is a sample."""
+
+    kind = "windows"
+    held_frames = 1
+    """Of a window that is never trained on."""
+
+    @cached_property
+    def _spans(self) -> Spans:
+        return Spans(self._pack, self._recipe.side)
+
+    def draw(self, count: int, stage: Stage, dice: Dice) -> Batch:
+        return self._spans.draw(count, stage.frames, dice)
+
+    def whole(self, pack: Pack, stage: Stage, dice: Dice) -> Batch:
+        return Spans(pack, self._recipe.side).whole(stage.frames, dice)
+
+    def held(self, count: int) -> list[Batch]:
+        return self._spans.held(max(1, count // self.held_frames), self.held_frames)
+
+
 _PUBLISHED = "rife"
 _SOFT, _STEEP = 6.0, 20.0
 """Steepness of the side around its middle, in training and where it is shown: a steep one decides,
 as `gsvc.decoders.interpolation.rife` does, but has no gradient where it decided wrongly."""
 
 
-class Interpolate:
-    """Learns from a pack of windows: from both key pictures to a frame between them."""
+class Interpolate(OfWindows):
+    """Learns from both key pictures the way to a frame between them."""
 
-    kind = "windows"
-
-    def __init__(
-        self, pack: Pack, recipe: Recipe, device: torch.device, teacher: Path | None
-    ) -> None:
-        """`pack`: on the device. Raises ConfigError where it lacks the published weights."""
-        if _PUBLISHED not in pack.networks:
+    def _made(self) -> dict[str, nn.Module]:
+        recipe, networks = self._recipe, self._pack.networks
+        if _PUBLISHED not in networks:
             raise ConfigError("the pack has no network rife: gsvc train pack makes one with it")
         if recipe.side % IFNET_MULTIPLE:
             raise ConfigError(f"recipe {recipe.name}: side must be a multiple of {IFNET_MULTIPLE}")
         network = IFNet(**recipe.network)
-        network.load_state_dict(pack.networks[_PUBLISHED])
-        self.networks = on_device(nn.ModuleDict({"ifnet": network}), device)
-        self.settings = {"ifnet": {"class": "IFNet", "settings": dict(recipe.network)}}
-        self.quick: dict[str, Callable[..., Any]] = dict(self.networks.items())
-        self._spans, self._side = Spans(pack, recipe.side), recipe.side
-
-    def draw(self, count: int, stage: Stage, dice: Dice) -> Batch:
-        """See `Task`."""
-        return self._spans.draw(count, 1, dice)
-
-    def whole(self, pack: Pack, stage: Stage, dice: Dice) -> Batch:
-        """See `Task`."""
-        return Spans(pack, self._side).whole(1, dice)
+        network.load_state_dict(networks[_PUBLISHED])
+        return {"ifnet": network}
 
     def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
-        """See `Task`."""
         frame = _between(self.quick["ifnet"], batch, _SOFT)
         return Seen(frame, batch["rendering"][:, 0], batch["truth"][:, 0])
 
-    def held(self, count: int) -> list[Batch]:
-        """See `Task`."""
-        return self._spans.held(count, 1)
-
     @torch.no_grad()
     def shown(self, batch: Batch) -> Mapping[str, Tensor]:
-        """See `Task`; `given` is the rendering with the decoder's own motion."""
+        """`given` is the rendering with the decoder's own motion."""
         frame = _between(self.networks["ifnet"], batch, _STEEP)
         return {"truth": batch["truth"][:, 0], "given": batch["rendering"][:, 0], "drawn": frame}
 
@@ -185,38 +216,16 @@ def _between(network: Callable[..., Any], batch: Batch, steepness: float) -> Ten
     return frames
 
 
-_HELD_FRAMES = 3
+class Window(OfWindows):
+    """Restores the frames of windows."""
 
+    held_frames = 3
 
-class Window:
-    """Learns from a pack of windows."""
-
-    kind = "windows"
-
-    def __init__(
-        self, pack: Pack, recipe: Recipe, device: torch.device, teacher: Path | None
-    ) -> None:
-        """`pack`: on the device. Raises ConfigError for settings that no network has."""
-        try:
-            restorer: Any = WindowRestorer(**recipe.network)
-        except TypeError as error:
-            raise ConfigError(f"recipe {recipe.name}: {error}") from error
-        self.networks = on_device(nn.ModuleDict({"restorer": restorer}), device)
-        kept = {name: value for name, value in restorer.config.items() if not name.startswith("_")}
-        self.settings = {"restorer": {"class": "WindowRestorer", "settings": kept}}
-        self.quick: dict[str, Callable[..., Any]] = dict(self.networks.items())
-        self._spans, self._side = Spans(pack, recipe.side), recipe.side
-
-    def draw(self, count: int, stage: Stage, dice: Dice) -> Batch:
-        """See `Task`."""
-        return self._spans.draw(count, stage.frames, dice)
-
-    def whole(self, pack: Pack, stage: Stage, dice: Dice) -> Batch:
-        """See `Task`."""
-        return Spans(pack, self._side).whole(stage.frames, dice)
+    def _made(self) -> dict[str, nn.Module]:
+        return {"restorer": WindowRestorer(**self._recipe.network)}
 
     def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
-        """See `Task`; the term `steady` is the distance of changes from frame to frame."""
+        """The term `steady` is the distance of changes from frame to frame."""
         frames, truth = _run(self.quick["restorer"], batch), batch["truth"]
         extra = {}
         if frames.shape[1] > 1:
@@ -225,13 +234,8 @@ class Window:
         rendering = batch["rendering"].flatten(0, 1)
         return Seen(frames.flatten(0, 1), rendering, truth.flatten(0, 1), extra=extra)
 
-    def held(self, count: int) -> list[Batch]:
-        """See `Task`; a window is a sample."""
-        return self._spans.held(max(1, count // _HELD_FRAMES), _HELD_FRAMES)
-
     @torch.no_grad()
     def shown(self, batch: Batch) -> Mapping[str, Tensor]:
-        """See `Task`."""
         frames = _run(self.networks["restorer"], batch)
         shown = {"truth": batch["truth"], "given": batch["rendering"], "restored": frames}
         return {name: pictures.flatten(0, 1) for name, pictures in shown.items()}
@@ -254,45 +258,37 @@ _SHOWN_STEPS = (1, 2, 4)
 _HELD_AT_ONCE = 16
 _DRAWN_PRIOR, _DRAWINGS = "animevideov3", 2
 """The prior that draws when samples are made, and what it draws of a picture."""
-_PRIORS = {"animevideov3": SRVGGNetCompact, "x4plus": RRDBNet}
 
 
-class Restore:
+class Restore(Task):
     """Learns from a pack of pictures."""
 
     kind = "pictures"
 
-    def __init__(
-        self, pack: Pack, recipe: Recipe, device: torch.device, teacher: Path | None
-    ) -> None:
-        """`pack`: on the device. Raises ConfigError where it lacks the prior's weights."""
-        refiner, settings = refiner_of(recipe)
-        self.networks = nn.ModuleDict({"refiner": refiner})
-        self.settings = {"refiner": settings}
-        if refiner.config.prior:
-            self.networks["prior"] = prior_of(pack, refiner.config.prior)
-            kind = type(self.networks["prior"]).__name__
-            self.settings["prior"] = {"class": kind, "settings": {}}
-        on_device(self.networks, device)
-        self._noise, self._prior = float(refiner.config.noise), refiner.config.prior
-        self._stages = recipe.stages
-        self.quick: dict[str, Callable[..., Any]] = dict(self.networks.items())
-        self._pack, self._side = pack, recipe.side
-        held = pack.arrays["held"].bool()
-        self._trained, self._held = (~held).nonzero()[:, 0], held.nonzero()[:, 0]
+    def _made(self) -> dict[str, nn.Module]:
+        own = self._recipe.network
+        settings = {**SIZES[own["size"]], "noise": own.get("noise", 0.003)}
+        self._noise, self._prior = float(settings["noise"]), settings.get("prior")
+        networks: dict[str, nn.Module] = {"refiner": CompactRefiner(**settings)}
+        if self._prior:
+            networks["prior"] = prior_of(self._pack, self._prior)
+        return networks
+
+    @cached_property
+    def _trained(self) -> Tensor:
+        return (self._pack.arrays["held"] == 0).nonzero()[:, 0]
 
     def draw(self, count: int, stage: Stage, dice: Dice) -> Batch:
-        """See `Task`."""
         numbers = self._trained[dice.below(len(self._trained), count)]
         return self._cut(self._pack, numbers, dice)
 
     def whole(self, pack: Pack, stage: Stage, dice: Dice) -> Batch:
-        """See `Task`."""
         stack = pack.stacks["truth"]
         return self._cut(pack, torch.arange(len(stack), device=stack.device), dice)
 
     def _cut(self, pack: Pack, numbers: Tensor, dice: Dice) -> Batch:
-        cuts = drawn_cuts(dice, len(numbers), pack.stacks["truth"].shape[-1], self._side)
+        full = pack.stacks["truth"].shape[-1]
+        cuts = drawn_cuts(dice, len(numbers), full, self._recipe.side)
         batch = cut_pictures(pack, numbers, cuts)
         if "drawn" in pack.stacks and self._prior == _DRAWN_PRIOR:
             each = torch.arange(_DRAWINGS, device=numbers.device)
@@ -301,7 +297,6 @@ class Restore:
         return batch
 
     def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
-        """See `Task`."""
         picture, goal = batch["picture"], self._goal(batch, stage, dice)
         given = given_to(
             batch,
@@ -314,21 +309,19 @@ class Restore:
         done = dice.whole(1, steps) if steps > 1 else 0
         sigmas = noise_levels(steps)
         denoise = _denoiser(self.quick["refiner"], given, batch["scalars"])
-        state = picture + noise
-        if done:
-            with torch.no_grad():
-                state = walk(denoise, state, sigmas[:done], sigmas[done])
+        with torch.no_grad():
+            state = walk(denoise, picture + noise, sigmas[: done + 1])
         estimate = denoise(state, picture.new_full((len(picture),), sigmas[done]))
         boldness = 1 + (stage.bolder - 1) * (1 - sigmas[done])
         return Seen(*moved(estimate, picture, goal, dice, _MOVED_SHARE), boldness)
 
     def held(self, count: int) -> list[Batch]:
-        """See `Task`."""
-        return held_pictures(self._pack, self._held, count)
+        numbers = self._pack.arrays["held"].nonzero()[:, 0]
+        return held_pictures(self._pack, numbers, count)
 
     @torch.no_grad()
     def shown(self, batch: Batch) -> Mapping[str, Tensor]:
-        """See `Task`: the results are named by their steps."""
+        """The results are named by their steps."""
         networks: Mapping[str, Any] = dict(self.networks.items())
         given = given_to(batch, networks, with_gradient=False)
         shown = {"truth": batch["truth"], "given": batch["picture"]}
@@ -338,8 +331,8 @@ class Restore:
 
     def _is_as_published(self, stage: Stage) -> bool:
         """Whether the prior has learned nothing, and does not now."""
-        upto = self._stages.index(stage) + 1 if stage in self._stages else len(self._stages)
-        return not any("prior" in each.learns for each in self._stages[:upto])
+        stages = self._recipe.stages
+        return not any("prior" in each.learns for each in stages[: stages.index(stage) + 1])
 
     def _goal(self, batch: Batch, stage: Stage, dice: Dice) -> Tensor:
         """What samples shall look like."""
@@ -367,24 +360,11 @@ def given_to(
     return torch.cat([given, drawn.float()], 1)
 
 
-def refiner_of(recipe: Recipe) -> tuple[Any, dict[str, Any]]:
-    """The network of a recipe, and its class and settings."""
-    try:
-        settings = {**SIZES[recipe.network["size"]], "noise": recipe.network.get("noise", 0.003)}
-        refiner: Any = CompactRefiner(**settings)
-    except (KeyError, TypeError) as error:
-        raise ConfigError(
-            f"recipe {recipe.name}: no refiner has these settings ({error})"
-        ) from error
-    kept = {name: value for name, value in refiner.config.items() if not name.startswith("_")}
-    return refiner, {"class": "CompactRefiner", "settings": kept}
-
-
 def prior_of(pack: Pack, name: str) -> nn.Module:
     """The prior, with its weights out of a pack. Raises ConfigError where they are not there."""
-    if name not in _PRIORS or name not in pack.networks:
+    if name not in PRIORS or name not in pack.networks:
         raise ConfigError(f"the pack has no prior {name}: gsvc train pack makes one with it")
-    prior: nn.Module = _PRIORS[name]()
+    prior = PRIORS[name]()
     prior.load_state_dict(pack.networks[name])
     return prior
 
@@ -414,7 +394,7 @@ def spread_over(numbers: Tensor, count: int) -> Tensor:
 
 def restored(refiner: Any, given: Tensor, scalars: Tensor, steps: int) -> Tensor:
     """What the sampler shows after `steps`, without noise in the state."""
-    return walk(_denoiser(refiner, given, scalars), given[:, :3], noise_levels(steps), 0.0)
+    return walk(_denoiser(refiner, given, scalars), given[:, :3], noise_levels(steps))
 
 
 def _denoiser(refiner: Any, given: Tensor, scalars: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
@@ -458,11 +438,11 @@ class Teach(Restore):
 def _networks(path: Path, weights: dict[str, Tensor], run: dict[str, Any], pack: Pack) -> Any:
     """The teacher's networks with their weights."""
     try:
-        refiner: Any = CompactRefiner(**run["networks"]["refiner"]["settings"])
+        refiner = CompactRefiner(**run["networks"]["refiner"]["settings"])
         refiner.load_state_dict(_of(weights, "refiner"))
-        networks = {"refiner": refiner}
-        if refiner.config.prior:
-            networks["prior"] = prior_of(pack, refiner.config.prior)
+        networks: dict[str, nn.Module] = {"refiner": refiner}
+        if prior := refiner.settings["prior"]:
+            networks["prior"] = prior_of(pack, prior)
             if "prior" in run["networks"]:
                 networks["prior"].load_state_dict(_of(weights, "prior"))
     except (KeyError, TypeError, RuntimeError) as error:
@@ -477,7 +457,7 @@ def _of(weights: dict[str, Tensor], network: str) -> dict[str, Tensor]:
     }
 
 
-_TASKS: dict[str, Any] = {
+_TASKS: dict[str, type[Task]] = {
     "restore": Restore,
     "teach": Teach,
     "window": Window,
@@ -496,5 +476,4 @@ def task_of(pack: Pack, recipe: Recipe, device: torch.device, teacher: Path | No
         )
     if "alex" not in pack.networks:
         raise ConfigError("the pack lacks the network alex: make it anew with gsvc train pack")
-    task: Task = _TASKS[recipe.task](pack, recipe, device, teacher)
-    return task
+    return _TASKS[recipe.task](pack, recipe, device, teacher)

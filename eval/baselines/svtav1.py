@@ -220,10 +220,11 @@ def _flops(name: str, size: conventional.Size) -> Flops:
     """Of one picture, counted without storage."""
     import torch
 
-    from gsvc.decoders.keyframes.priors.prior_drawings import enlarged, make_prior
+    from gsvc.decoders.keyframes.priors.prior_drawings import enlarged
+    from gsvc.decoders.keyframes.priors.prior_networks import PRIORS
 
     with torch.device("meta"):
-        network, given = make_prior(name), torch.empty(1, 3, size[1], size[0])
+        network, given = PRIORS[name](), torch.empty(1, 3, size[1], size[0])
     return count_flops(lambda: enlarged(network, given))
 
 

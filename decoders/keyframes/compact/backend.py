@@ -75,19 +75,18 @@ def load_pipeline(weights: Path, device: str = "cpu") -> "RefinerPipeline":
 
     Raises MissingModelError where they are damaged or another network's.
     """
-    from diffusers import FlowMatchEulerDiscreteScheduler
-
     from gsvc.decoders.keyframes.compact.network import CompactRefiner
     from gsvc.decoders.keyframes.compact.pipeline import RefinerPipeline
     from gsvc.decoders.keyframes.devices import enough_memory, placed
-    from gsvc.decoders.keyframes.priors.prior_drawings import load_prior, make_prior
+    from gsvc.decoders.keyframes.priors.prior_drawings import load_prior
+    from gsvc.decoders.keyframes.priors.prior_networks import PRIORS
 
     network = weight_files.load_network(CompactRefiner, weights)
-    name, prior = network.config.prior, None
+    name, prior = network.settings["prior"], None
     with enough_memory(device):
         if name and weight_files.has_own_prior(weights):
-            prior = placed(weight_files.load_own_prior(make_prior(name), weights), device)
+            prior = placed(weight_files.load_own_prior(PRIORS[name](), weights), device)
         elif name:
             prior = load_prior(name, device)
         network = placed(network, device)
-    return RefinerPipeline(network, FlowMatchEulerDiscreteScheduler(), prior)
+    return RefinerPipeline(network, prior)

@@ -13,29 +13,42 @@ keyframe.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import torch
-from diffusers.configuration_utils import ConfigMixin, register_to_config
-from diffusers.models.modeling_utils import ModelMixin
 from torch import Tensor, nn
 from torch.nn import functional
 
 from gsvc.decoders.keyframes.compact.restorer import BANDS, all_bands, detail_bands
+
+if TYPE_CHECKING:
+    from gsvc.decoders.keyframes.latent_cache import CachedLoop
 
 Denoiser = Callable[[Tensor, Tensor], Tensor]
 """(state (B, 3, H, W), sigma (B,)) -> estimate of the source, same shape as the state."""
 
 
 def noise_levels(steps: int) -> list[float]:
-    """Sigma at the start of each of `steps` steps: evenly spaced from 1 down to 1 / steps."""
-    return [1 - step / steps for step in range(steps)]
+    """Sigma at the start of each of `steps` steps, and at the end: evenly spaced from 1 to 0."""
+    return [1 - step / steps for step in range(steps + 1)]
 
 
-def walk(denoise: Denoiser, state: Tensor, sigmas: Sequence[float], end: float) -> Tensor:
-    """Like `pipeline.euler`, up to level `end`: training visits the states that sampling visits."""
-    for sigma, following in zip(sigmas, [*sigmas[1:], end], strict=True):
-        estimate = denoise(state, state.new_full((state.shape[0],), sigma))
-        state = state + (following - sigma) / sigma * (state - estimate)
+def walk(
+    denoise: Denoiser, state: Tensor, levels: Sequence[float], loop: "CachedLoop | None" = None
+) -> Tensor:
+    """Go by Euler steps from the first of `levels`, which descend from at most 1, to the last.
+
+    The velocity is (state - estimate) / sigma, so a step to 0 ends on the model's own estimate.
+    `loop`, of a cache, began with `state`: its steps are told, and those it has done are left out.
+    """
+    sigmas = torch.tensor(levels, device=state.device)
+    state, done = (loop.state, loop.done) if loop else (state, 0)
+    for number, (sigma, following) in enumerate(pairwise(sigmas[done:]), done + 1):
+        velocity = (state - denoise(state, sigma.expand(len(state)))) / sigma
+        state = state + (following - sigma) * velocity
+        if loop:
+            loop.passed(number, state)
     return state
 
 
@@ -46,8 +59,8 @@ SCALARS = 2
 MULTIPLE = 8
 """Height and width must be multiples of this."""
 
-_NANO = {"channels": (48, 64, 96), "blocks": (1, 1, 2), "embedding": 64}
-SIZES = {
+_NANO: dict[str, Any] = {"channels": (48, 64, 96), "blocks": (1, 1, 2), "embedding": 64}
+SIZES: dict[str, dict[str, Any]] = {
     "nano": _NANO,
     "small": {**_NANO, "prior": "animevideov3"},
     "base": {**_NANO, "prior": "x4plus"},
@@ -65,7 +78,7 @@ DRAWINGS = 2
 """Pictures that a prior draws."""
 
 
-class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
+class CompactRefiner(nn.Module):
     """Residual U-Net at 1/2, 1/4 and 1/8 of the picture.
 
     `channels`, `blocks`: of each scale, finest first; the residual blocks are those on each way.
@@ -74,7 +87,6 @@ class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
     `prior`: the network whose drawings it is given, a name of `priors.files`; None: of none.
     """
 
-    @register_to_config  # type: ignore[untyped-decorator]
     def __init__(
         self,
         channels: tuple[int, int, int] = (48, 64, 96),
@@ -84,6 +96,8 @@ class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
         prior: str | None = None,
     ) -> None:
         super().__init__()
+        self.settings: dict[str, Any] = {"channels": channels, "blocks": blocks}
+        self.settings |= {"embedding": embedding, "noise": noise, "prior": prior}
         drawings = DRAWINGS if prior else 0
         fine, middle, coarse = channels
         self.embed = nn.Sequential(
@@ -107,7 +121,7 @@ class CompactRefiner(ModelMixin, ConfigMixin):  # type: ignore[misc]
         """How many pixels away a pixel is still seen, rounded up to a multiple of 8.
 
         Twice `MULTIPLE` is for what the changes of scale add."""
-        fine, middle, coarse = self.config.blocks
+        fine, middle, coarse = self.settings["blocks"]
         reach: int = 2 * (4 * fine + 3) + 4 * (4 * middle + 1) + 8 * (4 * coarse) + 2 * MULTIPLE + 6
         return reach
 

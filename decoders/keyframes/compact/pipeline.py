@@ -1,15 +1,10 @@
-"""The compact refiner as a diffusers pipeline: a decoded keyframe in, a refined one out.
-
-`euler` walks from the keyframe to the estimate of its source through the states that `network`
-describes; `picture_cost` says what that computes.
-"""
+"""The compact refiner at work: a decoded keyframe in, a refined one out."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
-from diffusers import DiffusionPipeline, FlowMatchEulerDiscreteScheduler
 from torch import Tensor
 from torch.nn import functional
 
@@ -23,11 +18,13 @@ from gsvc.decoders.keyframes.compact.network import (
     CompactRefiner,
     Denoiser,
     noise_levels,
+    walk,
 )
 from gsvc.decoders.keyframes.devices import in_tiles, precision_on
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.latent_cache import CachedLoop, LatentCache, embedding
-from gsvc.decoders.keyframes.priors.prior_drawings import PriorNetwork, drawings, make_prior
+from gsvc.decoders.keyframes.priors.prior_drawings import drawings
+from gsvc.decoders.keyframes.priors.prior_networks import PRIORS, PriorNetwork
 from gsvc.decoders.keyframes.refiner import RefinerCost
 
 
@@ -51,53 +48,17 @@ def noise_field(
     return (deviation * torch.randn(3, height, width, generator=generator)).to(device)
 
 
-def euler(
-    denoise: Denoiser,
-    state: Tensor,
-    sigmas: Sequence[float],
-    scheduler: FlowMatchEulerDiscreteScheduler | None = None,
-    loop: CachedLoop | None = None,
-) -> Tensor:
-    """Integrate from the first of `sigmas` (descending, in (0, 1]) to 0 with Euler steps.
-
-    The velocity is (state - estimate) / sigma, so the last step ends on the model's own estimate.
-    `loop`, of a cache, began with `state`: its steps are told, and those it has done are left out.
-    """
-    scheduler = scheduler or FlowMatchEulerDiscreteScheduler()
-    scheduler.set_timesteps(sigmas=list(sigmas), device=state.device)
-    state, done = (loop.state, loop.done) if loop else (state, 0)
-    scheduler.set_begin_index(done)  # else it looks the index up, and the device must be waited for
-    levels = zip(scheduler.timesteps[done:], scheduler.sigmas[done:-1], strict=True)
-    for number, (timestep, sigma) in enumerate(levels, done + 1):
-        estimate = denoise(state, sigma.to(state).expand(state.shape[0]))
-        velocity = (state - estimate) / sigma.to(state)
-        state = scheduler.step(velocity, timestep, state, return_dict=False)[0]
-        if loop:
-            loop.passed(number, state)
-    return state
-
-
 WHOLE_PIXELS = 1_000_000
 """Larger pictures are refined in tiles."""
 _TILE = 640
 
 
-class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
-    """Refines keyframes; `save_pretrained` and `from_pretrained` as of any pipeline.
+class RefinerPipeline:
+    """Refines keyframes."""
 
-    `prior`: of a refiner that is given drawings of one.
-    """
-
-    _optional_components: ClassVar = ["prior"]
-
-    def __init__(
-        self,
-        refiner: CompactRefiner,
-        scheduler: FlowMatchEulerDiscreteScheduler,
-        prior: PriorNetwork | None = None,
-    ) -> None:
-        super().__init__()
-        self.register_modules(refiner=refiner, scheduler=scheduler, prior=prior)
+    def __init__(self, refiner: CompactRefiner, prior: PriorNetwork | None = None) -> None:
+        """`prior`: of a refiner that is given drawings of one."""
+        self.refiner, self.prior = refiner, prior
 
     @torch.no_grad()
     def __call__(
@@ -119,8 +80,7 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
             size = "x".join(map(str, key.picture.shape))
             kind = f"{model}, {size}, seed {seed}"
             loop = cache.begin(kind, embedding(key.picture[None]), state, num_inference_steps)
-        levels = noise_levels(num_inference_steps)
-        estimate = euler(denoise, state, levels, self.scheduler, loop)
+        estimate = walk(denoise, state, noise_levels(num_inference_steps), loop)
         loop.keep()
         height, width = key.picture.shape[:2]
         return pictures_of(estimate[..., :height, :width])
@@ -136,7 +96,7 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
         step.
         """
         state, denoise = self._begin(keys, num_inference_steps, seed)
-        estimate = euler(denoise, state, noise_levels(num_inference_steps), self.scheduler)
+        estimate = walk(denoise, state, noise_levels(num_inference_steps))
         height, width = keys[0].picture.shape[:2]
         shown = estimate[..., :height, :width]
         return [pictures_of(shown[index : index + 1]) for index in range(len(keys))]
@@ -145,15 +105,13 @@ class RefinerPipeline(DiffusionPipeline):  # type: ignore[misc]
         """The state with which the walk begins, and what estimates its end."""
         if steps < 1:
             raise ConfigError(f"num_inference_steps is {steps}; take 1 or more")
-        device = self.refiner.device
+        device = self.refiner.leave.weight.device
         parts = zip(*(conditions(key, device) for key in keys), strict=True)
         given, scalars = map(torch.cat, parts)
         if self.prior is not None:  # once, however many steps follow
             given = torch.cat([given, drawings(self.prior, given[:, :3])], dim=1)
-
-        noise = noise_field(
-            *given.shape[-2:], seed=seed, deviation=self.refiner.config.noise, device=device
-        )
+        deviation = self.refiner.settings["noise"]
+        noise = noise_field(*given.shape[-2:], seed=seed, deviation=deviation, device=device)
         return given[:, :3] + noise, partial(_denoise, self.refiner, given, scalars)
 
 
@@ -175,7 +133,7 @@ def _denoise(
     Each tile sees all that its pixels depend on, so that tiling changes nothing."""
 
     def run(state: Tensor, given: Tensor) -> Tensor:
-        with precision_on(model.device):
+        with precision_on(state.device):
             estimate: Tensor = model(state, sigma, given, scalars)
         return estimate.float()
 
@@ -191,11 +149,11 @@ def picture_cost(settings: Mapping[str, Any], height: int, width: int) -> Refine
     height, width = height + -height % MULTIPLE, width + -width % MULTIPLE
     with torch.device("meta"):
         network = CompactRefiner(**settings)
-        name = network.config.prior
+        name = network.settings["prior"]
         picture = torch.empty(1, 3, height, width)
         given = torch.empty(1, GIVEN_CHANNELS + (3 * DRAWINGS if name else 0), height, width)
         sigma, scalars = torch.empty(1), torch.empty(1, SCALARS)
-        prior = make_prior(name) if name else None
+        prior = PRIORS[name]() if name else None
     return RefinerCost(
         step=lambda: network(picture, sigma, given, scalars),
         once=None if prior is None else lambda: drawings(prior, picture),

@@ -14,28 +14,19 @@ from torch import Tensor, nn
 
 from gsvc.decoders.keyframes.devices import in_tiles, placed
 from gsvc.decoders.keyframes.priors.prior_files import prior_path
-from gsvc.decoders.keyframes.priors.prior_networks import SCALE, RRDBNet, SRVGGNetCompact, drawn_at
+from gsvc.decoders.keyframes.priors.prior_networks import PRIORS, SCALE, PriorNetwork, drawn_at
 
-PriorNetwork = RRDBNet | SRVGGNetCompact
-_NETWORKS: dict[str, type[PriorNetwork]] = {"animevideov3": SRVGGNetCompact, "x4plus": RRDBNet}
 _MARGIN = 32
 _HALF = bytes.fromhex("476b3001")
 """Tag of weights in half precision."""
 
 
-def make_prior(name: str) -> PriorNetwork:
-    """The network without its weights."""
-    network: PriorNetwork = _NETWORKS[name]()
-    return network
-
-
 def load_prior(name: str, device: str = "cpu") -> PriorNetwork:
     """The network with its weights. Errors as of `prior_path`."""
-    network = make_prior(name)
+    network = PRIORS[name]()
     layers = [part for part in network.modules() if isinstance(part, nn.Conv2d | nn.PReLU)]
     read_weights(prior_path(name).read_bytes(), layers)
-    ready: PriorNetwork = placed(network.requires_grad_(False), device)
-    return ready
+    return placed(network.requires_grad_(False), device)
 
 
 def read_weights(data: bytes, layers: Iterable[nn.Conv2d | nn.PReLU]) -> None:
@@ -83,7 +74,7 @@ def enlarged(network: PriorNetwork, picture: Tensor) -> Tensor:
     """
 
     def run(part: Tensor) -> Tensor:
-        drawn: Tensor = network(part.to(network.dtype))
+        drawn: Tensor = network(part.to(next(network.parameters()).dtype))
         return drawn.float()
 
     return in_tiles(run, [picture], tile=network.tile, margin=_MARGIN, scale=SCALE)

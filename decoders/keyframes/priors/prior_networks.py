@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 import torch
-from diffusers.configuration_utils import ConfigMixin, register_to_config
-from diffusers.models.modeling_utils import ModelMixin
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -18,7 +16,7 @@ SCALE = 4
 _SHARE = 0.2
 
 
-class RRDBNet(ModelMixin, ConfigMixin):  # type: ignore[misc]
+class RRDBNet(nn.Module):
     """Residual in residual dense blocks, then four times the size."""
 
     shrunk: ClassVar = (2, 4)
@@ -26,7 +24,6 @@ class RRDBNet(ModelMixin, ConfigMixin):  # type: ignore[misc]
     tile: ClassVar = 192
     """Side of the parts that it is given at a time, in pixels: bounds its memory."""
 
-    @register_to_config  # type: ignore[untyped-decorator]
     def __init__(self, blocks: int = 23, channels: int = 64, growth: int = 32) -> None:
         super().__init__()
         self.enter = _convolution(3, channels)
@@ -46,14 +43,13 @@ class RRDBNet(ModelMixin, ConfigMixin):  # type: ignore[misc]
         return drawn
 
 
-class SRVGGNetCompact(ModelMixin, ConfigMixin):  # type: ignore[misc]
+class SRVGGNetCompact(nn.Module):
     """Convolutions in a row at the size of the input; the last makes all pixels of the output."""
 
     shrunk: ClassVar = (1, 2)
     tile: ClassVar = 512
     """See `RRDBNet`."""
 
-    @register_to_config  # type: ignore[untyped-decorator]
     def __init__(self, layers: int = 16, channels: int = 64) -> None:
         super().__init__()
         body: list[nn.Module] = []
@@ -65,6 +61,11 @@ class SRVGGNetCompact(ModelMixin, ConfigMixin):  # type: ignore[misc]
         """As of `RRDBNet`."""
         drawn: Tensor = functional.pixel_shuffle(self.body(picture), SCALE)
         return drawn + functional.interpolate(picture, scale_factor=SCALE, mode="nearest")
+
+
+PriorNetwork = RRDBNet | SRVGGNetCompact
+PRIORS: dict[str, type[PriorNetwork]] = {"animevideov3": SRVGGNetCompact, "x4plus": RRDBNet}
+"""By name."""
 
 
 def drawn_at(sizes: Iterable[int], network: Callable[[Tensor], Tensor], picture: Tensor) -> Tensor:

@@ -50,10 +50,7 @@ class WindowedBackend(WindowRefiner):
         from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
 
         with enough_memory(self.device):
-            network: WindowRestorer = placed(
-                weight_files.load_network(WindowRestorer, self._weights), self.device
-            )
-        return network
+            return placed(weight_files.load_network(WindowRestorer, self._weights), self.device)
 
     def load(self) -> None:
         """See `Backend.load`."""

@@ -61,7 +61,7 @@ def restored_frames(
     height, width = rendering.shape[1:3]
     sides = (0, 0), (0, -height % WINDOW_MULTIPLE), (0, -width % WINDOW_MULTIPLE)
     padded = np.pad(rendering, (*sides, (0, 0)), "edge")
-    device = network.device
+    device = network.leave.weight.device
     pictures = torch.from_numpy(padded).to(device).permute(0, 3, 1, 2)
     trusted = torch.from_numpy(np.pad(confidence, sides, "edge")).to(device)[:, None]
     places = [place_of(number, keys) for number in range(len(rendering))]

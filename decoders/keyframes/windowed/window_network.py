@@ -7,8 +7,6 @@ starts at zero, so an untrained network shows the rendering.
 """
 
 import torch
-from diffusers.configuration_utils import ConfigMixin, register_to_config
-from diffusers.models.modeling_utils import ModelMixin
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -23,7 +21,7 @@ _WINDOW_STRENGTHS = BANDS + 2 * (BANDS + 2)
 """One for each band of the rendering and of what the keyframes have otherwise."""
 
 
-class WindowRestorer(ModelMixin, ConfigMixin):  # type: ignore[misc]
+class WindowRestorer(nn.Module):
     """Residual U-Net at 1/2, 1/4 and 1/8 of the picture.
 
     2.9 M parameters, 216 kFLOP a pixel and frame.
@@ -31,13 +29,13 @@ class WindowRestorer(ModelMixin, ConfigMixin):  # type: ignore[misc]
     `channels`, `blocks`: of each scale, finest first; the residual blocks are those on each way.
     """
 
-    @register_to_config  # type: ignore[untyped-decorator]
     def __init__(
         self,
         channels: tuple[int, int, int] = (48, 96, 160),
         blocks: tuple[int, int, int] = (1, 2, 2),
     ) -> None:
         super().__init__()
+        self.settings = {"channels": channels, "blocks": blocks}
         fine, middle, coarse = channels
         self.enter = nn.Conv2d(4 * _WINDOW_CHANNELS, fine, 3, padding=1)
         self.fine_in = _plain_blocks(blocks[0], fine)
@@ -60,9 +58,9 @@ class WindowRestorer(ModelMixin, ConfigMixin):  # type: ignore[misc]
 
         A multiple of `WINDOW_MULTIPLE`, twice which is for what the changes of scale add.
         """
-        fine, middle, coarse = self.config.blocks
+        fine, middle, coarse = self.settings["blocks"]
         reach = 2 * (4 * fine + 3) + 4 * (4 * middle + 2) + 8 * (4 * coarse) + 6
-        return int(reach + -reach % WINDOW_MULTIPLE + 2 * WINDOW_MULTIPLE)
+        return reach + -reach % WINDOW_MULTIPLE + 2 * WINDOW_MULTIPLE
 
     def forward(
         self,
