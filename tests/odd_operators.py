@@ -7,11 +7,11 @@ import time
 from functools import partial
 from pathlib import Path
 
-from gsvc.decoders.training.pipeline import ClipItem, Item, Network, OnCard, Operator, Resources
+from gsvc.decoders.training.pipeline import ClipItem, Item, OnCard, Operator, Resources
 
 HANGS, EXITS = 1, 2
 """Numbers of items."""
-_SMALL = Resources(memory=1_000_000)
+_SMALL, _CPU = Resources(memory=1_000_000), OnCard()
 
 
 def _break(item: Item) -> None:
@@ -40,12 +40,12 @@ def _die(folder: Path, deaths: int, worker: bool, item: Item) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def noting(name: str, resources: Resources = _SMALL) -> Network:
+def noting(name: str, resources: Resources = _SMALL) -> Operator:
     """Takes a while, and notes when, and the GPUs that its process sees."""
-    return Network(name, partial(_note, name), resources)
+    return Operator(name, partial(_note, name), resources)
 
 
-def _note(name: str, item: ClipItem, place: OnCard) -> None:
+def _note(name: str, item: ClipItem, place: OnCard = _CPU) -> None:
     """As measures `NAME begun`, `NAME ended`, `NAME gpus`."""
     item.measures[f"{name} begun"] = time.time()
     time.sleep(0.3)

@@ -17,7 +17,7 @@ from gsvc.codec.weights.model_files import COCO, cached_path, pull, state_of
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.decoders.detection import detectors
 from gsvc.decoders.detection.coco_detector import CocoDetector, as_onnx
-from gsvc.decoders.detection.detectors import own_finder
+from gsvc.decoders.detection.detectors import OWN_FINDERS
 from needs import need, need_clip, need_package
 
 
@@ -113,7 +113,7 @@ def test_people_who_cross_a_square_are_found_one_by_one() -> None:
 def test_auto_takes_it_before_people() -> None:
     with need("coco"):
         CocoDetector()
-    found = own_finder("auto")
+    found = OWN_FINDERS["auto"]()
     assert found is not None
     blank = np.full((96, 128, 3), 90, np.uint8)
     assert found(blank, [gsvc.Detection("moving", np.array([10.0, 10, 60, 90]), 1.0)]) == []
@@ -146,5 +146,5 @@ def test_where_people_alone_are_found_it_is_said_how_to_get_all_classes(
 ) -> None:
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
     monkeypatch.setattr(detectors, "PeopleFinder", lambda: lambda picture, moving: [])
-    assert own_finder("auto") is not None
+    assert OWN_FINDERS["auto"]() is not None
     assert "only people are recognised" in caplog.text and "coco" in caplog.text

@@ -166,7 +166,6 @@ class ObjectFollower:
         self._looked: int | None = None
 
     def _begins(self, piece: tracker.StreamPiece) -> bool:
-        """Whether a piece shows another scene than the one before."""
         if piece.begins:
             self._close()
         if self._last is None or piece.picture is None or not piece.begins:
@@ -319,7 +318,6 @@ class Analyser:
         self._spend(began)
 
     def _sent_objects(self, content: sent_objects.Content) -> sent_objects.SentObjects | None:
-        """What reads the stream's own objects, where they are what is asked for."""
         detector = self._settings.detector
         if content.objects and detector in (findings.AUTO, NONE, OBJECTS):
             return sent_objects.SentObjects(self._header, self._limits)
@@ -338,9 +336,14 @@ class Analyser:
     def _follower(self) -> ObjectFollower | sent_objects.SentPeople:
         settings = self._settings
         if self._follows:
-            moving, finder = settings.detector in (findings.AUTO, MOVING), _finder(settings)
+            detector, least = settings.detector, settings.least_score
+            find = find_finder if isinstance(detector, str) else checked
             return ObjectFollower(
-                self._size, finder, self.cost, every=settings.every, moving=moving
+                self._size,
+                find(detector, least),  # type: ignore[arg-type]
+                self.cost,
+                every=settings.every,
+                moving=detector in (findings.AUTO, MOVING),
             )
         if POSE.name not in self._header.tools:
             if settings.lines or settings.zones:
@@ -381,15 +384,13 @@ class Analyser:
             yield replace(last, events=(*last.events, *ends))
 
     def _all(self, packets: Iterable[Packet]) -> Iterator[findings.FrameAnalysis]:
-        damage = None
         try:
             for packet in packets:
                 yield from self._delayed(self._told(packet))
-        except BitstreamError as error:
-            damage = error
+        except BitstreamError:
+            yield from self.finish()
+            raise
         yield from self.finish()
-        if damage is not None:
-            raise damage
 
     def _delayed(
         self, frames: Iterable[findings.FrameAnalysis]
@@ -439,7 +440,10 @@ class Analyser:
         frame = findings.FrameAnalysis(
             frame=draft.frame,
             seconds=seconds,
-            objects=tuple(self._objects(draft)),
+            objects=tuple(
+                findings.TrackedObject(track.kind, track.number, box, track.score)
+                for track, box in draft.shown(self._size)
+            ),
             people=tuple(self._people(draft)),
             activity=draft.activity,
             camera=draft.camera,
@@ -456,18 +460,8 @@ class Analyser:
             events.insert(0, findings.Event("cut", frame.frame, frame.seconds))
         return replace(frame, events=tuple(events)) if events else frame
 
-    def _objects(self, draft: tracker.Draft) -> Iterator[findings.TrackedObject]:
-        for track, box in draft.shown(self._size):
-            yield findings.TrackedObject(track.kind, track.number, box, track.score)
-
     def _people(self, draft: tracker.Draft) -> Iterator[findings.KeyPoints]:
         for sample in draft.piece.interval.samples:
             if sample.offset == draft.offset:
                 unit = pose_unit(self._header.geometry)
                 yield from (sent_objects.key_points(person, unit) for person in sample[POSE] or ())
-
-
-def _finder(settings: AnalysisSettings) -> Finder | None:
-    if isinstance(settings.detector, str):
-        return find_finder(settings.detector, settings.least_score)
-    return checked(settings.detector, settings.least_score)

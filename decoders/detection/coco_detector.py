@@ -192,7 +192,8 @@ class CocoDetector:
         for kind, row, column in _peaks(maps, _LEAST_SCORE):
             middle = _STEP * np.array([column, row, column, row], np.float64)
             box = (middle + sides[:, row, column] * (-1, -1, 1, 1)) * scale
-            if (box[2:] <= box[:2]).any() or any(_is_same(box, one.box) for one in found):
+            shares = (min(within(box, one.box), within(one.box, box)) for one in found)
+            if (box[2:] <= box[:2]).any() or any(share > _SAME for share in shares):
                 continue
             score = float(maps[kind, row, column])
             found.append(Detection(COCO[kind], box, score, begins=score >= _NEW_SCORE))
@@ -206,7 +207,3 @@ def _peaks(maps: NDArray[np.float32], least: float) -> list[tuple[int, int, int]
     at = np.argwhere((maps == highest) & (maps >= least))
     order = np.argsort(-maps[tuple(at.T)], kind="stable")[:_MOST]
     return [(kind, row, column) for kind, row, column in at[order].tolist()]
-
-
-def _is_same(box: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
-    return within(box, other) > _SAME and within(other, box) > _SAME

@@ -50,7 +50,6 @@ class PeopleFinder:
         return found
 
     def _near(self, picture: Picture, box: findings.Box) -> list[findings.Detection]:
-        """The people at a place."""
         side = max(box[2] - box[0], box[3] - box[1])
         if side < _LEAST_SIDE:
             return []
@@ -72,18 +71,11 @@ def _person(pose: DetectedPose, left: int, top: int, size: tuple[int, int]) -> f
     return findings.Detection(PERSON, np.concatenate([box[:2] - reach, box[2:] + reach]), score)
 
 
+NONE, OBJECTS = "none", "objects"
 Finder = Callable[[Picture, Sequence[findings.Detection]], list[findings.Detection]]
 """Finds things in a picture; told what moves there."""
 
 _log = logging.getLogger(__name__)
-
-
-def own_finder(name: str) -> Finder | None:
-    """One of `OWN`; None where what moves is all that is found.
-
-    Raises MissingModelError, MissingDependencyError.
-    """
-    return _MAKERS[name]()
 
 
 def checked(detector: findings.Detector, least_score: float) -> Finder:
@@ -129,12 +121,16 @@ def _what_is_there() -> Finder | None:
     return None
 
 
-_MAKERS: dict[str, Callable[[], Finder | None]] = {
+OWN_FINDERS: dict[str, Callable[[], Finder | None]] = {
     findings.AUTO: _what_is_there,
     findings.COCO_DETECTOR: _coco,
     findings.PEOPLE_DETECTOR: PeopleFinder,
     MOVING: lambda: None,
+    NONE: lambda: None,
 }
+"""What looks at coded pictures, or None where nothing does, by the name of what gsvc brings.
+
+They raise MissingModelError, MissingDependencyError."""
 
 
 _SIDE = 640
@@ -153,7 +149,6 @@ class TorchvisionDetector:
         self._model, self._names = model.eval(), names
 
     def __call__(self, picture: Picture) -> list[findings.Detection]:
-        """What is in RGB uint8 (H, W, 3)."""
         import torch
 
         with torch.inference_mode():
@@ -189,7 +184,6 @@ class OnnxDetector:
         self._side = side or told.side
 
     def __call__(self, picture: Picture) -> list[findings.Detection]:
-        """What is in RGB uint8 (H, W, 3)."""
         height, width = picture.shape[:2]
         scale = self._side / max(height, width)
         square = np.full((self._side, self._side, 3), _GRAY, np.float32)
@@ -245,7 +239,6 @@ class UltralyticsDetector:
         self._model = YOLO(str(path))
 
     def __call__(self, picture: Picture) -> list[findings.Detection]:
-        """What is in RGB uint8 (H, W, 3)."""
         found = self._model(picture[..., ::-1], verbose=False)[0]
         rows = found.boxes.data.tolist()
         return [
@@ -309,7 +302,6 @@ def _name(names: Sequence[str], label: int) -> str:
     return names[label] if 0 <= label < len(names) else f"class {label}"
 
 
-NONE, OBJECTS = "none", "objects"
 TORCHVISION = "torchvision:"
 FILES = ".onnx", ".pt"
 
@@ -319,9 +311,8 @@ def find_finder(name: str, least_score: float) -> Finder | None:
 
     Raises ConfigError for an unknown name, MissingModelError, MissingDependencyError.
     """
-    if name == NONE:
-        return None
-    return own_finder(name) if name in findings.OWN else checked(named_detector(name), least_score)
+    make = OWN_FINDERS.get(name)
+    return make() if make else checked(named_detector(name), least_score)
 
 
 def named_detector(name: str) -> findings.Detector:
@@ -333,16 +324,12 @@ def named_detector(name: str) -> findings.Detector:
         if not Path(name).is_file():
             raise MissingModelError(f"{name}: no such file: check the name")
         return OnnxDetector(name) if name.endswith(".onnx") else UltralyticsDetector(name)
-    if ":" in name:
-        return _made(name)
-    raise ConfigError(
-        f"detector {name}: choose {findings.AUTO}, {OBJECTS}, {findings.COCO_DETECTOR}, "
-        f"{findings.PEOPLE_DETECTOR}, {MOVING}, {NONE}, {TORCHVISION}NAME, a file .onnx or .pt, "
-        "or module:Class"
-    )
-
-
-def _made(name: str) -> findings.Detector:
+    if ":" not in name:
+        raise ConfigError(
+            f"detector {name}: choose {findings.AUTO}, {OBJECTS}, {findings.COCO_DETECTOR}, "
+            f"{findings.PEOPLE_DETECTOR}, {MOVING}, {NONE}, {TORCHVISION}NAME, a file .onnx or "
+            ".pt, or module:Class"
+        )
     try:
         detector: findings.Detector = find_class(name)()
     except TypeError as error:

@@ -35,7 +35,6 @@ class Detector(Protocol):
 
     def __call__(self, picture: Picture) -> list[Detection]:
         """What is in RGB uint8 (H, W, 3)."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,7 +106,6 @@ class Movement:
 
 
 def _carried(box: Box, flow: optical_flow.Flow, scale: float) -> Box:
-    """The box moved as the pixels in its middle move."""
     height, width = flow.shape[:2]
     left, top, right, bottom = box * scale
     inset = _INNER * (right - left), _INNER * (bottom - top)
@@ -120,7 +119,6 @@ def _carried(box: Box, flow: optical_flow.Flow, scale: float) -> Box:
 
 
 def _span(low: float, high: float, size: int) -> tuple[int, int]:
-    """At least one pixel within the picture."""
     first = int(np.clip(np.floor(low), 0, size - 1))
     return first, int(np.clip(np.ceil(high), first + 1, size))
 

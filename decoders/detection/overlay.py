@@ -95,7 +95,6 @@ def _text(picture: Picture, text: str, at: tuple[int, ...], color: _Color) -> No
 
 
 def _color(number: int) -> _Color:
-    """A bright colour, another for each number."""
     hue = np.array([[[(number * 67) % 180, 200, 255]]], np.uint8)
     red, green, blue = cv2.cvtColor(hue, cv2.COLOR_HSV2RGB)[0, 0].tolist()
     return red, green, blue

@@ -7,7 +7,6 @@ Tracking", 2020 (arXiv:2006.10204), "full" network of the "BlazePose GHUM 3D" mo
 """
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -79,23 +78,16 @@ def _without_notices() -> Iterator[None]:
     except OSError:  # a program without one: nobody sees them
         yield
         return
-    _flush_errors()
     with tempfile.TemporaryFile() as caught:
         os.dup2(caught.fileno(), 2)
         try:
             yield
         finally:
-            _flush_errors()
             os.dup2(kept, 2)
             os.close(kept)
             caught.seek(0)
             other = [line for line in caught if not line.startswith(b"INFO: ")]
             os.write(2, b"".join(other))
-
-
-def _flush_errors() -> None:
-    if sys.stderr is not None:
-        sys.stderr.flush()
 
 
 def sigmoid(logits: Array) -> Array:

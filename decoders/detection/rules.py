@@ -221,15 +221,6 @@ def check_names(lines: tuple[Line, ...], zones: tuple[Zone, ...]) -> None:
 
 
 @dataclass
-class _KnownTrack:
-    """A track."""
-
-    kind: str
-    last: float
-    """Seconds at which it was last seen."""
-
-
-@dataclass
 class Watcher:
     """Tells what objects do at lines and zones, frame by frame."""
 
@@ -243,7 +234,8 @@ class Watcher:
     """Of all frames so far."""
     _sides: dict[tuple[str, int], tuple[int, Point]] = field(default_factory=dict)
     _visits: dict[tuple[str, int], _Span] = field(default_factory=dict)
-    _known: dict[int, _KnownTrack] = field(default_factory=dict)
+    _known: dict[int, tuple[str, float]] = field(default_factory=dict)
+    """Class of each track, and seconds at which it was last seen."""
     _forgotten: float = 0.0
     """Seconds at which those that are gone were last forgotten."""
     _last: tuple[int, float] = (0, 0.0)
@@ -273,7 +265,7 @@ class Watcher:
     def visits(self) -> list[Visit]:
         """Who is in which zone at the last frame."""
         return [
-            Visit(zone, self._known[track].kind, visit.last - visit.since)
+            Visit(zone, self._known[track][0], visit.last - visit.since)
             for (zone, track), visit in self._visits.items()
         ]
 
@@ -283,20 +275,21 @@ class Watcher:
 
     def _count(self, one: TrackedObject, seconds: float) -> None:
         """Count each track once, as what it was called last."""
-        known, counts = self._known.get(one.track), self.totals.objects
-        if known is None or known.kind != one.kind:
+        kind, _ = self._known.get(one.track, ("", 0.0))
+        counts = self.totals.objects
+        if kind != one.kind:
             counts[one.kind] = counts.get(one.kind, 0) + 1
-        if known is not None and known.kind != one.kind:
-            counts[known.kind] -= 1
-            if not counts[known.kind]:
-                del counts[known.kind]
-        self._known[one.track] = _KnownTrack(one.kind, seconds)
+        if kind and kind != one.kind:
+            counts[kind] -= 1
+            if not counts[kind]:
+                del counts[kind]
+        self._known[one.track] = one.kind, seconds
 
     def _forget(self, seconds: float) -> None:
         """Drop tracks that are gone, which never come again: memory is constant."""
         self._forgotten = seconds
         since = seconds - _GONE_SECONDS
-        self._known = {track: one for track, one in self._known.items() if one.last >= since}
+        self._known = {track: one for track, one in self._known.items() if one[1] >= since}
         self._sides = {key: side for key, side in self._sides.items() if key[1] in self._known}
 
     def _at_line(self, frame: FrameAnalysis, one: TrackedObject, line: Line) -> Iterator[Event]:
@@ -334,7 +327,7 @@ class Watcher:
         dwell, sums = visit.last - visit.since, self.totals.zones[name]
         sums["seconds"] += dwell
         sums["longest"] = max(sums["longest"], dwell)
-        kind = self._known[track].kind
+        kind, _ = self._known[track]
         return Event("leave", *self._last, name=name, track=track, object=kind, dwell=dwell)
 
 
@@ -427,8 +420,6 @@ def _values(text: str) -> list[float]:
 
 
 class _Reader:
-    """Reads conditions word by word."""
-
     def __init__(self, text: str, start: int, place: str) -> None:
         self._text, self._at, self._place = text.rstrip(), start, place
 

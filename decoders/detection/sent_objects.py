@@ -225,7 +225,6 @@ class SentObjects:
     def _objects(
         self, spans: list[_SentSpan], gap: int, run: coded_objects.ObjectRun
     ) -> Iterator[list[findings.TrackedObject]]:
-        """The objects of each frame up to an anchor."""
         if not spans:
             yield from ([] for _ in range(gap))
             return

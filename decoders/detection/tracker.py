@@ -143,7 +143,9 @@ class Tracker:
         for one in steps:
             one.track.ended = not self._goes_on(one.track)
         self._tracks = [one.track for one in steps if not one.track.ended]
-        return [one for one in steps if one.track.misses < 2 and not _is_lost(one, known)]
+        # A track that was not found may be but where others are.
+        shown = (one for one in steps if not (one.track.misses and _is_part(one.end, known)))
+        return [one for one in shown if one.track.misses < 2]
 
     def _goes_on(self, track: Track) -> bool:
         if track.misses > (_PATIENCE if track.confirmed else 0):
@@ -187,11 +189,6 @@ def _ended(step: TrackStep, found: findings.Detection) -> TrackStep:
         change = np.zeros(4) if is_more else np.tile((change[:2] + change[2:]) / 2, 2)
     step.track.take(found, step.end + change)
     return step._replace(end=step.track.box)
-
-
-def _is_lost(step: TrackStep, known: Sequence[findings.Box]) -> bool:
-    """Whether a track that was not found is but where others are."""
-    return step.track.misses > 0 and _is_part(step.end, known)
 
 
 def _is_part(box: findings.Box, known: Sequence[findings.Box]) -> bool:
@@ -252,8 +249,6 @@ class GroundObject:
 
 @dataclass(frozen=True, eq=False)
 class _Standing:
-    """An object of one camera, where it stands."""
-
     camera: int
     one: findings.TrackedObject
     place: Floats
@@ -356,16 +351,13 @@ class GroundTracker:
                 continue
             near[old, young] = self._near.get((old, young), seconds)
             if seconds - near[old, young] >= _NEAR_SECONDS and old.now and young.now:
-                self._absorb(old, young)
+                old.now |= young.now
+                old.place = _middle(old)
+                old.kinds.update(young.kinds)
+                young.now = {}
+                self._tracks.remove(young)
+                self._of = {key: old if one is young else one for key, one in self._of.items()}
         self._near = near
-
-    def _absorb(self, old: _Track, young: _Track) -> None:
-        old.now |= young.now
-        old.place = _middle(old)
-        old.kinds.update(young.kinds)
-        young.now = {}
-        self._tracks.remove(young)
-        self._of = {key: old if track is young else track for key, track in self._of.items()}
 
     def _forget(self, seconds: float) -> None:
         """Drop who is gone, so that memory is constant."""
@@ -438,7 +430,6 @@ class ScaffoldPieces:
         self._anew = True
 
     def of(self, packet: Packet) -> Iterator[StreamPiece]:
-        """As of `DecodedPieces.of`."""
         if not packet.is_picture:
             return
         parsed = self._reader.read(packet)
@@ -472,11 +463,6 @@ class Draft:
     is_cut: bool = False
     """Whether a scene begins here."""
 
-    @property
-    def is_decided(self) -> bool:
-        """Whether all of its tracks are known to be objects or not."""
-        return all(track.confirmed or track.ended for track, _ in self.objects)
-
     def shown(self, size: tuple[int, int]) -> Iterator[tuple[Track, findings.Box]]:
         """The objects, by number, that are in a picture of that width and height, and where."""
         whole = np.array([0.0, 0.0, *size])
@@ -486,6 +472,9 @@ class Draft:
 
 
 def decided(runs: list[list[Draft]]) -> Iterator[Draft]:
-    """Take the frames that are decided out of those that wait, a run at a time; the last stays."""
-    while len(runs) > 1 and all(draft.is_decided for draft in runs[0]):
+    """Take the frames out of those that wait, a run at a time, of which it is known what tracks
+    are objects; the last run stays."""
+    while len(runs) > 1 and all(
+        track.confirmed or track.ended for draft in runs[0] for track, _ in draft.objects
+    ):
         yield from runs.pop(0)

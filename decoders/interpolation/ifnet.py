@@ -47,11 +47,12 @@ class IFNet(nn.Module):
         shown = torch.cat([left, right, times], 1)
         motion, mask = self.blocks[0](shown, None, _IFNET_SCALES[0] * coarser)
         for block, scale in zip(self.blocks[1:], _IFNET_SCALES[1:], strict=True):
-            moved = _moved_pair(left, right, motion)
+            moved = moved_by(left, motion[:, :2]), moved_by(right, motion[:, 2:])
             change, more = block(torch.cat([*moved, times, mask], 1), motion, scale * coarser)
-            is_second = block is self.blocks[1]
-            if is_second and coarser == 1 and not self.training and _is_fast(change):
-                return self(left, right, time, coarser=2)  # type: ignore[no-any-return]
+            if block is self.blocks[1] and coarser == 1 and not self.training:
+                largest = change.abs().amax((0, 2, 3))
+                if largest[:2].max() > _FAST and largest[2:].max() > _FAST:
+                    return self(left, right, time, coarser=2)  # type: ignore[no-any-return]
             motion, mask = motion + change, mask + more
         return motion, mask
 
@@ -92,15 +93,6 @@ def moved_by(picture: Tensor, motion: Tensor, mode: str = "bilinear") -> Tensor:
     return functional.grid_sample(
         picture.float(), grid, mode=mode, padding_mode="border", align_corners=True
     )
-
-
-def _moved_pair(left: Tensor, right: Tensor, motion: Tensor) -> tuple[Tensor, Tensor]:
-    return moved_by(left, motion[:, :2]), moved_by(right, motion[:, 2:])
-
-
-def _is_fast(change: Tensor) -> bool:
-    largest = change.abs().amax((0, 2, 3))
-    return bool((largest[:2].max() > _FAST) & (largest[2:].max() > _FAST))
 
 
 def _resized(x: Tensor, factor: float) -> Tensor:

@@ -94,9 +94,10 @@ def find_leaps(
         if back[m] != n or unlike[n, m] >= _UNLIKE:
             continue
         there = inside(places, vector, left.shape)
-        error = _apart(left, right, places, there) if len(there) == len(places) else np.inf
-        if error < _EXPLAINED * abs(one.contrasts[n]):
-            found.append(Leap(one.whole(n), other.whole(m), vector))
+        if len(there) == len(places):
+            apart = left[places[:, 1], places[:, 0]] - right[there[:, 1], there[:, 0]]
+            if float(np.abs(apart).mean()) < _EXPLAINED * abs(one.contrasts[n]):
+                found.append(Leap(one.whole(n), other.whole(m), vector))
     return found
 
 
@@ -124,14 +125,6 @@ def _things(picture: NDArray[np.float32], lost: NDArray[np.bool_]) -> _Things:
     across, down, contrasts = (one[numbers] / areas[numbers] for one in sums)
     own = areas[numbers].astype(np.float64)
     return _Things(labels, numbers, np.stack([across, down], 1), own, contrasts)
-
-
-def _apart(
-    left: NDArray[np.float32], right: NDArray[np.float32], places: Places, there: Places
-) -> float:
-    """By how many levels the places differ from those that they come to, on average."""
-    (x, y), (right_x, right_y) = places.T, there.T
-    return float(np.abs(left[y, x] - right[right_y, right_x]).mean())
 
 
 def _unlikeness(

@@ -107,7 +107,6 @@ class MotionSource(Protocol):
 
     def bend(self, offset: int) -> Bend | None:
         """The motion added in the frame `offset` frames after the left picture; None for none."""
-        ...
 
 
 def between_nodes(

@@ -74,8 +74,9 @@ class BidirectionalWarp:
         share = _left_share(motion, time, bend)
         frame = _blended(*self._warped(motion, time, bend), share)
         detail = _detail(frame)
-        wanted = self._wanted_energy(motion, time, bend, share)
-        energy = self._energy(detail)
+        # What detail both pictures have where the frame is drawn from, one value a block.
+        left, right = map(warp, self._energies, _looked_up(self._block_grid, motion, time, bend))
+        wanted, energy = _blended(left, right, share), self._energy(detail)
         gain = np.clip(cv2.sqrt((wanted + _NOISE) / (energy + _NOISE)), 1, _RAISED) - 1
         return _added(frame, detail * cv2.resize(gain, self._size))
 
@@ -97,27 +98,9 @@ class BidirectionalWarp:
                 moved[lines] = warp(source, positions, self._lookup)
         return left, right
 
-    def _wanted_energy(
-        self, motion: FrameMotion, time: float, bend: Bend | None, share: FloatImage
-    ) -> FloatImage:
-        """Energy that a frame's detail should have, one value a block."""
-        left, right = map(warp, self._energies, _looked_up(self._block_grid, motion, time, bend))
-        return _blended(left, right, share)
-
     def _energy(self, detail: FloatImage) -> FloatImage:
         blocks = cv2.resize(detail * detail, self._blocks, interpolation=cv2.INTER_AREA)
         return np.asarray(blocks, np.float32)
-
-
-def towards(
-    motion: FrameMotion, time: float, size: tuple[int, int], bend: Bend | None
-) -> tuple[Flow, Flow]:
-    """Motion at a frame towards both pictures, float32 (height, width, 2), in pixels.
-
-    `size`: width and height of the frame. Other arguments as of `BidirectionalWarp.frame`.
-    """
-    still = np.zeros((size[1], size[0], 2), np.float32)
-    return _looked_up(still, motion, time, bend)
 
 
 def _looked_up(
@@ -185,11 +168,9 @@ class Renderer(Protocol):
 
     def picture(self, offset: int) -> Picture:
         """The frame `offset` frames after the left picture, RGB uint8 (H, W, 3)."""
-        ...
 
     def confidence(self, offset: int) -> NDArray[np.float32]:
         """How far to trust it at each pixel, float32 (H, W), 0 to 1."""
-        ...
 
 
 class MakeRenderer(Protocol):
@@ -203,9 +184,7 @@ class MakeRenderer(Protocol):
         before: Sample | None,
         drawn: tuple[Picture, Picture],
         estimator: int = MOTION_ESTIMATOR,
-    ) -> Renderer:
-        """See `IntervalRenderer`."""
-        ...
+    ) -> Renderer: ...
 
 
 class IntervalRenderer:
@@ -274,8 +253,8 @@ class IntervalRenderer:
 
     def motion_at(self, offset: int) -> tuple[Flow, Flow]:
         """Motion at a frame towards the left and the right picture: float32 (H, W, 2) in pixels."""
-        time = offset / self._length
-        return towards(self._motion_of(offset), time, self._size, self._bend(offset))
+        still, time = np.zeros((*self._size[::-1], 2), np.float32), offset / self._length
+        return _looked_up(still, self._motion_of(offset), time, self._bend(offset))
 
     def _motion_of(self, offset: int) -> FrameMotion:
         if offset not in self._motions:

@@ -136,13 +136,11 @@ class FaceMotion:
 
     def bend(self, offset: int) -> Bend | None:
         """The motion of the faces at a frame; `offset` as `time` of `camera_nodes`."""
-        found = None
-        for face in self._faces:
-            state = face_states(face, self._place, self._length, [offset])[0]
-            share = offset / self._length if self._place is Place.BETWEEN else 0.0
-            one = _bend(face, state, share, self._geometry)
-            found = one if found is None else found + one
-        return found
+        share = offset / self._length if self._place is Place.BETWEEN else 0.0
+        states = [face_states(one, self._place, self._length, [offset])[0] for one in self._faces]
+        pairs = zip(self._faces, states, strict=True)
+        bends = [_bend(face, state, share, self._geometry) for face, state in pairs]
+        return reduce(add, bends) if bends else None
 
 
 def face_states(face: Face, place: Place, length: int, times: Sequence[int]) -> NDArray[np.float64]:
@@ -171,17 +169,13 @@ def _bend(face: Face, state: NDArray[np.float64], share: float, geometry: Geomet
     at = (now - low) / cell - 0.5
     field = _spread(at, moves, (int(size[1]), int(size[0])), eyes / cell)
     mouth = _hull(at[LIPS], field.shape[:2], _MOUTH, 0.1 * eyes / cell)
-    better = _nearer(states)
+    # 1 where the mouth at the start is open as now, -1 where that at the end is.
+    open_start, open_end, open_now = (float(one) for one in openings(states))
+    better = (abs(open_now - open_end) - abs(open_now - open_start)) / _APART
     inside = slice(low[1], high[1]), slice(low[0], high[0])
     vectors[inside] = _enlarged(field, cell, high - low)
-    side[inside] = np.float32(better) * _enlarged(mouth, cell, high - low)
+    side[inside] = np.float32(min(1.0, max(-1.0, better))) * _enlarged(mouth, cell, high - low)
     return Bend(vectors, side)
-
-
-def _nearer(states: NDArray[np.float64]) -> float:
-    """1 where the mouth at the start is open as now, -1 where that at the end is."""
-    start, end, now = (float(one) for one in openings(states))
-    return min(1.0, max(-1.0, (abs(now - end) - abs(now - start)) / _APART))
 
 
 def _spread(at: Points, moves: Points, shape: tuple[int, int], eyes: float) -> Flow:
@@ -277,12 +271,6 @@ def _moves(sample: Sample) -> bool:
     )
 
 
-def _enlarge_labels(labels: NDArray[np.uint8], geometry: Geometry) -> NDArray[np.uint8]:
-    """Labels at display size, uint8 (H, W)."""
-    cell = geometry.cell
-    return labels.repeat(cell, 0).repeat(cell, 1)[: geometry.height, : geometry.width]
-
-
 def dense_correction(sample: Sample, geometry: Geometry) -> tuple[Flow, FloatImage]:
     """A sample's corrections at every pixel: vectors (H, W, 2) and sides (H, W), as in `Bend`.
 
@@ -291,7 +279,10 @@ def dense_correction(sample: Sample, geometry: Geometry) -> tuple[Flow, FloatIma
     """
     field = np.zeros((geometry.height, geometry.width, 3), np.float32)
     segmentation, correction = sample[SEGMENTATION], sample[FLOW]
-    labels = None if segmentation is None else _enlarge_labels(segmentation.labels, geometry)
+    labels = None
+    if segmentation is not None:
+        labels = segmentation.labels.repeat(geometry.cell, 0).repeat(geometry.cell, 1)
+        labels = labels[: geometry.height, : geometry.width]
     if correction is not None:
         field += _interpolate_blocks(correction, labels, geometry)
     if segmentation is not None:

@@ -29,29 +29,21 @@ def blur_detail(values: NDArray[np.float32], cell: int) -> NDArray[np.float32]:
     return np.asarray(values - cv2.GaussianBlur(values, (0, 0), cell / 4), np.float32)
 
 
-def gain_map(texture: Texture, width: int, height: int) -> NDArray[np.float32]:
-    """The share of its detail that each pixel gains, float32 (height, width), 0 to 1.75.
-
-    It is interpolated between the centres of blocks.
-    """
-    rows, columns = texture.gains.shape
-    side = Geometry(width, height).cell << texture.block_log2
-    strength = texture.gains.astype(np.float32) * np.float32(STRENGTH)
-    size = columns * side, rows * side
-    large = cv2.resize(strength, size, interpolation=cv2.INTER_LINEAR)
-    return np.asarray(large[:height, :width], np.float32)
-
-
 def raise_texture(picture: Picture, texture: Texture | None) -> tuple[Picture, NDArray[np.float32]]:
-    """The picture, RGB uint8 (H, W, 3), with its detail raised, and its `gain_map`.
+    """The picture, RGB uint8 (H, W, 3), with its detail raised, and by which share of its detail
+    each pixel was, float32 (H, W), 0 to 1.75, interpolated between the centres of blocks.
 
     Decoding ends so (`Keyframe.of`), and the encoder shows itself its coded pictures so.
     """
     height, width = picture.shape[:2]
     if texture is None or not texture.gains.any():
         return picture, np.zeros((height, width), np.float32)
-    gain = gain_map(texture, width, height)
-    detail = blur_detail(picture.astype(np.float32), Geometry(width, height).cell)
+    (rows, columns), cell = texture.gains.shape, Geometry(width, height).cell
+    side = cell << texture.block_log2
+    strength = texture.gains.astype(np.float32) * np.float32(STRENGTH)
+    large = cv2.resize(strength, (columns * side, rows * side), interpolation=cv2.INTER_LINEAR)
+    gain = np.asarray(large[:height, :width], np.float32)
+    detail = blur_detail(picture.astype(np.float32), cell)
     raised = picture + gain[..., None] * detail
     return np.asarray(np.clip(np.rint(raised), 0, 255), np.uint8), gain
 
@@ -147,7 +139,6 @@ class KeyframeDecoder:
         return partial(self._picture, frames[0], luma=luma)
 
     def _picture(self, frame: av.VideoFrame, *, luma: bool) -> Picture:
-        """The frame as RGB, or its luma, at display size."""
         picture = rgb_from_yuv(frame, self._color)
         if luma:
             picture = np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), np.uint8)

@@ -236,22 +236,22 @@ _log = logging.getLogger(__name__)
 _EMBEDDING = "embedding"
 
 
-@dataclass(frozen=True)
+@dataclass
 class CacheReport:
     """What a cache did in this process, and holds."""
 
-    loops: int
-    hits: int
-    steps: int
+    loops: int = 0
+    hits: int = 0
+    steps: int = 0
     """That the loops have in all."""
-    saved: int
+    saved: int = 0
     """Of them, not computed."""
-    evicted: int
+    evicted: int = 0
     """Entries that went to make room."""
-    damaged: int
+    damaged: int = 0
     """Entries that could not be read, and went."""
-    entries: int
-    size: int
+    entries: int = 0
+    size: int = 0
     """Bytes that all entries take."""
 
     @property
@@ -313,7 +313,7 @@ class LatentCache:
         """
         self._store = EntryStore(Path(folder), capacity) if capacity > 0 else None
         self._embeddings: dict[Path, Embedding] = {}
-        self._loops = self._hits = self._steps = self._saved = self._damaged = 0
+        self._told = CacheReport()
 
     @property
     def is_on(self) -> bool:
@@ -328,17 +328,19 @@ class LatentCache:
         """
         kind = f"{kind}, {steps} steps"
         loop = CachedLoop(start, steps, kept=partial(self._keep, kind, wanted))
-        self._loops, self._steps = self._loops + 1, self._steps + steps
+        self._told.loops += 1
+        self._told.steps += steps
         if self._store is None:
             return loop
         path, depth = self._nearest(self._store, kind, wanted)
         done = steps_at(depth, steps)
         if path is not None and done:
-            move = self._read(self._store, path, _after(done))
+            move = self._read(self._store, path, f"after{done}")
             if move is not None and move.shape == start.shape:
                 self._store.touch(path)
                 loop.state, loop.done = start + move.to(start), done
-                self._hits, self._saved = self._hits + 1, self._saved + done
+                self._told.hits += 1
+                self._told.saved += done
         return loop
 
     def _keep(self, kind: str, wanted: Embedding, loop: CachedLoop) -> None:
@@ -348,7 +350,7 @@ class LatentCache:
         """
         if self._store is None:
             return
-        moves = {_after(done): move for done, move in loop.moves.items()}
+        moves = {f"after{done}": move for done, move in loop.moves.items()}
         try:
             self._store.write(kind, {_EMBEDDING: torch.from_numpy(wanted), **moves})
         except OSError as error:
@@ -357,11 +359,10 @@ class LatentCache:
 
     def report(self) -> CacheReport:
         """Hits and sizes so far."""
-        entries, size = self._store.size() if self._store else (0, 0)
-        return CacheReport(
-            *(self._loops, self._hits, self._steps, self._saved),
-            *(self._store.evicted if self._store else 0, self._damaged, entries, size),
-        )
+        if self._store is not None:
+            self._told.evicted = self._store.evicted
+            self._told.entries, self._told.size = self._store.size()
+        return self._told
 
     def _nearest(self, store: EntryStore, kind: str, wanted: Embedding) -> tuple[Path | None, int]:
         """The most similar entry, and the depth at which it can be begun with."""
@@ -389,10 +390,6 @@ class LatentCache:
         except FileNotFoundError:  # another process has just removed it
             return None
         except DamagedEntry:
-            self._damaged += 1
+            self._told.damaged += 1
             store.remove(path)
             return None
-
-
-def _after(done: int) -> str:
-    return f"after{done}"

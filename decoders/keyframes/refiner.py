@@ -106,7 +106,6 @@ class KeyRefiner(Backend, Protocol):
         `steps`: evaluations of the network, at least 1. The same picture, steps and seed give the
         same result on the same machine, on others within a tolerance.
         """
-        ...
 
 
 @runtime_checkable
@@ -142,7 +141,6 @@ class WindowRefiner(Backend, Protocol):
         `confidence`: float32 (n, H, W), 0 to 1, how far motion there and back agrees; 1 at keys.
         `steps`, `seed`: as of `KeyRefiner.refine`.
         """
-        ...
 
 
 Refiner: TypeAlias = KeyRefiner | WindowRefiner

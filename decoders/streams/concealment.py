@@ -65,8 +65,6 @@ _REPLAYS = 4
 
 @dataclass(frozen=True)
 class _CarriedMotion:
-    """Motion that can be carried on from a keyframe."""
-
     extrapolator: Extrapolator
     time: int
     """Time of the keyframe."""
@@ -151,7 +149,6 @@ class Concealer:
             self._packets[arrival.number] = packet
 
     def _parsed(self, packet: Packet) -> ParsedPacket | None:
-        """The packet parsed, if it can be."""
         with suppress(BitstreamError):
             return self._reconstruction.read(packet)
         return None

@@ -87,7 +87,6 @@ class DecodedInterval:
         return drawn if steps is None else brightened(drawn, steps[number - 1])
 
     def _steady_picture(self, number: int) -> Picture:
-        """The frame before its own brightness."""
         interval = self.interval
         if self.is_key(number):
             return self.key.shown
@@ -376,11 +375,9 @@ class Pace(Protocol):
 
     def may(self, work: str) -> bool:
         """Whether there is time for the next `REFINING` or `MOTION`: asked once for each."""
-        ...
 
     def took(self, work: str, seconds: float) -> None:
         """Note the seconds that a part of such work took."""
-        ...
 
 
 @runtime_checkable
@@ -389,7 +386,6 @@ class StepPace(Pace, Protocol):
 
     def steps(self, most: int) -> int:
         """How many of `most` steps there is time for, 1 or more: asked after `may` said yes."""
-        ...
 
 
 def paced_refine(refine: RefineIn, steps: int, pace: Pace) -> Refine:
@@ -423,8 +419,6 @@ def paced_motion(make: rendering.MakeRenderer, pace: Pace) -> rendering.MakeRend
 
 
 class _TimedRenderer:
-    """A renderer whose pictures' times are told."""
-
     def __init__(self, renderer: rendering.Renderer, pace: Pace) -> None:
         self._renderer, self._pace = renderer, pace
 

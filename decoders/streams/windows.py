@@ -47,12 +47,11 @@ def joined(shown: Picture, window: Sequence[Picture]) -> Iterator[Picture]:
         yield from window
         return
     for at, picture in enumerate(window):
-        yield picture if at >= FADE else _shifted(picture, step * np.float32(1 - at / FADE))
-
-
-def _shifted(picture: Picture, difference: NDArray[np.float32]) -> Picture:
-    levels: Picture = np.rint(picture + difference).clip(0, 255).astype(np.uint8)
-    return levels
+        if at < FADE:
+            levels = np.rint(picture + step * np.float32(1 - at / FADE))
+            yield levels.clip(0, 255).astype(np.uint8)
+        else:
+            yield picture
 
 
 def _coarse(difference: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -126,8 +125,6 @@ _STEP = 8
 
 @dataclass(frozen=True)
 class _Rendering:
-    """A frame of the window."""
-
     picture: Picture
     confidence: NDArray[np.float32]
     is_key: bool

@@ -79,11 +79,6 @@ class Candidate:
         """Whether the state has its prior's weights."""
         return any(name.startswith(PRIOR) for name in self.state)
 
-    @property
-    def parameters(self) -> int:
-        """How many numbers there are."""
-        return sum(value.numel() for value in self.state.values())
-
 
 def read_candidate(folder: Path) -> Candidate:
     """The average of a run, of its folder.
@@ -328,17 +323,13 @@ def verdict(scores: Scores, compared: Comparison) -> tuple[bool, str]:
     """
     own = scores.mean(compared.candidate)
     others = {rival: scores.mean(rival) for rival in compared.rivals}
-    told = [_told(rival, own, other) for rival, other in others.items()]
-    return all(is_better(own, other) for other in others.values()), " ".join(told)
-
-
-def _told(rival: str, own: Score, other: Score) -> str:
-    differences = (
+    told = [
+        f"{'Better than' if is_better(own, other) else 'Not better by both judges than'} {rival}: "
         f"CVVDP {own.cvvdp - other.cvvdp:+.4f}, "
-        f"ST-LPIPS VGG {own.st_lpips_vgg - other.st_lpips_vgg:+.5f}"
-    )
-    word = "Better than" if is_better(own, other) else "Not better by both judges than"
-    return f"{word} {rival}: {differences}."
+        f"ST-LPIPS VGG {own.st_lpips_vgg - other.st_lpips_vgg:+.5f}."
+        for rival, other in others.items()
+    ]
+    return all(is_better(own, other) for other in others.values()), " ".join(told)
 
 
 _USES = {
@@ -366,11 +357,12 @@ def score_table(scores: Scores) -> str:
 def card_section(candidate: Candidate, digest: str, scores: Scores | None, verdict: str) -> str:
     """Use, data, training, scores and limits, as Markdown. `digest`: SHA-256 of the weights."""
     facts = {name: candidate.run[name] for name in _TOLD if name in candidate.run}
+    parameters = sum(value.numel() for value in candidate.state.values())
     prior = ", with its prior" if candidate.has_own_prior else ""
     return f"""## {candidate.name}
 
 {_USES[candidate.network]}
-{candidate.network}{prior}, {candidate.parameters} parameters in half precision; SHA-256 {digest}.
+{candidate.network}{prior}, {parameters} parameters in half precision; SHA-256 {digest}.
 Settings: {_listed(candidate.settings)}.
 
 ### Data

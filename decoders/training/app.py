@@ -37,7 +37,6 @@ def write_app(path: Path, main: str, files: Mapping[str, str] | None = None) -> 
 
 
 def _modules(main: str) -> Iterator[tuple[str, str]]:
-    """Name and text of a module and of all that it needs."""
     own = "gsvc.", main.partition(".")[0] + "."
     waiting, seen = [main], set[str]()
     while waiting:
@@ -54,7 +53,6 @@ def _modules(main: str) -> Iterator[tuple[str, str]]:
 
 
 def _named(node: ast.ImportFrom) -> list[str]:
-    """The modules that an import names."""
     spec = find_spec(str(node.module))
     if spec is not None and spec.submodule_search_locations:
         return [f"{node.module}.{alias.name}" for alias in node.names]

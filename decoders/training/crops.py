@@ -58,7 +58,6 @@ class Kind:
 
 
 def _pictures(run: CodedRun, side: int, rng: Generator) -> Iterator[Sample]:
-    """Crops of coded pictures."""
     offered = [*run.pictures] * _CROPS_PER_PICTURE
     count = min(_PICTURES_PER_RUN, len(offered))
     for number in sorted(rng.choice(len(offered), count, replace=False)):

@@ -109,15 +109,8 @@ def card_shares(
 
 
 def _card_bytes(operator: pipeline.Operator, costs: pipeline.Costs) -> int:
-    """That a process of an operator takes of a GPU."""
     measured = int(costs.get(operator.name, {}).get("device", 0.0) * _MARGIN)
     return _CONTEXT + (measured or operator.resources.device_memory)
-
-
-def budget(share: float, cards: Cards) -> tuple[float, int]:
-    """Of a process: the fraction of a GPU that PyTorch may take, and the bytes in all."""
-    limit = int(share * cards.bytes)
-    return max(0.0, limit - _CONTEXT) / cards.bytes, limit
 
 
 _FEEDS = 0.25
@@ -203,12 +196,13 @@ class OnRay:
     def _on_cards(
         self, data: Any, operator: pipeline.Operator, share: float, limits: Mapping[str, float]
     ) -> Any:
-        """The stage of an operator that lives on GPUs, one actor for each of its processes."""
         import ray.data
 
-        assert self.cards is not None and isinstance(operator, pipeline.Network)
-        fraction, limit = budget(share, self.cards)
-        moved = replace(operator, place=pipeline.OnCard("cuda", fraction))
+        assert self.cards is not None
+        limit = int(share * self.cards.bytes)
+        fraction = max(0.0, limit - _CONTEXT) / self.cards.bytes  # that PyTorch may take
+        place = pipeline.OnCard("cuda", fraction)
+        moved = replace(operator, work=partial(operator.work, place=place))
         most = self.cards.count * int(1 / share)
         actors = ray.data.ActorPoolStrategy(min_size=1, max_size=most)
         more = {"num_gpus": share, "num_cpus": _FEEDS, "memory": operator.resources.memory}
@@ -274,7 +268,6 @@ def cards_of(ray: Any, card_bytes: int | None = None) -> Cards | None:
 
 
 def _cards_here() -> list[int]:
-    """Bytes of each GPU of this machine."""
     try:
         told = subprocess.run(_QUERY, capture_output=True, text=True, check=True).stdout
         return [int(line) * _MIB for line in told.split()]

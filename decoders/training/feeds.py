@@ -219,7 +219,7 @@ class ShardSamples(Dataset[Sample]):
 
     @cached_property
     def _rows(self) -> Callable[[int], list[dict[str, Any]]]:
-        read = lambda n: json.loads(self.folder.table(n).read_text())["samples"]  # noqa: E731
+        read = lambda n: json.loads(self.folder.table(n).read_text())["samples"]
         return lru_cache(_TABLES_KEPT)(read)
 
 
@@ -392,10 +392,8 @@ class SourceFeed:
         return pack
 
     def place(self) -> Any:
-        """As of `ShardFeed`."""
         return None if self._stream is None else list(self._stream.position)
 
     def close(self, folder: Path) -> None:
-        """As of `ShardFeed`."""
         if self._producers is not None:
             self._producers.write_timeline(folder / "timeline-0.json")

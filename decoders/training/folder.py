@@ -6,7 +6,7 @@ Checkpoints are distributed: each process writes its part, and any number of pro
 import json
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.training.learner import Learner
 from gsvc.decoders.training.losses import AlexDistance, luma_of
 from gsvc.decoders.training.parallel import processes, rank
-from gsvc.decoders.training.tasks import Batch, Task
+from gsvc.decoders.training.tasks import Task
 from gsvc.decoders.training.tensors import on_device
 
 _KEPT = 2
@@ -68,7 +68,8 @@ class Checkpoints:
         text = {_RUN: ""}
         with _alone():
             load(text, checkpoint_id=path)
-        told, own = json.loads(text[_RUN]), json.loads(json.dumps(about))
+        told: dict[str, Any] = json.loads(text[_RUN])
+        own = json.loads(json.dumps(about))
         if other := [name for name in own if told.get(name) != own[name]]:
             raise ConfigError(f"{path} is of another {', '.join(other)}: take another folder")
         networks = learner.task.networks
@@ -85,8 +86,7 @@ class Checkpoints:
                 critic, optimizer, optim_state_dict=state["critic optimizer"]
             )
             learner.adversary.steps = int(state["critic steps"])
-        said: dict[str, Any] = told
-        return said
+        return told
 
 
 @contextmanager
@@ -164,23 +164,14 @@ class Scorer:
 
     def sheet(self, path: Path) -> None:
         """A PNG with a row for each of a few samples: truth, given, results."""
-        rows: list[Tensor] = []
-        batch = _first(self._batches, _ROWS)
-        shown = self._task.shown(batch)
-        count = min(_ROWS, len(shown["truth"]))
-        for number in range(count):
-            rows.append(torch.cat([picture[number].float() for picture in shown.values()], 2))
+        joined = {name: torch.cat([b[name] for b in self._batches]) for name in self._batches[0]}
+        step = max(1, len(joined["truth"]) // _ROWS)  # samples that lie far apart
+        shown = self._task.shown({name: x[::step][:_ROWS] for name, x in joined.items()}).values()
+        rows = [torch.cat([x.float() for x in row], 2) for row in zip(*shown, strict=True)][:_ROWS]
         levels = torch.cat(rows, 1).add(1).mul(127.5).round().clamp(0, 255).byte()
         part = path.with_name(path.name + ".part")
         Image.fromarray(np.ascontiguousarray(levels.permute(1, 2, 0).cpu())).save(part, "PNG")
         part.replace(path)
-
-
-def _first(batches: Sequence[Batch], count: int) -> Batch:
-    """Of all batches, samples that lie far apart."""
-    joined = {name: torch.cat([b[name] for b in batches]) for name in batches[0]}
-    step = max(1, len(joined["truth"]) // count)
-    return {name: values[::step][:count] for name, values in joined.items()}
 
 
 def _psnr(picture: Tensor, truth: Tensor) -> Tensor:

@@ -89,7 +89,6 @@ class Footage:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[InputContainer]:
-    """A video. Raises InputError where it cannot be read."""
     try:
         with av.open(str(path)) as container:
             yield container
@@ -131,7 +130,6 @@ def read_run(path: Path, start: float, frames: int, side: int) -> list[Picture] 
 
 
 def _decoded(path: Path, start: float) -> Iterator[Picture]:
-    """Frames from second `start` on as RGB."""
     with _opened(path) as container:
         stream = container.streams.video[0]
         if start > 1:
@@ -181,7 +179,6 @@ def _found(
 
 
 def _drawn(layers: Sequence["_MovingPicture"], index: int) -> Picture:
-    """The photograph with its cut-outs."""
     canvas = layers[0].draw(index)[..., :3].astype(np.float32)
     for layer in layers[1:]:
         drawn = layer.draw(index).astype(np.float32)

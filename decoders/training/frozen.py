@@ -20,9 +20,8 @@ def frozen_networks(names: Iterable[str]) -> dict[str, State]:
 
     They are float16, except those of the first layers and what is no matrix (biases), which are few
     and matter most. `names`: of `alex` (AlexDistance), `features` (EfficientFeatures),
-    `animevideov3` (SRVGGNetCompact), `x4plus` (RRDBNet), `rife`
-    (IFNet). Raises MissingDependencyError and
-    MissingModelError where what holds the weights is not installed.
+    `animevideov3` (SRVGGNetCompact), `x4plus` (RRDBNet), `rife` (IFNet). Raises
+    MissingDependencyError and MissingModelError where what holds the weights is not installed.
     """
     return {name: {k: _stored(v) for k, v in _LOADERS[name]().items()} for name in names}
 

@@ -131,8 +131,6 @@ _LATE, _DIED, _KILLED = "late", "died", "killed"
 
 
 class _Failure(Exception):
-    """What a helper did not do."""
-
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
         self.kind = kind
@@ -178,7 +176,6 @@ class Resident:
         self._operators, self._limits = operators, limits
 
     def __call__(self, row: dict[str, bytes]) -> dict[str, bytes]:
-        """A row with its item."""
         return {"item": self._guard.carry(self._operators, self._limits, row["item"])}
 
 

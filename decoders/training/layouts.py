@@ -165,8 +165,6 @@ NOT_SPLIT = Splitting(0, 0, 0, 0)
 
 
 class _Counts:
-    """Notes blocks while a step runs."""
-
     def __init__(self) -> None:
         self.sample = self.flops = self.summed = 0
         self._inner: saved_tensors_hooks | None = None
@@ -294,7 +292,6 @@ def needs_of(trial: Trial, layout: str = "") -> Needs:
 
 
 def _flops(trial: Trial) -> tuple[int, int]:
-    """Operations of a sample's step, and where blocks compute again."""
     plain, again = (trial.learner(recomputes=recomputes) for recomputes in (False, True))
     return flops_of(lambda: trial.step(plain, 1)), flops_of(lambda: trial.step(again, 1))
 
@@ -391,8 +388,11 @@ def layouts(needs: Needs, batch: int, devices: Devices) -> list[Layout]:
     for again in (False, True):
         if batch % devices.count == 0:
             made += _by_samples(needs, batch // devices.count, devices, again)
-        if needs.splitting.parameters:
-            made += _by_tensors(needs, batch, devices, again)
+        # Tensor parallelism over all devices, which then have all samples, and over groups.
+        for group in range(2, devices.count + 1) if needs.splitting.parameters else ():
+            if devices.count % group == 0 and batch % (devices.count // group) == 0:
+                own = batch * group // devices.count
+                made.append(_on_mesh(needs, own, devices, group, again))
     return made
 
 
@@ -409,13 +409,6 @@ def _by_samples(needs: Needs, batch: int, devices: Devices, again: bool) -> Iter
     for kind, (state, moved) in ways.items():
         seconds = work + moved / devices.bandwidth
         yield Layout(kind, 1, again, state + held, int(moved), more, seconds)
-
-
-def _by_tensors(needs: Needs, batch: int, devices: Devices, again: bool) -> Iterator[Layout]:
-    """Tensor parallelism over all devices, which then have all samples, and over groups of them."""
-    for group in range(2, devices.count + 1):
-        if devices.count % group == 0 and batch % (devices.count // group) == 0:
-            yield _on_mesh(needs, batch * group // devices.count, devices, group, again)
 
 
 def _on_mesh(needs: Needs, own: int, devices: Devices, group: int, again: bool) -> Layout:

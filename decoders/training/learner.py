@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.distributed.fsdp import FSDPModule
 from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
@@ -128,7 +128,9 @@ class Learner:
 
     def share(self) -> None:
         """Begin with the first process's weights in all processes."""
-        parallel.same_weights(self._parameters)
+        if parallel.processes() > 1:
+            for each in (x for x in self._parameters if not parallel.is_sharded(x)):
+                distributed.broadcast(each.detach(), 0)
 
     def begin_stage(self, stage: Stage) -> None:
         """Let those networks learn that learn in this stage.

@@ -106,7 +106,6 @@ class Minutes:
         return not (self._is_slow or self.stopped)
 
     def moments(self, learner: Learner) -> Iterator[Moment]:
-        """As of `Steps`."""
         before, first = self.seconds, learner.step
         while True:
             now = time.monotonic()
@@ -292,13 +291,15 @@ class Run:
             _write(path, "a", [self.learner.step, f"{self.clock.seconds:.1f}", *values])
 
     def _facts(self) -> dict[str, Any]:
-        """What the averaged weights say of themselves."""
-        settings, device = self.learner.task.settings, device_told(self.learner.device)
+        settings, device = self.learner.task.settings, self.learner.device
+        told = f"{torch.get_num_threads()} of {os.cpu_count()} CPU cores ({platform.machine()})"
+        if device.type == "cuda":
+            told = torch.cuda.get_device_name(device)
         return {
             "recipe": asdict(self.recipe),
             "networks": {name: settings[name] for name in self.learner.learned()},
             "pack": dict(self.pack),
-            "device": f"{parallel.processes()} x {device}" if parallel.processes() > 1 else device,
+            "device": f"{parallel.processes()} x {told}" if parallel.processes() > 1 else told,
             "step": self.learner.step,
             "seconds": round(self.clock.seconds, 1),
             "scores": self._scores,
@@ -353,13 +354,6 @@ class _Log:
 def _write(path: Path, mode: str, values: Sequence[object]) -> None:
     with path.open(mode, newline="") as file:
         csv.writer(file).writerow(values)
-
-
-def device_told(device: torch.device) -> str:
-    """What it is, for people."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{torch.get_num_threads()} of {os.cpu_count()} CPU cores ({platform.machine()})"
 
 
 def flops_of(run: Callable[[], object]) -> int:

@@ -13,7 +13,7 @@ from gsvc.decoders.training.draws import Dice
 from gsvc.decoders.training.tensors import on_device
 
 _ALEX_SHIFT, _ALEX_SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
-_ALEX_CHANNELS = (64, 192, 384, 256, 256)
+_ALEX_CHANNELS, _ALEX_SIDES = (64, 192, 384, 256, 256), (11, 5, 3, 3, 3)
 _LEAST_LENGTH = 1e-10
 
 
@@ -31,15 +31,9 @@ class AlexDistance(nn.Module):
     def __init__(self, state: dict[str, Tensor], merged: bool = False) -> None:
         """`state`: weights by the names of this class, of any type (see `frozen_networks`)."""
         super().__init__()
-        first, second, third, fourth, fifth = _ALEX_CHANNELS
+        layers = zip((3, *_ALEX_CHANNELS), _ALEX_CHANNELS, _ALEX_SIDES, strict=False)
         self.convolutions = nn.ModuleList(
-            [
-                nn.Conv2d(3, first, 11, padding=2),
-                nn.Conv2d(first, second, 5, padding=2),
-                nn.Conv2d(second, third, 3, padding=1),
-                nn.Conv2d(third, fourth, 3, padding=1),
-                nn.Conv2d(fourth, fifth, 3, padding=1),
-            ]
+            nn.Conv2d(*layer, padding=min(2, layer[-1] // 2)) for layer in layers
         )
         self.heads = nn.ParameterList(torch.empty(channels) for channels in _ALEX_CHANNELS)
         self.load_state_dict({name: value.float() for name, value in state.items()})
@@ -152,8 +146,6 @@ class EfficientFeatures(nn.Module):
 
 
 class _MobileBlock(nn.Module):
-    """An inverted bottleneck: wider, filtered channel by channel, narrower again."""
-
     def __init__(self, inputs: int, outputs: int, side: int, stride: int, expansion: int) -> None:
         super().__init__()
         inner = inputs * expansion
@@ -317,9 +309,8 @@ def luma_of(pictures: Tensor) -> Tensor:
 
 def _feature_distance(ones: list[Tensor], others: list[Tensor]) -> Tensor:
     """Mean squared distance of unit-length features, mean of the depths."""
-    distances = []
-    for one, other in zip(ones, others, strict=True):
-        pair = (functional.normalize(x.float(), dim=1, eps=_SHORTEST) for x in (one, other))
-        a, b = pair
-        distances.append((a - b).square().sum(1).mean())
-    return torch.stack(distances).mean()
+    unit = (
+        [functional.normalize(x.float(), dim=1, eps=_SHORTEST) for x in pair]
+        for pair in zip(ones, others, strict=True)
+    )
+    return torch.stack([(a - b).square().sum(1).mean() for a, b in unit]).mean()

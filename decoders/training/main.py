@@ -6,24 +6,25 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.decoders.training.draws import Dice
 from gsvc.decoders.training.folder import Checkpoints, Scorer
 from gsvc.decoders.training.loop import Minutes, Run, make_learner
-from gsvc.decoders.training.packs import Pack, read_pack
+from gsvc.decoders.training.packs import read_pack
 from gsvc.decoders.training.parallel import ended, join, leave, processes, rank
 from gsvc.decoders.training.recipe import Recipe, add_train_arguments, read_recipe
 from gsvc.decoders.training.tensors import AVERAGE, read_tensors
 
 _FAILED, _USAGE, _STOPPED = 1, 2, 128
 _CPU_SHARE = 16
+_Given = TypeVar("_Given")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -55,7 +56,7 @@ def train(options: Namespace) -> int:
 
 def _run(options: Namespace, recipe: Recipe, device: torch.device, clock: Minutes) -> Run:
     source = _source(options)
-    pack = _pack(Path(options.pack), options.samples).to(device)
+    pack = _read("a pack", options.pack, partial(read_pack, least=options.samples)).to(device)
     torch.manual_seed(options.seed)
     on_gpu = device.type == "cuda"
     dice = Dice(device, options.seed, rank(), processes())
@@ -76,7 +77,8 @@ def _run(options: Namespace, recipe: Recipe, device: torch.device, clock: Minute
     )
     run.go_on(source)
     if options.weights:
-        learner.begin_with(_weights(Path(options.weights)))
+        weights, _ = _read("weights", options.weights, read_tensors)
+        learner.begin_with({name: value.float() for name, value in weights.items()})
     learner.share()
     return run
 
@@ -129,22 +131,14 @@ def _holds_run(folder: Path) -> bool:
     return (folder / AVERAGE).exists() or Checkpoints(folder / "checkpoints").latest() is not None
 
 
-def _pack(path: Path, least: int) -> Pack:
+def _read(what: str, path: str, read: Callable[[Path], _Given]) -> _Given:
     try:
-        return read_pack(path, least)
+        return read(Path(path))
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{path} cannot be read as a pack ({error})") from error
-
-
-def _weights(path: Path) -> dict[str, Tensor]:
-    try:
-        return {name: value.float() for name, value in read_tensors(path)[0].items()}
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as weights ({error})") from error
+        raise InputError(f"{path} cannot be read as {what} ({error})") from error
 
 
 def _teller(options: Namespace) -> Callable[..., None]:
-    """Prints events as lines, from the first process alone."""
 
     def tell(event: str, **values: Any) -> None:
         if rank() != 0:

@@ -24,10 +24,11 @@ _DRAWN = {"pictures": "given", "windows": "keys"}
 """The stack that the prior is shown: as decoded."""
 _AT_ONCE = 16
 """Pictures that a network is given: bounds its memory."""
+_USUAL = pipeline.OnCard()
 
 
 @torch.no_grad()
-def _draw(settings: Settings, item: pipeline.ClipItem, place: pipeline.OnCard) -> None:
+def _draw(settings: Settings, item: pipeline.ClipItem, place: pipeline.OnCard = _USUAL) -> None:
     """Add the stack `drawn`: what the small prior draws of each decoded picture, at both sizes.
 
     Raises MissingDependencyError without the prior's weights.
@@ -43,7 +44,7 @@ def _draw(settings: Settings, item: pipeline.ClipItem, place: pipeline.OnCard) -
 
 
 @torch.no_grad()
-def _see(_: Settings, item: pipeline.ClipItem, place: pipeline.OnCard) -> None:
+def _see(_: Settings, item: pipeline.ClipItem, place: pipeline.OnCard = _USUAL) -> None:
     """Add `features.npy`: what a frozen EfficientNet-Lite0 sees in the source.
 
     Of each picture the means of the four maps, float16 (n, 192). Raises MissingDependencyError
@@ -62,7 +63,7 @@ _WORK = {"drawings": _draw, "features": _see}
 def network_operator(name: str, settings: Settings) -> pipeline.Operator:
     """The operator of a name: `drawings` or `features`."""
     resources = pipeline.Resources(device_memory=1_000_000_000)
-    return pipeline.Network(name, partial(_WORK[name], settings), resources)
+    return pipeline.Operator(name, partial(_WORK[name], settings), resources)
 
 
 def _parts(stack: NDArray[np.uint8]) -> tuple[Tensor, ...]:

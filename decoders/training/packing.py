@@ -110,7 +110,6 @@ def _losses(sample: stored.Sample, back: stored.Sample, restored: str) -> list[t
 
 
 def _coded(footage: Footage, rng: Generator) -> tuple[Scene, coded_runs.CodedRun] | None:
-    """A stream of random footage, of a random rate."""
     for _ in range(_DRAWS):
         stream = coded_runs.random_stream(rng)
         scene = footage.scene(stream.frames, rng)
@@ -193,7 +192,6 @@ def _settings(maker: PartMaker) -> dict[str, object]:
 
 
 def _fingerprint(folder: Path, files: Sequence[Path]) -> str:
-    """Of the names and sizes of files."""
     rows = [f"{path.relative_to(folder)} {path.stat().st_size}" for path in files]
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
@@ -266,7 +264,6 @@ def _manifest(maker: PartMaker, facts: Sequence[Mapping[str, Any]]) -> dict[str,
 
 
 def _loss_summary(rows: Sequence[tuple[float, float]]) -> dict[str, dict[str, float]]:
-    """Means and low ends of `_losses`."""
     columns = zip(("truth_luma", "damage_luma"), np.array(rows).T, strict=True)
     return {
         name: {"mean": round(float(v.mean()), 2), "low": round(float(np.percentile(v, _LOW)), 2)}

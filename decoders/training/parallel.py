@@ -146,13 +146,6 @@ def mean_of_all(values: Tensor) -> Tensor:
     return values
 
 
-def same_weights(tensors: Iterable[Tensor]) -> None:
-    """Give all processes the first one's tensors."""
-    if processes() > 1:
-        for tensor in (each for each in tensors if not is_sharded(each)):
-            distributed.broadcast(tensor.detach(), 0)
-
-
 def pairs_of(network: nn.Module) -> list[Any]:
     """The blocks that can be split: `first`, perhaps `modulate`, then `second`."""
     return [
@@ -304,21 +297,14 @@ def compiled(
     networks: Mapping[str, nn.Module], device: torch.device, tell: Callable[..., None]
 ) -> dict[str, Any]:
     """The networks, compiled; as they are where something trivial cannot be, which is told."""
-    if why := _why_not(device):
-        tell("eager", why=f"torch.compile cannot run here: {why}")
-        return dict(networks)
-    return {name: torch.compile(network) for name, network in networks.items()}
-
-
-def _why_not(device: torch.device) -> str:
-    """What keeps it from compiling, as a missing C++ compiler does; "" where nothing does."""
 
     def add_one(x: torch.Tensor) -> torch.Tensor:
         return x + 1
 
     try:
         torch.compile(add_one)(torch.zeros(8, device=device))
-    except Exception as error:  # noqa: BLE001 - a compiler's may be anything
-        lines = str(error).strip().splitlines()
-        return lines[0] if lines else type(error).__name__
-    return ""
+    except Exception as error:  # noqa: BLE001 - a missing C++ compiler's may be anything
+        why = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        tell("eager", why=f"torch.compile cannot run here: {why}")
+        return dict(networks)
+    return {name: torch.compile(network) for name, network in networks.items()}

@@ -103,7 +103,7 @@ UNCOUNTED = "_"
 
 
 class OnCard(NamedTuple):
-    """Where an operator with a network runs."""
+    """Where an operator with a network runs: perhaps a GPU that it shares."""
 
     device: str = "cpu"
     fraction: float = 1.0
@@ -116,23 +116,9 @@ class Operator:
 
     name: str
     work: Callable[..., None]
-    """A function of an item of the kind that it is for. What it raises sets the item aside."""
+    """A function of an item of the kind that it is for, and where a network runs of `place`, an
+    `OnCard`. What it raises sets the item aside."""
     resources: Resources = field(default_factory=Resources)
-
-    def __call__(self, item: Any) -> None:
-        """Do it to the item."""
-        self.work(item)
-
-
-@dataclass
-class Network(Operator):
-    """A function of an item and of the place of its network: perhaps a GPU that it shares."""
-
-    place: OnCard = field(default_factory=OnCard)
-
-    def __call__(self, item: Any) -> None:
-        """See `Operator`."""
-        self.work(item, self.place)
 
 
 def carried_out(operator: Operator, item: Item) -> None:
@@ -142,7 +128,7 @@ def carried_out(operator: Operator, item: Item) -> None:
         return
     wall, cpu = time.monotonic(), time.process_time()
     try:
-        operator(item)
+        operator.work(item)
     except GsvcError as error:
         item.error = str(error)
     except Exception as error:  # noqa: BLE001 - of any library, over any file

@@ -29,7 +29,6 @@ GROUP = 8
 
 
 def _write_survey(folder: pipeline.Folder, items: Sequence[pipeline.Item]) -> None:
-    """What was found in a group of sources, in order."""
     sources = [item for item in items if isinstance(item, pipeline.SourceItem)]
     number = sources[0].number // GROUP
     rows = [
@@ -197,19 +196,19 @@ def _manifest(folder: pipeline.Folder, selected: Selection, settings: Settings) 
         ],
         "samples": sum(len(table["samples"]) for table in tables),
         "clips": sum(table["clips"] for table in tables),
-        "set_aside": dict(Counter(_kind(why) for why in reasons.values())),
+        "set_aside": dict(
+            Counter(
+                "copy" if why.startswith("shows the same") else why.split()[0]
+                for why in reasons.values()
+            )
+        ),
         "reasons": dict(reasons),
         "poison": poison,
         "statistics": _statistics(clips),
     }
 
 
-def _kind(why: str) -> str:
-    return "copy" if why.startswith("shows the same") else why.split()[0]
-
-
 def _statistics(clips: Sequence[Found]) -> dict[str, dict[str, float]]:
-    """Percentiles of the measures of the clips that were taken."""
     return {
         name: {
             f"p{share}": round(float(np.percentile([x.measures[name] for x in clips], share)), 4)

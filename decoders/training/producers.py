@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -42,21 +42,6 @@ class Span(NamedTuple):
     begun: float
     """Seconds, by time.time()."""
     ended: float
-
-
-def trace_events(spans: Sequence[Span]) -> list[dict[str, Any]]:
-    """The spans as chrome://tracing and Perfetto have them, in microseconds."""
-    return [
-        {
-            "name": f"{span.what} {span.number}",
-            "ph": "X",
-            "pid": 0,
-            "tid": span.who,
-            "ts": round(span.begun * 1e6),
-            "dur": round((span.ended - span.begun) * 1e6),
-        }
-        for span in spans
-    ]
 
 
 class Made(NamedTuple):
@@ -126,8 +111,19 @@ class Producers(Generic[Ask, Given]):
         """Write the last spans, for ui.perfetto.dev and chrome://tracing."""
         self.note_training()
         seen = [span for span in self.spans if span.ended - span.begun >= _LEAST_SPAN]
+        events = [
+            {
+                "name": f"{span.what} {span.number}",
+                "ph": "X",
+                "pid": 0,
+                "tid": span.who,
+                "ts": round(span.begun * 1e6),  # in microseconds
+                "dur": round((span.ended - span.begun) * 1e6),
+            }
+            for span in seen
+        ]
         with atomic_output(path, overwrite=True) as part:
-            part.write_text(json.dumps({"traceEvents": trace_events(seen)}))
+            part.write_text(json.dumps({"traceEvents": events}))
 
 
 def _timed(make: Callable[[Any], Any], one: Any) -> Made:

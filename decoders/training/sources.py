@@ -105,7 +105,6 @@ def read_limits(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
 
 
 _LIST, _TAR = ".txt", ".tar"
-_CHUNK = 1 << 20
 _MOST_PIXELS = 1 << 26
 
 
@@ -167,12 +166,8 @@ def _is(path: str, suffixes: set[str] | frozenset[str]) -> bool:
 
 def sha256_at(address: str) -> tuple[str, int]:
     """SHA-256 and bytes of a source."""
-    digest, size = hashlib.sha256(), 0
     with fsspec.open(address, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
-    return digest.hexdigest(), size
+        return hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
 
 
 @contextmanager
@@ -270,7 +265,6 @@ def _whole(pictures: list[Picture], clip: Clip, frames: int) -> list[Picture]:
 
 
 def _size(container: InputContainer, lines: int) -> tuple[int, int]:
-    """Width and height to which frames are scaled."""
     stream: VideoStream = container.streams.video[0]
     if min(stream.width, stream.height) < lines:
         raise InputError(f"has {min(stream.width, stream.height)} lines: {lines} are asked for")
@@ -278,7 +272,6 @@ def _size(container: InputContainer, lines: int) -> tuple[int, int]:
 
 
 def _frames(container: InputContainer) -> Iterator[tuple[int, VideoFrame]]:
-    """Time and content of frames, in the order in which they are shown."""
     try:
         for frame in container.decode(container.streams.video[0]):
             if frame.pts is None:
@@ -377,6 +370,7 @@ HASH_BITS = 192
 _BANDS = 12
 """Clips that differ in at most 11 bits agree in one of 12 bands: only such are compared."""
 _BAND_BITS = HASH_BITS // _BANDS
+_BAND_MASK = (1 << _BAND_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +401,8 @@ def chosen(clips: Iterable[Found], settings: Settings) -> tuple[list[Found], dic
     bands: dict[int, array[int]] = {}
     for found in clips:
         why = outside(found, settings)
-        own = [band << _BAND_BITS | _band(found.hash, band) for band in range(_BANDS)]
+        each = range(_BANDS)
+        own = [b << _BAND_BITS | found.hash >> b * _BAND_BITS & _BAND_MASK for b in each]
         same = None
         if not why:
             numbers = {number for key in own for number in bands.get(key, ())}
@@ -424,10 +419,6 @@ def chosen(clips: Iterable[Found], settings: Settings) -> tuple[list[Found], dic
             bands.setdefault(key, array("I")).append(len(taken))
         taken.append(found)
     return taken, reasons
-
-
-def _band(value: int, band: int) -> int:
-    return value >> band * _BAND_BITS & (1 << _BAND_BITS) - 1
 
 
 def _distance(one: Found, other: Found) -> int:

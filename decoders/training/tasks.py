@@ -398,7 +398,6 @@ def restored(refiner: Any, given: Tensor, scalars: Tensor, steps: int) -> Tensor
 
 
 def _denoiser(refiner: Any, given: Tensor, scalars: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-    """A refiner as the sampler asks it: of a state and its sigma."""
 
     def denoise(state: Tensor, sigma: Tensor) -> Tensor:
         made: Tensor = refiner(state, sigma, given, scalars)
@@ -436,7 +435,6 @@ class Teach(Restore):
 
 
 def _networks(path: Path, weights: dict[str, Tensor], run: dict[str, Any], pack: Pack) -> Any:
-    """The teacher's networks with their weights."""
     try:
         refiner = CompactRefiner(**run["networks"]["refiner"]["settings"])
         refiner.load_state_dict(_of(weights, "refiner"))

@@ -22,7 +22,6 @@ from gsvc.codec.bitstream.objects import (
     MAX_OBJECTS,
     MAX_SCORE,
     MAX_TRACK,
-    MOVING,
     PERSON,
     Anchor,
     AnchorCoder,
@@ -427,7 +426,7 @@ def settled(frames: Sequence[SeenFrame]) -> list[SeenFrame]:
 
 def _finder(task: str | None, detector: str | findings.Detector) -> detectors.Finder | None:
     if task == MOTION:
-        return detectors.own_finder(MOVING)
+        return None
     if not isinstance(detector, str):
         return detectors.checked(detector, _LEAST_SCORE)
-    return detectors.own_finder(findings.PEOPLE_DETECTOR if task == KEY_POINTS else detector)
+    return detectors.OWN_FINDERS[findings.PEOPLE_DETECTOR if task == KEY_POINTS else detector]()

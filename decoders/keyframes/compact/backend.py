@@ -50,11 +50,9 @@ class CompactBackend(KeyRefiner):
         return load_pipeline(self._weights, self.device)
 
     def load(self) -> None:
-        """See `Backend.load`."""
         _ = self.pipeline
 
     def refine(self, key: Keyframe, *, steps: int, seed: int) -> Picture:
-        """See `KeyRefiner.refine`."""
         from gsvc.decoders.keyframes.devices import enough_memory
 
         with enough_memory(self.device):
@@ -64,7 +62,6 @@ class CompactBackend(KeyRefiner):
         return refined
 
     def cost(self, height: int, width: int) -> RefinerCost:
-        """See `Backend.cost`."""
         from gsvc.decoders.keyframes.compact.pipeline import picture_cost
 
         return picture_cost(weight_files.settings_of(self._weights), height, width)

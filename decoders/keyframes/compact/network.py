@@ -13,6 +13,7 @@ keyframe.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -78,10 +79,42 @@ DRAWINGS = 2
 """Pictures that a prior draws."""
 
 
-class CompactRefiner(nn.Module):
-    """Residual U-Net at 1/2, 1/4 and 1/8 of the picture.
+class UNet(nn.Module):
+    """Blocks at 1/2, 1/4 and 1/8 of a picture on the way down and up."""
 
-    `channels`, `blocks`: of each scale, finest first; the residual blocks are those on each way.
+    def __init__(
+        self,
+        given: int,
+        drawn: int,
+        channels: tuple[int, int, int],
+        blocks: tuple[int, int, int],
+        in_row: Callable[[int, int], nn.Module],
+    ) -> None:
+        """`given`: channels of the picture's size; `drawn`: those that it gives, at half the size.
+
+        `channels`, `blocks`: of each scale, finest first, and on each way; `in_row` makes so many
+        blocks with so many channels.
+        """
+        super().__init__()
+        fine, middle, coarse = channels
+        self.enter = nn.Conv2d(4 * given, fine, 3, padding=1)
+        self.fine_in = in_row(blocks[0], fine)
+        self.to_middle = nn.Conv2d(fine, middle, 3, stride=2, padding=1)
+        self.middle_in = in_row(blocks[1], middle)
+        self.to_coarse = nn.Conv2d(middle, coarse, 3, stride=2, padding=1)
+        self.coarse = in_row(2 * blocks[2], coarse)
+        self.from_coarse = nn.Conv2d(coarse, middle, 1)
+        self.middle_out = in_row(blocks[1], middle)
+        self.from_middle = nn.Conv2d(middle, fine, 1)
+        self.fine_out = in_row(blocks[0], fine)
+        self.leave = nn.Conv2d(fine, drawn, 3, padding=1)
+        _silence(self.leave)
+
+
+class CompactRefiner(UNet):
+    """Residual U-Net.
+
+    `channels`, `blocks`: as of `UNet`.
     `embedding`: channels of the embedding of noise level, quantizer and size.
     `noise`: standard deviation of the noise in the state, in units of [-1, 1].
     `prior`: the network whose drawings it is given, a name of `priors.files`; None: of none.
@@ -95,26 +128,14 @@ class CompactRefiner(nn.Module):
         noise: float = 0.003,
         prior: str | None = None,
     ) -> None:
-        super().__init__()
+        drawings = DRAWINGS if prior else 0
+        given, drawn = 3 + GIVEN_CHANNELS + 3 * drawings, 3 + BANDS + drawings * (BANDS + 2)
+        super().__init__(given, drawn, channels, blocks, partial(_Blocks, embedding))
         self.settings: dict[str, Any] = {"channels": channels, "blocks": blocks}
         self.settings |= {"embedding": embedding, "noise": noise, "prior": prior}
-        drawings = DRAWINGS if prior else 0
-        fine, middle, coarse = channels
         self.embed = nn.Sequential(
             nn.Linear(2 * _WAVES + SCALARS, embedding), nn.SiLU(), nn.Linear(embedding, embedding)
         )
-        self.enter = nn.Conv2d(4 * (3 + GIVEN_CHANNELS + 3 * drawings), fine, 3, padding=1)
-        self.fine_in = _Blocks(blocks[0], fine, embedding)
-        self.to_middle = nn.Conv2d(fine, middle, 3, stride=2, padding=1)
-        self.middle_in = _Blocks(blocks[1], middle, embedding)
-        self.to_coarse = nn.Conv2d(middle, coarse, 3, stride=2, padding=1)
-        self.coarse = _Blocks(2 * blocks[2], coarse, embedding)
-        self.from_coarse = nn.Conv2d(coarse, middle, 1)
-        self.middle_out = _Blocks(blocks[1], middle, embedding)
-        self.from_middle = nn.Conv2d(middle, fine, 1)
-        self.fine_out = _Blocks(blocks[0], fine, embedding)
-        self.leave = nn.Conv2d(fine, 3 + BANDS + drawings * (BANDS + 2), 3, padding=1)
-        _silence(self.leave)
 
     @property
     def reach(self) -> int:
@@ -155,9 +176,7 @@ class CompactRefiner(nn.Module):
 
 
 class _Blocks(nn.Module):
-    """Residual blocks in a row."""
-
-    def __init__(self, count: int, channels: int, embedding: int) -> None:
+    def __init__(self, embedding: int, count: int, channels: int) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(_Block(channels, embedding) for _ in range(count))
 

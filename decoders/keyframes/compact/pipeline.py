@@ -16,7 +16,6 @@ from gsvc.decoders.keyframes.compact.network import (
     MULTIPLE,
     SCALARS,
     CompactRefiner,
-    Denoiser,
     noise_levels,
     walk,
 )
@@ -60,59 +59,48 @@ class RefinerPipeline:
         """`prior`: of a refiner that is given drawings of one."""
         self.refiner, self.prior = refiner, prior
 
+    def __call__(self, key: Keyframe, **options: Any) -> Picture:
+        """Refine one keyframe; options as of `together`."""
+        (shown,) = self.together([key], **options)
+        return shown
+
     @torch.no_grad()
-    def __call__(
+    def together(
         self,
-        key: Keyframe,
+        keys: Sequence[Keyframe],
         *,
         num_inference_steps: int = 1,
         seed: int = 0,
         cache: LatentCache | None = None,
         model: str = "",
-    ) -> Picture:
-        """Refine one keyframe; see `together`.
-
-        `cache`: takes and keeps intermediate latents, under the name of the `model`.
-        """
-        state, denoise = self._begin([key], num_inference_steps, seed)
-        loop = CachedLoop(state, num_inference_steps)
-        if cache is not None:
-            size = "x".join(map(str, key.picture.shape))
-            kind = f"{model}, {size}, seed {seed}"
-            loop = cache.begin(kind, embedding(key.picture[None]), state, num_inference_steps)
-        estimate = walk(denoise, state, noise_levels(num_inference_steps), loop)
-        loop.keep()
-        height, width = key.picture.shape[:2]
-        return pictures_of(estimate[..., :height, :width])
-
-    @torch.no_grad()
-    def together(
-        self, keys: Sequence[Keyframe], *, num_inference_steps: int = 1, seed: int = 0
     ) -> list[Picture]:
         """Refine keyframes of one size at once, each as it would be alone.
 
         The noise is one field drawn from `seed`, the same for all pictures: it is fixed to the
-        screen, so equal pictures stay equal and nothing boils. Raises ConfigError for less than one
-        step.
+        screen, so equal pictures stay equal and nothing boils. `cache`: takes and keeps
+        intermediate latents of the first one, under the name of the `model`. Raises ConfigError
+        for less than one step.
         """
-        state, denoise = self._begin(keys, num_inference_steps, seed)
-        estimate = walk(denoise, state, noise_levels(num_inference_steps))
-        height, width = keys[0].picture.shape[:2]
-        shown = estimate[..., :height, :width]
-        return [pictures_of(shown[index : index + 1]) for index in range(len(keys))]
-
-    def _begin(self, keys: Sequence[Keyframe], steps: int, seed: int) -> tuple[Tensor, Denoiser]:
-        """The state with which the walk begins, and what estimates its end."""
-        if steps < 1:
-            raise ConfigError(f"num_inference_steps is {steps}; take 1 or more")
-        device = self.refiner.leave.weight.device
+        if num_inference_steps < 1:
+            raise ConfigError(f"num_inference_steps is {num_inference_steps}; take 1 or more")
+        device, (height, width, _) = self.refiner.leave.weight.device, keys[0].picture.shape
         parts = zip(*(conditions(key, device) for key in keys), strict=True)
         given, scalars = map(torch.cat, parts)
         if self.prior is not None:  # once, however many steps follow
             given = torch.cat([given, drawings(self.prior, given[:, :3])], dim=1)
         deviation = self.refiner.settings["noise"]
         noise = noise_field(*given.shape[-2:], seed=seed, deviation=deviation, device=device)
-        return given[:, :3] + noise, partial(_denoise, self.refiner, given, scalars)
+        state = given[:, :3] + noise
+        loop = CachedLoop(state, num_inference_steps)
+        if cache is not None:
+            kind = f"{model}, {height}x{width}x3, seed {seed}"
+            seen = embedding(keys[0].picture[None])
+            loop = cache.begin(kind, seen, state, num_inference_steps)
+        denoise = partial(_denoise, self.refiner, given, scalars)
+        estimate = walk(denoise, state, noise_levels(num_inference_steps), loop)
+        loop.keep()
+        shown = estimate[..., :height, :width]
+        return [pictures_of(shown[index : index + 1]) for index in range(len(keys))]
 
 
 def conditions(key: Keyframe, device: str | torch.device = "cpu") -> tuple[Tensor, Tensor]:

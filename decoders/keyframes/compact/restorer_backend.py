@@ -33,7 +33,6 @@ class RestorerBackend(KeyRefiner):
         return [FILE]
 
     def load(self) -> None:
-        """See `Backend.load`."""
         _ = self.network.session
 
     def check(self, height: int, width: int, *, steps: int) -> None:
@@ -44,7 +43,6 @@ class RestorerBackend(KeyRefiner):
             )
 
     def refine(self, key: Keyframe, *, steps: int, seed: int) -> Picture:
-        """See `KeyRefiner.refine`."""
         self.check(*key.picture.shape[:2], steps=steps)
         guide = moved(self.usual if key.guide is None else key.guide, self.look)
         return key.picture if guide == 0 else self.network.restorations(key).mixed(MIXTURES[guide])
@@ -55,7 +53,6 @@ class RestorerBackend(KeyRefiner):
         return int(settings_of(FILE)["usual"])
 
     def cost(self, height: int, width: int) -> RefinerCost:
-        """See `Backend.cost`."""
         import torch
 
         from gsvc.decoders.keyframes.compact.restorer import Restorer

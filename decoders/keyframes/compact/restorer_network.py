@@ -84,7 +84,6 @@ class RestorerNetwork(HasThreads):
 
     @property
     def id(self) -> bytes:
-        """As of `Backend.id`."""
         return weights_id(FILE)
 
     def restorations(self, key: Keyframe) -> Restorations:
@@ -104,7 +103,6 @@ class RestorerNetwork(HasThreads):
         return Restorations(key.picture, shown)
 
     def _strips(self, inputs: _FloatMap, conditions: _FloatMap) -> Iterator[_FloatMap]:
-        """The network's outputs, some rows at a time."""
         rows, columns = inputs.shape[1:]
         step = max(_REACH, _MOST_PIXELS // columns // _MULTIPLE * _MULTIPLE)
         for top in range(0, rows, step):
@@ -147,7 +145,6 @@ def _providers(device: str, available: Sequence[str]) -> list[str | tuple[str, d
 
 
 def _conditions(key: Keyframe) -> _FloatMap:
-    """As `restorer.Restorer` takes them, (1, 6)."""
     layers = [float(key.layer == layer) for layer in range(LAYERS)]
     return np.array([[4 * key.quantizer - 3, 4 * key.size - 3, *layers]], np.float32)
 

@@ -46,7 +46,6 @@ class Architecture:
 
 
 def _listed() -> dict[str, Architecture]:
-    """Those of `architectures.toml`."""
     rows = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
     def fields(name: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
 from diffusers.utils import logging as diffusers_logging
+from diffusers.utils.torch_utils import randn_tensor
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
@@ -61,6 +62,21 @@ def frames_of(output: Any) -> NDArray[np.uint8]:
 def noise_from(seed: int) -> torch.Generator:
     """A generator on the CPU, so that every device draws the same noise."""
     return torch.Generator("cpu").manual_seed(seed)
+
+
+def first_noise(shape: Sequence[int], seed: int, device: str | torch.device) -> Tensor:
+    """What a pipeline draws first of `noise_from`, float32."""
+    drawn: Tensor = randn_tensor(
+        tuple(shape), noise_from(seed), torch.device(device), torch.float32
+    )
+    return drawn
+
+
+def latents_of(vae: Any, frames: NDArray[np.uint8], device: str) -> Tensor:
+    """What an autoencoder makes of RGB uint8 (n, H, W, 3), float32."""
+    video = video_tensor(frames).to(device, vae.dtype)
+    latents: Tensor = vae.encode(video).latent_dist.mode().float()
+    return latents
 
 
 class GivenLevels(FlowMatchEulerDiscreteScheduler):  # type: ignore[misc]
@@ -197,11 +213,11 @@ def embed_empty_prompt(name: str) -> Path:
     made = getattr(diffusers, hub_model(name).pipeline)
     unused = dict.fromkeys(_parts(made) - _NEEDED_FOR_TEXT)
     pipeline = _from_folder(made, name, torch.bfloat16, **unused)
+    more = {"device": "cpu", "num_images_per_prompt": 1}  # that others have as defaults
+    more = more if made.__name__ == "StableDiffusionImg2ImgPipeline" else {}
     with torch.no_grad():
         told = pipeline.encode_prompt(
-            prompt="",
-            **_length(made),
-            **_WITHOUT_GUIDANCE.get(made.__name__, {"do_classifier_free_guidance": False}),
+            prompt="", do_classifier_free_guidance=False, **_length(made), **more
         )
     names = ("prompt_embeds", "prompt_attention_mask") if len(told) == 4 else ("prompt_embeds",)
     return keep_prompt(
@@ -218,15 +234,4 @@ def _length(made: Any) -> dict[str, int]:
 
 
 def _parts(made: Any) -> set[str]:
-    """What a pipeline is made of."""
     return set(inspect.signature(made.__init__).parameters) - {"self"}
-
-
-_WITHOUT_GUIDANCE: dict[str, dict[str, Any]] = {
-    "StableDiffusionImg2ImgPipeline": {
-        "device": "cpu",
-        "num_images_per_prompt": 1,
-        "do_classifier_free_guidance": False,
-    }
-}
-"""What `encode_prompt` wants besides the prompt, where that is not the usual."""

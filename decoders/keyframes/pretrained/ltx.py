@@ -32,7 +32,11 @@ class LtxBackend(pretrained.PretrainedWindows):
     ) -> NDArray[np.uint8]:
         pipeline.scheduler = pipes.GivenLevels()
         levels = [STRENGTH * (1 - step / steps) for step in range(steps)]
-        clean = _latents(pipeline, window.frames, self.device)
+        vae = pipeline.vae
+        clean = pipeline._normalize_latents(  # the pipeline takes them so
+            pipes.latents_of(vae, window.frames, self.device),
+            *(vae.latents_mean, vae.latents_std, vae.config.scaling_factor),
+        )
         loop = pretrained.late_loop(self, clean, window, steps, seed)
         output = pipeline(
             conditions=_conditions(window),
@@ -56,17 +60,6 @@ class LtxBackend(pretrained.PretrainedWindows):
         return pipes.frames_of(output)
 
 
-def _latents(pipeline: Any, frames: NDArray[np.uint8], device: str) -> "Tensor":
-    """Of the rendering, normalised, float32: the pipeline takes them so."""
-    vae = pipeline.vae
-    encoded = (
-        vae.encode(pipes.video_tensor(frames).to(device, vae.dtype)).latent_dist.mode().float()
-    )
-    scale = vae.config.scaling_factor
-    normal: Tensor = pipeline._normalize_latents(encoded, vae.latents_mean, vae.latents_std, scale)
-    return normal
-
-
 def _conditions(window: pretrained.PretrainedWindow) -> list[Any]:
     from diffusers.pipelines.ltx.pipeline_ltx_condition import LTXVideoCondition
 
@@ -80,8 +73,9 @@ def _begun(loop: "CachedLoop", levels: list[float], seed: int) -> "Tensor":
     """What the pipeline itself mixes noise of the first level into."""
     if not loop.done:
         return loop.start
-    level = levels[loop.done]
-    return (loop.state - level * _noise(loop.start, seed)) / (1 - level)
+    level, like = levels[loop.done], loop.start
+    noise = pipes.first_noise(like.shape, seed, like.device)
+    return (loop.state - level * noise) / (1 - level)
 
 
 def _passed(
@@ -92,13 +86,3 @@ def _passed(
     own = given["latents"][:, -frames * height * width :]
     loop.passed(loop.done + step + 1, pipeline._unpack_latents(own, frames, height, width))
     return {}
-
-
-def _noise(like: "Tensor", seed: int) -> "Tensor":
-    """The noise that the pipeline draws first of its generator, and mixes into the latents."""
-    from diffusers.utils.torch_utils import randn_tensor
-
-    drawn: Tensor = randn_tensor(
-        like.shape, generator=pipes.noise_from(seed), device=like.device, dtype=like.dtype
-    )
-    return drawn

@@ -47,7 +47,7 @@ class Ltx2ConditionBackend(pretrained.PretrainedWindows):
         frames = shifted(window.frames)
         output = pipeline(
             conditions=_conditions(window),
-            latents=_latents(pipeline, frames, self.device),
+            latents=pipes.latents_of(pipeline.vae, frames, self.device),  # normalised by it
             noise_scale=STRENGTH,
             sigmas=[STRENGTH * (1 - step / steps) for step in range(steps)],
             num_inference_steps=steps,
@@ -118,12 +118,3 @@ def _conditions(window: pretrained.PretrainedWindow) -> list[Any]:
     if 0 in window.keys:
         made.insert(0, LTX2VideoCondition(frames=window.keys[0], index=0, strength=1.0, crf=0))
     return made
-
-
-def _latents(pipeline: Any, frames: NDArray[np.uint8], device: str) -> "torch.Tensor":
-    """Of the rendering, as the autoencoder gives them: the pipeline normalises them itself."""
-    vae = pipeline.vae
-    latents: torch.Tensor = vae.encode(
-        pipes.video_tensor(frames).to(device, vae.dtype)
-    ).latent_dist.mode()
-    return latents.float()

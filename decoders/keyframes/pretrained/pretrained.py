@@ -198,7 +198,6 @@ class Pretrained(Backend):
         return ArchitectureWork(ARCHITECTURES[self.name], height, width, self.frames).cost()
 
     def _loaded(self, pixels: int) -> Any:
-        """The pipeline, loaded when first asked for."""
         if self._pipeline is None:
             made_by = self.made_by or hub_model(self.name).pipeline
             held = self._kind, pixels, self.quantize
@@ -206,13 +205,11 @@ class Pretrained(Backend):
         return self._pipeline
 
     def _prompt(self, pipeline: Any) -> "dict[str, Tensor]":
-        """Arguments that stand for the empty prompt."""
         network = getattr(pipeline, "transformer", None) or pipeline.unet
         return pipes.load_prompt(self.name, self.device, network.dtype)
 
     @contextmanager
     def _cached(self, pipeline: Any, steps: int) -> Iterator[None]:
-        """In it a window is drawn, with the step cache that was asked for."""
         network = getattr(pipeline, "transformer", None)
         cache = self.step_cache.on(network, steps) if self.step_cache else nullcontext()
         with cache:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.decoders.keyframes.pretrained import pretrained
-from gsvc.decoders.keyframes.pretrained.late_modules import pipes, torch
+from gsvc.decoders.keyframes.pretrained.late_modules import pipes
 
 TRUSTED = 0.3
 """Confidence from which the rendering is shown to the model: nobody has tuned it."""
@@ -32,7 +32,10 @@ class WanVaceBackend(pretrained.PretrainedWindows):
         self, pipeline: Any, window: pretrained.PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
         video, mask = control(window)
-        noise = _noise(pipeline.transformer.config.in_channels, video.shape, seed, self.device)
+        count, height, width = video.shape[:3]
+        size = (count - 1) // _GROUP + 1, height // _SIDE, width // _SIDE
+        channels: int = pipeline.transformer.config.in_channels
+        noise = pipes.first_noise((1, channels, *size), seed, self.device)
         loop = pretrained.late_loop(self, noise, window, steps, seed)
 
         def passed(_: Any, step: int, time: Any, given: dict[str, Any]) -> dict[str, Any]:
@@ -46,9 +49,9 @@ class WanVaceBackend(pretrained.PretrainedWindows):
                 mask=pipes.images_of(mask),
                 conditioning_scale=1.0,
                 **self._prompt(pipeline),
-                height=video.shape[1],
-                width=video.shape[2],
-                num_frames=len(video),
+                height=height,
+                width=width,
+                num_frames=count,
                 num_inference_steps=steps,
                 guidance_scale=1.0,
                 callback_on_step_end=passed,
@@ -56,18 +59,6 @@ class WanVaceBackend(pretrained.PretrainedWindows):
             )
         loop.keep()
         return pipes.frames_of(output)
-
-
-def _noise(channels: int, shape: tuple[int, ...], seed: int, device: str) -> "torch.Tensor":
-    """What the pipeline begins with, float32: the same as it draws itself."""
-    from diffusers.utils.torch_utils import randn_tensor
-
-    count, height, width = shape[:3]
-    size = 1, channels, (count - 1) // _GROUP + 1, height // _SIDE, width // _SIDE
-    drawn: torch.Tensor = randn_tensor(
-        size, generator=pipes.noise_from(seed), device=torch.device(device), dtype=torch.float32
-    )
-    return drawn
 
 
 def control(window: pretrained.PretrainedWindow) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -58,7 +58,6 @@ class SRVGGNetCompact(nn.Module):
         self.body = nn.Sequential(*body, _convolution(channels, 3 * SCALE**2))
 
     def forward(self, picture: Tensor) -> Tensor:
-        """As of `RRDBNet`."""
         drawn: Tensor = functional.pixel_shuffle(self.body(picture), SCALE)
         return drawn + functional.interpolate(picture, scale_factor=SCALE, mode="nearest")
 
@@ -83,8 +82,6 @@ def drawn_at(sizes: Iterable[int], network: Callable[[Tensor], Tensor], picture:
 
 
 class _Residual(nn.Module):
-    """Three dense blocks with a skip."""
-
     def __init__(self, channels: int, growth: int) -> None:
         super().__init__()
         self.dense = nn.Sequential(*(_DenseBlock(channels, growth) for _ in range(3)))
@@ -95,8 +92,6 @@ class _Residual(nn.Module):
 
 
 class _DenseBlock(nn.Module):
-    """Five convolutions, each of which sees all before it."""
-
     def __init__(self, channels: int, growth: int) -> None:
         super().__init__()
         self.layers = nn.ModuleList(

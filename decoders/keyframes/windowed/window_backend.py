@@ -53,7 +53,6 @@ class WindowedBackend(WindowRefiner):
             return placed(weight_files.load_network(WindowRestorer, self._weights), self.device)
 
     def load(self) -> None:
-        """See `Backend.load`."""
         _ = self.network
 
     def restore(
