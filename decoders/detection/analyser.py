@@ -23,18 +23,10 @@ from gsvc.codec.bitstream.layers.camera import CAMERA
 from gsvc.codec.bitstream.layers.pose import POSE, pose_unit
 from gsvc.codec.bitstream.objects import MOVING
 from gsvc.codec.bitstream.scaffold import Geometry, Place
-from gsvc.decoders.detection import findings, sent_objects, tracker
+from gsvc.decoders.detection import findings, rules as watching, sent_objects, tracker
 from gsvc.decoders.detection.detectors import NONE, OBJECTS, Finder, checked, find_finder
 from gsvc.decoders.detection.motion_detection import AHEAD, SURE, Background, Movement, SmallPicture
-from gsvc.decoders.detection.rules import (
-    Line,
-    Rule,
-    RuleWatcher,
-    Watcher,
-    Zone,
-    check_regions,
-    check_rules,
-)
+from gsvc.decoders.detection.rules import Line, Rule, Zone
 from gsvc.decoders.interpolation.optical_flow import FloatImage, Flow, MotionSource
 from gsvc.decoders.interpolation.scaffold_motion import SOURCES, camera_field, total_bend
 
@@ -303,11 +295,11 @@ class Analyser:
         self._header, self._limits = header, limits
         self._settings = settings = settings or AnalysisSettings()
         size = header.format.width, header.format.height
-        check_regions(settings.lines, settings.zones, size)
-        check_rules(settings.rules, [zone.name for zone in settings.zones])
+        watching.check_regions(settings.lines, settings.zones, size)
+        watching.check_rules(settings.rules, [zone.name for zone in settings.zones])
         self._size, self.cost = size, findings.AnalysisCost()
-        self._rules = RuleWatcher(settings.rules, GONE_SECONDS)
-        self._watcher = Watcher(settings.lines, settings.zones, size[1], GONE_SECONDS)
+        self._rules = watching.RuleWatcher(settings.rules, GONE_SECONDS)
+        self._watcher = watching.Watcher(settings.lines, settings.zones, size[1], GONE_SECONDS)
         self._sent = self._sent_objects(content)
         self._follows = settings.detector != NONE
         read = tracker.DecodedPieces if self._follows else tracker.ScaffoldPieces

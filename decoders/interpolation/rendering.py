@@ -21,18 +21,8 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Sample
-from gsvc.decoders.interpolation.optical_flow import (
-    MOTION_ESTIMATOR,
-    PRESET,
-    Bend,
-    FloatImage,
-    Flow,
-    FrameMotion,
-    MotionBetween,
-    gray,
-    pixel_grid,
-    warp,
-)
+from gsvc.decoders.interpolation import optical_flow
+from gsvc.decoders.interpolation.optical_flow import Bend, FloatImage, Flow, FrameMotion, warp
 from gsvc.decoders.interpolation.scaffold_motion import HELD_SOURCES, SOURCES, total_bend
 
 _T = TypeVar("_T", bound=np.generic)
@@ -62,8 +52,8 @@ class BidirectionalWarp:
         height, width = left.shape[:2]
         self._size = width, height
         self._blocks = -(-width // _AROUND), -(-height // _AROUND)
-        self._grid = pixel_grid(height, width)
-        self._block_grid = pixel_grid(self._blocks[1], self._blocks[0])
+        self._grid = optical_flow.pixel_grid(height, width)
+        self._block_grid = optical_flow.pixel_grid(self._blocks[1], self._blocks[0])
         self._energies = tuple(self._energy(_detail(picture)) for picture in (left, right))
 
     def frame(self, motion: FrameMotion, time: float, bend: Bend | None = None) -> Picture:
@@ -148,7 +138,7 @@ def _blended(left: NDArray[_T], right: NDArray[_T], share: FloatImage) -> NDArra
 
 def _detail(picture: Picture) -> FloatImage:
     """Detail of luma that is finer than a blur: float32 (H, W)."""
-    luma = gray(picture)
+    luma = optical_flow.gray(picture)
     blur = cv2.GaussianBlur(luma, (0, 0), _DETAIL)
     return np.asarray(cv2.subtract(luma, blur, dtype=cv2.CV_32F), np.float32)
 
@@ -183,7 +173,7 @@ class MakeRenderer(Protocol):
         interval: Interval,
         before: Sample | None,
         drawn: tuple[Picture, Picture],
-        estimator: int = MOTION_ESTIMATOR,
+        estimator: int = optical_flow.MOTION_ESTIMATOR,
     ) -> Renderer: ...
 
 
@@ -197,7 +187,7 @@ class IntervalRenderer:
         interval: Interval,
         before: Sample | None,
         drawn: tuple[Picture, Picture] | None = None,
-        estimator: int = MOTION_ESTIMATOR,
+        estimator: int = optical_flow.MOTION_ESTIMATOR,
         *,
         quick: bool = False,
     ) -> None:
@@ -225,9 +215,11 @@ class IntervalRenderer:
         self._sources = [make(self._interval, before, self._geometry) for make in SOURCES]
 
     @cached_property
-    def _motion(self) -> MotionBetween:
-        preset = cv2.DISOPTICAL_FLOW_PRESET_FAST if self._quick else PRESET
-        return MotionBetween(gray(self._left), gray(self._right), preset, self._estimator)
+    def _motion(self) -> optical_flow.MotionBetween:
+        preset = cv2.DISOPTICAL_FLOW_PRESET_FAST if self._quick else optical_flow.PRESET
+        return optical_flow.MotionBetween(
+            optical_flow.gray(self._left), optical_flow.gray(self._right), preset, self._estimator
+        )
 
     @cached_property
     def _pair(self) -> BidirectionalWarp:
@@ -283,4 +275,4 @@ def held_picture(picture: Picture, interval: Interval, time: int) -> Picture:
     bend = total_bend(sources, time)
     if bend is None:
         return picture
-    return warp(picture, pixel_grid(height, width) + bend.vectors, cv2.INTER_CUBIC)
+    return warp(picture, optical_flow.pixel_grid(height, width) + bend.vectors, cv2.INTER_CUBIC)

@@ -21,19 +21,13 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.layers.camera import CAMERA, Camera, camera_unit
+from gsvc.codec.bitstream.layers.camera import CAMERA, Camera, camera_nodes, camera_unit
 from gsvc.codec.bitstream.layers.faces import FACES, POSE_NUMBERS, Face, face_unit
 from gsvc.codec.bitstream.layers.flow import FLOW, LEFT, RIGHT, Correction
 from gsvc.codec.bitstream.layers.pose import LIMBS, POSE, Person, pose_unit
 from gsvc.codec.bitstream.layers.segmentation import SEGMENTATION
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Sample
-from gsvc.decoders.interpolation.optical_flow import (
-    Bend,
-    FloatImage,
-    Flow,
-    MotionSource,
-    between_nodes,
-)
+from gsvc.decoders.interpolation.optical_flow import Bend, FloatImage, Flow, MotionSource
 
 MEAN_STEPS = 1 << 10
 """Steps of the mean in the distance between the outer corners of the eyes."""
@@ -141,6 +135,20 @@ class FaceMotion:
         pairs = zip(self._faces, states, strict=True)
         bends = [_bend(face, state, share, self._geometry) for face, state in pairs]
         return reduce(add, bends) if bends else None
+
+
+def between_nodes(
+    values: NDArray[np.generic], step_log2: int, place: Place, length: int, times: Sequence[int]
+) -> NDArray[np.float64]:
+    """A path at `times`, (times, n), that has `values`, (nodes, n), at nodes and 0 at keyframes.
+
+    `place`, `length`: of the interval; times and nodes as of `camera_nodes`. Linear between them.
+    """
+    still = np.zeros((1, values.shape[1]))
+    known, path = [0, *camera_nodes(place, length, step_log2)], np.concatenate([still, values])
+    if place is Place.BETWEEN:
+        known, path = [*known, length], np.concatenate([path, still])
+    return np.stack([np.interp(times, known, one) for one in path.T], axis=1)
 
 
 def face_states(face: Face, place: Place, length: int, times: Sequence[int]) -> NDArray[np.float64]:

@@ -18,8 +18,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.detection.people import PoseEstimator
 from gsvc.decoders.interpolation.optical_flow import dense_flow, gray
 from gsvc.decoders.training import pipeline, sources
-from gsvc.decoders.training.coded_runs import StreamCoding, coded_stream
-from gsvc.decoders.training.crops import KINDS, Place
+from gsvc.decoders.training.crops import KINDS, Corner, StreamCoding, coded_stream
 from gsvc.decoders.training.samples import LOSSLESS, Sample, picture_bytes, sample_files
 from gsvc.decoders.training.sources import Settings
 from gsvc.encoders.face_landmarks import FaceMesh
@@ -159,7 +158,7 @@ def _extract(settings: Settings, name: str, item: pipeline.ClipItem) -> None:
 
 
 def _cut_out(
-    name: str, seen: Sequence[NDArray[np.float32]], place: Place, side: int
+    name: str, seen: Sequence[NDArray[np.float32]], place: Corner, side: int
 ) -> tuple[dict[str, bytes], dict[str, object]]:
     """What was seen in frames, cut at a place: files, and entries of the JSON file."""
     top, left = place

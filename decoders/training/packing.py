@@ -30,8 +30,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.output import explain_failure, note_settings
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.decoders.training import coded_runs, samples as stored
-from gsvc.decoders.training.crops import KINDS
+from gsvc.decoders.training import crops, samples as stored
 from gsvc.decoders.training.footage import Footage, Scene
 from gsvc.decoders.training.guard import die_with_parent
 from gsvc.decoders.training.packs import network_bytes, write_pack
@@ -68,7 +67,7 @@ class PartMaker:
         torch.set_num_threads(1)
         rng = default_rng((self.seed, number))
         is_held = bool(self.held) and number % _HELD_EVERY == _HELD_EVERY - 1
-        kind = KINDS[self.kind]
+        kind = crops.KINDS[self.kind]
         found = _coded(self._held if is_held else self._footage, rng)
         if found is None:
             return []
@@ -81,7 +80,7 @@ class PartMaker:
 
     @cached_property
     def _footage(self) -> Footage:
-        return Footage(self.files, KINDS[self.kind].clips)
+        return Footage(self.files, crops.KINDS[self.kind].clips)
 
     @cached_property
     def _held(self) -> Footage:
@@ -109,13 +108,13 @@ def _losses(sample: stored.Sample, back: stored.Sample, restored: str) -> list[t
     return [(psnr(a, b), psnr(a, c)) for a, b, c in rows]
 
 
-def _coded(footage: Footage, rng: Generator) -> tuple[Scene, coded_runs.CodedRun] | None:
+def _coded(footage: Footage, rng: Generator) -> tuple[Scene, crops.CodedRun] | None:
     for _ in range(_DRAWS):
-        stream = coded_runs.random_stream(rng)
+        stream = crops.random_stream(rng)
         scene = footage.scene(stream.frames, rng)
         if scene is not None:
             frames = [scene.frame(number) for number in range(stream.frames)]
-            return scene, coded_runs.coded_stream(frames, stream)
+            return scene, crops.coded_stream(frames, stream)
     return None
 
 
@@ -252,7 +251,7 @@ def _chosen(folder: PartFolder, room: int) -> tuple[list[Files], list[dict[str, 
 def _manifest(maker: PartMaker, facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "kind": maker.kind,
-        "side": KINDS[maker.kind].side,
+        "side": crops.KINDS[maker.kind].side,
         "samples": len(facts),
         "held": sum(one["held"] for one in facts),
         "loss": _loss_summary([row for one in facts for row in one["loss"]]),

@@ -10,15 +10,8 @@ from torch.nn import functional
 
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.decoders.keyframes.compact.network import (
-    DRAWINGS,
-    GIVEN_CHANNELS,
-    MULTIPLE,
-    SCALARS,
-    CompactRefiner,
-    noise_levels,
-    walk,
-)
+from gsvc.decoders.keyframes.compact import network
+from gsvc.decoders.keyframes.compact.network import CompactRefiner, noise_levels, walk
 from gsvc.decoders.keyframes.devices import in_tiles, precision_on
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.latent_cache import CachedLoop, LatentCache, embedding
@@ -108,7 +101,7 @@ def conditions(key: Keyframe, device: str | torch.device = "cpu") -> tuple[Tenso
     gain = torch.from_numpy(key.gain).to(device)
     given = torch.cat([tensor_of(key.picture, device), gain[None, None]], dim=1)
     height, width = given.shape[2:]
-    padding = 0, -width % MULTIPLE, 0, -height % MULTIPLE
+    padding = 0, -width % network.MULTIPLE, 0, -height % network.MULTIPLE
     padded = functional.pad(given, padding, mode="replicate")
     return padded, torch.tensor([[key.quantizer, key.size]], dtype=torch.float32, device=device)
 
@@ -134,16 +127,18 @@ def _denoise(
 def picture_cost(settings: Mapping[str, Any], height: int, width: int) -> RefinerCost:
     """Of the network with these settings and its prior; sides are padded as when it runs."""
     missing = ("margins of tiles",) if height * width > WHOLE_PIXELS else ()
-    height, width = height + -height % MULTIPLE, width + -width % MULTIPLE
+    height, width = height + -height % network.MULTIPLE, width + -width % network.MULTIPLE
     with torch.device("meta"):
-        network = CompactRefiner(**settings)
-        name = network.settings["prior"]
+        refiner = CompactRefiner(**settings)
+        name = refiner.settings["prior"]
         picture = torch.empty(1, 3, height, width)
-        given = torch.empty(1, GIVEN_CHANNELS + (3 * DRAWINGS if name else 0), height, width)
-        sigma, scalars = torch.empty(1), torch.empty(1, SCALARS)
+        given = torch.empty(
+            1, network.GIVEN_CHANNELS + (3 * network.DRAWINGS if name else 0), height, width
+        )
+        sigma, scalars = torch.empty(1), torch.empty(1, network.SCALARS)
         prior = PRIORS[name]() if name else None
     return RefinerCost(
-        step=lambda: network(picture, sigma, given, scalars),
+        step=lambda: refiner(picture, sigma, given, scalars),
         once=None if prior is None else lambda: drawings(prior, picture),
         not_counted=missing,
     )

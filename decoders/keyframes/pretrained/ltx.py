@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.decoders.keyframes.pretrained import pretrained
-from gsvc.decoders.keyframes.pretrained.late_modules import pipes
+from gsvc.decoders.keyframes.pretrained.pretrained import pipes
 
 if TYPE_CHECKING:
     from torch import Tensor

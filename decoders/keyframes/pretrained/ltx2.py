@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.decoders.keyframes.pretrained import pretrained
-from gsvc.decoders.keyframes.pretrained.late_modules import pipes, torch
+from gsvc.decoders.keyframes.pretrained.pretrained import pipes, torch
 
 STRENGTH = 0.4
 """Noise level at which the rendering is taken up, 0 to 1: nobody has tuned it."""

@@ -18,16 +18,23 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.weights.extras import Late
 from gsvc.codec.weights.hub import check_hub_model, hub_folder, hub_model
 from gsvc.decoders.keyframes.pretrained.architectures import ARCHITECTURES
 from gsvc.decoders.keyframes.pretrained.gpu_memory import kind_for, need_of
-from gsvc.decoders.keyframes.pretrained.late_modules import pipes, torch
 from gsvc.decoders.keyframes.refiner import Backend, RefinerCost, WindowRefiner
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from gsvc.decoders.keyframes.latent_cache import CachedLoop
+    from gsvc.decoders.keyframes.pretrained import diffusers_pipeline as pipes
+else:  # back ends are listed, and named in streams, on machines that have neither
+    torch = Late("torch")
+    pipes = Late("gsvc.decoders.keyframes.pretrained.diffusers_pipeline")
+
+__all__ = ["PretrainedWindow", "PretrainedWindows", "pipes", "torch"]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.pretrained import pretrained
-from gsvc.decoders.keyframes.pretrained.late_modules import pipes, torch
+from gsvc.decoders.keyframes.pretrained.pretrained import pipes, torch
 from gsvc.decoders.keyframes.refiner import KeyRefiner
 
 STRENGTH = 0.25

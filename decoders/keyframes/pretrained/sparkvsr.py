@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.decoders.keyframes.pretrained import pretrained
-from gsvc.decoders.keyframes.pretrained.late_modules import pipes, torch
+from gsvc.decoders.keyframes.pretrained.pretrained import pipes, torch
 
 _TIME = 399
 _GROUP = 4

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.errors import DeviceError, MissingDependencyError
 from gsvc.codec.weights.hub import hub_folder
 from gsvc.decoders.keyframes.pretrained import pretrained
-from gsvc.decoders.keyframes.pretrained.late_modules import torch
+from gsvc.decoders.keyframes.pretrained.pretrained import torch
 
 _CLIP = 24
 """Frames that it takes at once, a multiple of 4."""

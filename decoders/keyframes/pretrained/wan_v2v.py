@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.decoders.keyframes.pretrained import pretrained
-from gsvc.decoders.keyframes.pretrained.late_modules import pipes, torch
+from gsvc.decoders.keyframes.pretrained.pretrained import pipes, torch
 
 STRENGTH = 0.3
 """Share of the schedule that is run, 0 to 1: nobody has tuned it."""

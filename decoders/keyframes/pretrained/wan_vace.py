@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.decoders.keyframes.pretrained import pretrained
-from gsvc.decoders.keyframes.pretrained.late_modules import pipes
+from gsvc.decoders.keyframes.pretrained.pretrained import pipes
 
 TRUSTED = 0.3
 """Confidence from which the rendering is shown to the model: nobody has tuned it."""
