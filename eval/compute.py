@@ -1,7 +1,4 @@
-"""What running code costs: floating-point operations, memory, energy, processor time.
-
-Operations are counted; memory, energy and time are measured while the code runs.
-"""
+"""What running code costs: operations are counted, memory, energy and time measured."""
 
 import os
 import sys
@@ -33,10 +30,7 @@ class Flops:
     count: int
     """Floating-point operations; a multiply-add counts two."""
     not_counted: tuple[str, ...]
-    """Operators with arithmetic that torch's counter does not know, sorted.
-
-    They are element-wise ones, sums, normalisation and sampling.
-    """
+    """Operators that torch's counter does not know, sorted: sums, sampling, element-wise ones."""
 
 
 def count_flops(work: Callable[[], object]) -> Flops:

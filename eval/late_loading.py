@@ -20,10 +20,7 @@ from gsvc.codec.weights.model_files import sha256_of
 
 @contextmanager
 def optional(message: str) -> Iterator[None]:
-    """For imports: raises MissingDependencyError(`message`) where one fails.
-
-    The reason takes the place of "{error}" in the message.
-    """
+    """For imports: raises MissingDependencyError(`message`), {error} in it being why one fails."""
     try:
         yield
     except ImportError as error:

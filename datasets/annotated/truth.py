@@ -1,8 +1,4 @@
-"""Truth: boxes and places as plain arrays, one row each, and the clips that they are true of.
-
-Clips are read from pictures or a video. Failures of annotation files name the file, the place in it
-and the remedy.
-"""
+"""Truth: boxes and places as plain arrays, one row each, and the clips that they are true of."""
 
 import json
 from collections.abc import Sequence
@@ -86,10 +82,7 @@ def make_boxes(
     visibility: ArrayLike = 1.0,
     ignored: ArrayLike = False,
 ) -> Boxes:
-    """Boxes of anything that numpy takes for arrays; a single value stands for every row.
-
-    Raises ConfigError for arrays that do not fit together.
-    """
+    """Boxes of what numpy takes for arrays, or one value for every row. Raises ConfigError."""
     frames = np.asarray(frame, np.int64).reshape(-1)
 
     def column(values: ArrayLike, kind: Any) -> NDArray[Any]:

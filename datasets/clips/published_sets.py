@@ -281,10 +281,7 @@ def _entry(row: list[str]) -> FileEntry:
 
 
 def faults(folder: str | Path, entries: Sequence[FileEntry]) -> Iterator[str]:
-    """What is missing or differs in a folder, a line for each file.
-
-    Sizes are looked at first: only files of the right size are read.
-    """
+    """What is missing or differs in a folder, a line a file; a file of another size is not read."""
     for entry in entries:
         path = Path(folder, entry.path)
         try:

@@ -181,11 +181,7 @@ class ConventionalCodec(base.Codec, ABC):
         ]
 
     def encode(self, clip: TestClip, settings: base.Settings) -> base.Encoded:
-        """Code the clip, from RGB frames to bytes.
-
-        Raises ConfigError for settings that are unknown, missing or out of range, InputError for a
-        clip without frames.
-        """
+        """Code the clip. Raises ConfigError for settings out of range, InputError for no frames."""
         preset, quality, scale = self._read(settings)
         base.require_frames(clip)
         coded = coded_size((clip.format.width, clip.format.height), scale)
@@ -199,10 +195,7 @@ class ConventionalCodec(base.Codec, ABC):
     def decode(
         self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings
     ) -> base.Decoded:
-        """Decode, from bytes to RGB frames at the clip's size.
-
-        Raises BitstreamError when the bytes do not decode to as many frames as the clip has.
-        """
+        """Decode to RGB at the clip's size. Raises BitstreamError where that cannot be done."""
         shown = clip.width, clip.height
         start = time.perf_counter()
         try:

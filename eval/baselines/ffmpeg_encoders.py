@@ -90,10 +90,7 @@ class VVenC(FfmpegCodec):
 
 
 class LibAom(FfmpegCodec):
-    """AV1 by libaom in two passes, 8 bits, 35 frames of look-ahead; the preset is `cpu-used`.
-
-    Both passes see the whole clip, which our encoder does as well.
-    """
+    """AV1 by libaom in two passes, 8 bits, 35 frames of look-ahead; the preset is `cpu-used`."""
 
     name = "libaom"
     suffix = ".obu"

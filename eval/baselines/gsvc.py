@@ -6,7 +6,7 @@ small picture scaled up, is what every conventional codec gives at scale 1/2 and
 
 import io
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
@@ -60,15 +60,6 @@ def kept_refiner(settings: DecoderSettings) -> Refiner | None:
     return refiners.load_refiner(settings.backend, settings.device) if is_kept else None
 
 
-def pulled(ways: Iterable[base.Settings]) -> str:
-    """Pretrained models of the ways with their commits, ", NAME COMMIT" each; marked if random.
-
-    Raises MissingModelError where one is not here.
-    """
-    models = sorted({str(way["model"]) for way in ways if way.get("model") in refiners.PRETRAINED})
-    return "".join(f", {name} {read_hub_manifest(name).weights}" for name in models)
-
-
 _OUTSIDE = ("AV1 decoding", "motion and rendering")
 
 
@@ -107,10 +98,7 @@ _OUTSIDE_RIFE = ("looking up pixels along the motion", "a second look where moti
 
 
 def drawing_cost(height: int, width: int, drawn: int, frames: int) -> base.Compute:
-    """Of `drawn` frames between pictures, per pixel of the clip's `frames`. Raises as `load_rife`.
-
-    The padding of the sides is counted.
-    """
+    """Of `drawn` padded frames, per pixel of the clip's `frames`. Raises as `load_rife`."""
     one = _one_frame(height, width)
     weights = rife_file().stat().st_size
     per_pixel = one.count * drawn / (width * height * frames)
@@ -226,15 +214,13 @@ class Gsvc(base.Codec):
             _decoder_settings(way)
 
     def version(self) -> str:
-        """Version of gsvc, hashes of code and weights, versions of libraries that touch pixels.
-
-        The model id is in the header of every stream, so it counts for codecs without a refiner
-        too.
-        """
+        """Of gsvc and of libraries that touch pixels, with hashes of code, weights and model."""
         names = (*_LIBRARIES, *(("torch",) if self.backends else ()))
-        libraries = ", ".join(f"{name} {version(name)}" for name in names)
+        used = {str(way.get("model")) for way in self._ways} & set(refiners.PRETRAINED)
+        libraries = [f"{name} {version(name)}" for name in names]
+        libraries += [f"{name} {read_hub_manifest(name).weights}" for name in sorted(used)]
         weights = f"{refiners.model_id().hex()}-{weights_hash(self.backends)}"
-        return f"gsvc {version('gsvc')} {code_hash()}-{weights}, {libraries}{pulled(self._ways)}"
+        return f"gsvc {version('gsvc')} {code_hash()}-{weights}, {', '.join(libraries)}"
 
     def rate_points(self) -> Sequence[base.Settings]:
         return self._points
@@ -338,10 +324,7 @@ def key_frames(info: StreamInfo) -> list[int]:
 def _ways(
     motions: Sequence[str], models: Sequence[str], steps: Sequence[int], seeds: Sequence[int]
 ) -> list[base.Settings]:
-    """Motion by motion, model by model.
-
-    Seed 0 is the stream's own, and 0 steps use neither model nor seed.
-    """
+    """Motion by motion, model by model; 0 steps use no model, and seed 0 is the stream's own."""
     ways: list[base.Settings] = []
     for motion, model, count, seed in product(motions, models, steps, seeds):
         way: dict[str, base.Value] = {"steps": count}

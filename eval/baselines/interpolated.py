@@ -1,7 +1,4 @@
-"""SVT-AV1 and x265 at half and a quarter of the frame rate, interpolated by DIS or by RIFE.
-
-That is what a player can do with a lower frame rate.
-"""
+"""SVT-AV1 and x265 at half and a quarter of the frame rate, interpolated by DIS or by RIFE."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,10 +32,7 @@ frames apart in the fastest pan 0.47."""
 
 
 def filled(coded: Sequence[Picture], step: int, count: int, between: Between) -> list[Picture]:
-    """`count` frames of which every `step`-th, from the first, is coded.
-
-    Frames after the last coded one hold it.
-    """
+    """`count` frames, of which each `step`-th is coded; those after the last coded one hold it."""
     frames = [coded[0]]
     for left, right in pairwise(coded):
         if is_cut(left, right):  # the nearer in time

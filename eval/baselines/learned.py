@@ -69,22 +69,16 @@ class LearnedCodec(QualityCodec):
         return f"{self.name} of {package}, {hashes}, protocol {conventional.PROTOCOL}"
 
     def encode(self, clip: TestClip, settings: base.Settings) -> base.Encoded:
-        """Code the clip on the CPU.
-
-        Raises as `version`, ConfigError for settings, InputError for a clip without frames.
-        """
+        """Code the clip on the CPU. Raises as `version`, ConfigError, InputError without frames."""
         quality, scale = self._read(settings)
         base.require_frames(clip)
         size = conventional.coded_size((clip.format.width, clip.format.height), scale)
         network = self._network(quality)
-        start = time.perf_counter()
-        pictures = (
-            _tensor(conventional.shrink(frame, size), self.multiple) for frame in clip.frames
-        )
+        start, interval = time.perf_counter(), conventional.key_interval(clip.frame_rate)
+        shrunk = (conventional.shrink(frame, size) for frame in clip.frames)
+        pictures = (_tensor(picture, self.multiple) for picture in shrunk)
         with torch.no_grad():
-            parts = list(
-                self._compress(network, pictures, conventional.key_interval(clip.frame_rate))
-            )
+            parts = list(self._compress(network, pictures, interval))
         data = base.join_parts(parts)
         data += google_crc32c.value(data).to_bytes(_CHECKSUM, "big")
         video = 8 * sum(map(len, parts))
@@ -100,9 +94,11 @@ class LearnedCodec(QualityCodec):
         shown = clip.width, clip.height
         size = conventional.coded_size(shown, scale)
         start = time.perf_counter()
-        parts = _checked_parts(data)
-        padded = [side + -side % self.multiple for side in size]
-        shape = padded[1] // self.multiple, padded[0] // self.multiple
+        body, checksum = data[:-_CHECKSUM], data[-_CHECKSUM:]
+        if not body or google_crc32c.value(body).to_bytes(_CHECKSUM, "big") != checksum:
+            raise BitstreamError(f"the checksum of the {self.name} stream is wrong: code again")
+        parts = base.split_parts(body)
+        shape = -(-size[1] // self.multiple), -(-size[0] // self.multiple)
         try:
             with torch.no_grad():
                 tensors = self._decompress(network, parts, shape, clip)
@@ -240,13 +236,6 @@ def _load(zoo: str, name: str, path: Path) -> Any:
         raise MissingModelError(f"{path} holds no weights of {name} ({error})") from error
     network.update()
     return network.eval()
-
-
-def _checked_parts(data: bytes) -> Iterator[bytes]:
-    body, checksum = data[:-_CHECKSUM], data[-_CHECKSUM:]
-    if len(data) <= _CHECKSUM or google_crc32c.value(body).to_bytes(_CHECKSUM, "big") != checksum:
-        raise BitstreamError("the checksum of a learned codec's stream does not match: code again")
-    return base.split_parts(body)
 
 
 def _tensor(picture: Picture, multiple: int) -> "torch.Tensor":

@@ -15,7 +15,7 @@ import numpy as np
 
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.weights.extras import need
+from gsvc.codec.weights.extras import Late, need
 from gsvc.datasets.clips.clip_reader import ClipFormat
 from gsvc.decoders.keyframes.priors.prior_files import prior_path
 from gsvc.encoders.svt_av1 import OFFSET_LAYERS, quantiser_offsets
@@ -24,6 +24,7 @@ from gsvc.eval.baselines.base import Compute, Decoded, Option, Settings, Value, 
 from gsvc.eval.compute import Flops, count_flops
 from gsvc.eval.late_loading import CodecFacts
 
+torch, prior_drawings = Late("torch"), Late("gsvc.decoders.keyframes.priors.prior_drawings")
 AV1_FAMILY = "AV1, all that one can do"
 """The joint hull of SVT-AV1 and of what can be done before and after it."""
 VISUAL_TUNING = ":tune=0:sharpness=7"
@@ -174,11 +175,8 @@ class SvtAv1Sr(SvtAv1):
         self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
     ) -> Compute | None:
         """The network's, once for each frame."""
-        name = _NETWORKS[str(way["network"])]
-        shown = clip.width, clip.height
-        one = _flops(
-            name, conventional.coded_size(shown, conventional.read_scale(settings["scale"]))
-        )
+        name, scale = _NETWORKS[str(way["network"])], conventional.read_scale(settings["scale"])
+        one = _flops(name, conventional.coded_size((clip.width, clip.height), scale))
         weights = prior_path(name).stat().st_size
         flops = one.count / (clip.width * clip.height)
         return Compute(flops, weights, (*_OUTSIDE, *one.not_counted))
@@ -197,35 +195,24 @@ class SvtAv1Sr(SvtAv1):
 
 def _drawing(network: Any, small: Picture, shown: conventional.Size) -> Picture:
     """What the network makes of a picture, at the size shown."""
-    import torch
-
-    from gsvc.decoders.keyframes.priors.prior_drawings import enlarged
-
     with torch.inference_mode():
         given = torch.from_numpy(small).permute(2, 0, 1)[None].float().div(255)
-        drawn = enlarged(network, given).clamp(0, 1).mul(255).round()
+        drawn = prior_drawings.enlarged(network, given).clamp(0, 1).mul(255).round()
     large = drawn[0].permute(1, 2, 0).byte().numpy()
     return np.asarray(cv2.resize(large, shown, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 @cache
 def _network(name: str) -> Any:
-    from gsvc.decoders.keyframes.priors.prior_drawings import load_prior
-
-    return load_prior(name)
+    return prior_drawings.load_prior(name)
 
 
 @cache
 def _flops(name: str, size: conventional.Size) -> Flops:
     """Of one picture, counted without storage."""
-    import torch
-
-    from gsvc.decoders.keyframes.priors.prior_drawings import enlarged
-    from gsvc.decoders.keyframes.priors.prior_networks import PRIORS
-
     with torch.device("meta"):
-        network, given = PRIORS[name](), torch.empty(1, 3, size[1], size[0])
-    return count_flops(lambda: enlarged(network, given))
+        network, given = prior_drawings.PRIORS[name](), torch.empty(1, 3, size[1], size[0])
+    return count_flops(lambda: prior_drawings.enlarged(network, given))
 
 
 CODECS = SvtAv1, SvtAv1Offsets, SvtAv1Sr

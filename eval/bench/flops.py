@@ -63,17 +63,11 @@ def computes(
     steps: int | None = None,
     saved: float = 0.0,
 ) -> Iterator[BackendFlops]:
-    """Each back end at each size: the shorter side, of pictures of 16:9.
+    """Each of `NAMES` at each size, 64 to 4320: the shorter side, of pictures of 16:9.
 
-    Args:
-        names: Of `NAMES`.
-        sizes: 64 to 4320.
-        window: Frames that a pretrained back end sees at once, 8k + 1.
-        steps: None: as many as are usual.
-        saved: Share of the steps that a cache saves, 0 to 1.
-
-    Raises:
-        ConfigError: For an unknown name, or values out of range.
+    `window`: frames that a pretrained back end sees at once, 8k + 1; `steps`: None for the usual
+    number; `saved`: the share of the steps that a cache saves, 0 to 1. Raises ConfigError for an
+    unknown name and for values out of range.
     """
     for name in names:
         if name not in NAMES:

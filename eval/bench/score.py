@@ -66,15 +66,10 @@ def read_pair(
 ) -> VideoPair:
     """Read two videos; each begins at time 0. Frames pair by time, each with the nearest.
 
-    Args:
-        source: What is measured against: anything FFmpeg reads, or a glob of images.
-        test: The same, or a stream (.gsv), which is decoded as `gsvc decode` does by default.
-        frames: Most frames of each to read; None for all.
-        scale: Bring the test's pictures to the source's size.
-
-    Raises:
-        InputError: A video cannot be read, the sizes differ, or no frames are shown together.
-        ConfigError: `frames` is below 1.
+    `source`: anything FFmpeg reads, or a glob of images; `test`: also a stream (.gsv), decoded as
+    `gsvc decode` does by default; `frames`: the most of each, None for all; `scale`: bring the
+    test's pictures to the source's size. Raises InputError where a video cannot be read, sizes
+    differ or no frames are shown together, ConfigError for `frames` below 1.
     """
     a = _read(source, frames)  # first: decoding takes long, and a wrong name is soon told
     b = _decoded(test, frames) if test.lower().endswith(SUFFIX) else _read(test, frames)
@@ -329,7 +324,7 @@ def plotted(
     if not by_name:
         raise GsvcError("nothing to plot: no metric of single frames has a value")
     times = [pair.times[index] for index in indices]
-    figure, places = panels(list(by_name), title)
+    figure, places = panels(by_name, title)
     for name, axis in places:
         measured = by_name[name]
         values = [float("nan") if v is None else v for v in measured.scores.values]

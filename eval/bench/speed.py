@@ -376,10 +376,7 @@ _PACKAGES = "gsvc", "torch", "diffusers", "transformers"
 
 
 def window_speeds(name: str, device: str, steps: int) -> Mapping[str, object]:
-    """What a window or a coded picture takes at each size, loading apart; and of what it was made.
-
-    Errors as of `load_refiner`.
-    """
+    """What a window or a coded picture takes at each size, loading apart. As `load_refiner`."""
     refiner = load_refiner(name, device)
     rows: list[Mapping[str, object]] = []
     for height, width in _SIZES:

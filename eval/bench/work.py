@@ -38,10 +38,7 @@ _LEAST = 0.5
 
 
 def moving_share(frames: Sequence[Picture]) -> float:
-    """The share of pixels that move from a frame to the next, 0 to 1, by DIS; 0 for one frame.
-
-    `frames`: RGB uint8 (H, W, 3).
-    """
+    """The share of pixels, 0 to 1, that move from frame to frame, by DIS; RGB uint8 (H, W, 3)."""
     least = _LEAST * min(frames[0].shape[:2]) / 288
     shares = []
     for index in range(1, len(frames), _STEP):

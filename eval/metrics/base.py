@@ -28,10 +28,7 @@ Values = NDArray[np.float64]
 
 
 class Metric(Protocol):
-    """A distance or a likeness between a clip and its decoded version.
-
-    Metrics inherit from it for the defaults.
-    """
+    """How a decoded clip differs from its source; metrics inherit from it for the defaults."""
 
     name: str
     """As on the command line and in tables: "st_lpips_vgg"."""

@@ -115,10 +115,7 @@ def _of_unit_length(layer: torch.Tensor) -> torch.Tensor:
 def _compare(
     network: Any, reference: Sequence[torch.Tensor], test: Sequence[torch.Tensor]
 ) -> NDArray[np.float64]:
-    """The weighted squared difference of the features, averaged over each layer's positions.
-
-    `reference` is of unit length already.
-    """
+    """Weighted squared difference to `reference`, of unit length: a mean of places a layer."""
     total = np.zeros(len(reference[0]))
     for head, a, b in zip(network.lins, reference, test, strict=True):
         weights = head.model[-1].weight.flatten()

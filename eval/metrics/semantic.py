@@ -149,10 +149,7 @@ class FaceError(_SemanticMetric):
 
 
 def normalised_error(reference: NDArray[np.float64], found: NDArray[np.float64] | None) -> float:
-    """Mean distance of (468, 2) points over that of the reference's outer eye corners; at most 1.
-
-    1 also where nothing was found.
-    """
+    """Mean distance of (468, 2) points over that of the reference's eye corners; 1 at most."""
     if found is None:
         return 1.0
     right, left = reference[list(OUTER_EYE_CORNERS)]

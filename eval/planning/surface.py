@@ -72,10 +72,7 @@ class MeasuredPoint:
 
 
 def measured_points(path: Path) -> list[MeasuredPoint]:
-    """gsvc's points of a run's summary.csv, of the usual tune, that have both judges.
-
-    Raises ConfigError for another file.
-    """
+    """gsvc's points of a summary.csv that have both judges. Raises ConfigError for other files."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             return [_point(line) for line in csv.DictReader(file) if _is_ours(line)]

@@ -45,10 +45,7 @@ def written(clip: TestClip, folder: Path) -> tuple[Path, list[Picture]]:
 
 
 def read_rows(paths: Sequence[Path]) -> list[MeasuredPoint]:
-    """gsvc's points of several `summary.csv`, each once, by the names of ways to decode.
-
-    Raises ConfigError for another file.
-    """
+    """gsvc's points of several `summary.csv`, each once, by names of ways. As `measured_points`."""
     found: dict[tuple[str, float, str, str], MeasuredPoint] = {}
     for point in (point for path in paths for point in measured_points(path)):
         if way := way_told(point.way):

@@ -77,12 +77,13 @@ class CurveStyle:
 
 
 def panels(
-    clips: Sequence[str], title: str, columns: int = COLUMNS
+    names: Iterable[str], title: str, columns: int = COLUMNS
 ) -> tuple["Figure", Iterator[tuple[str, "Axes"]]]:
     """A figure with a panel for each clip, `columns` in a row, and the panels with their clips.
 
     Raises MissingDependencyError without matplotlib.
     """
+    clips = list(dict.fromkeys(names))
     columns = max(1, min(columns, len(clips)))
     rows = ceil(len(clips) / columns)
     figure = new_figure(title, rows * _PANEL[1], columns)
@@ -235,22 +236,15 @@ def few(choices: Sequence[VersionChoice], summary: Summary) -> list[VersionChoic
     metric = next(iter(summary.metrics), None)
     ours = [one for one in choices if one.cell.codec == OURS]
     ours.sort(key=lambda one: one.decode.flops_per_pixel or 0.0)
-    bits = ours[-1].cell.bits if ours else 0
-    anchors = _opponents(choices, summary.codecs)
+    bits, codecs = ours[-1].cell.bits if ours else 0, summary.codecs
+    family = codecs[BEST_KNOWN].family if BEST_KNOWN in codecs else ""
+    anchors = [one for one in choices if family and codecs[one.cell.codec].family == family]
+    anchors = anchors or [one for one in choices if codecs[one.cell.codec].is_anchor]
     anchors.sort(key=lambda one: (_apart(one.cell.bits, bits), _distance(one.decode, metric)))
     if not ours:
         return [*anchors[:1], *(one for one in choices if one not in anchors)]
     floors = [one for one in choices if one.cell.codec == SLIDESHOW]
     return [*anchors[:1], *floors, *ours[:1], *ours[1:][-1:]]
-
-
-def _opponents(
-    choices: Sequence[VersionChoice], codecs: Mapping[str, CodecFacts]
-) -> list[VersionChoice]:
-    """Those of AV1's family; without any, all anchors."""
-    family = codecs[BEST_KNOWN].family if BEST_KNOWN in codecs else ""
-    found = [one for one in choices if family and codecs[one.cell.codec].family == family]
-    return found or [one for one in choices if codecs[one.cell.codec].is_anchor]
 
 
 def _apart(rate: float, other: float) -> float:
@@ -261,7 +255,10 @@ def _apart(rate: float, other: float) -> float:
 def _choose(
     cells: Sequence[CellRecord], metric: MetricInfo | None, level: int
 ) -> list[VersionChoice]:
-    rate = _target(cells, level)
+    ours = [cell for cell in cells if cell.codec == OURS]
+    wanted = [cell for cell in ours if cell.settings.get("level") == level]
+    rates = sorted(cell.bpp for cell in wanted or ours or cells)
+    rate = rates[len(rates) // 2]
     found: dict[str, tuple[tuple[float, float], VersionChoice]] = {}
     for cell in cells:
         for name, decodes in by_curve(cell).items():
@@ -270,13 +267,6 @@ def _choose(
             if name not in found or rank < found[name][0]:
                 found[name] = rank, one
     return [choice for _, choice in found.values()]
-
-
-def _target(cells: Sequence[CellRecord], level: int) -> float:
-    ours = [cell for cell in cells if cell.codec == OURS]
-    wanted = [cell for cell in ours if cell.settings.get("level") == level]
-    rates = sorted(cell.bpp for cell in wanted or ours or cells)
-    return rates[len(rates) // 2]
 
 
 def _distance(decode: DecodeRecord, metric: MetricInfo | None) -> float:

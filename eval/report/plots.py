@@ -26,19 +26,19 @@ _MARKERS = dict(
 
 
 def tunes(rows: Sequence[curves.PointRow], judges: tuple[str, str]) -> "Figure | None":
-    """One judge over the other, a panel for each clip, a line for each rate.
-
-    None where no rate was coded in more than one tune.
-    """
+    """One judge over the other, a panel a clip, a line a rate; None without a rate in two tunes."""
     streams = [row for row in rows if row.codec == curves.OURS and all(map(row.scores.get, judges))]
     if len({_tune(row) for row in streams}) < 2:
         return None
-    clips = list(dict.fromkeys(row.clip for row in streams))
-    figure, places = exhibits.panels(clips, f"Tunes at equal bits: {judges[0]} and {judges[1]}", 3)
+    title = f"Tunes at equal bits: {judges[0]} and {judges[1]}"
+    figure, places = exhibits.panels((row.clip for row in streams), title, 3)
     for clip, axis in places:
-        mine = [row for row in streams if row.clip == clip]
-        for rate in dict.fromkeys(_rate(row) for row in mine):
-            points = {_tune(row): _place(row, judges) for row in mine if _rate(row) == rate}
+        rates: dict[str, dict[str, tuple[float, float]]] = {}
+        for row in (row for row in streams if row.clip == clip):
+            rate = next(f"{n} {row.settings[n]}" for n in ("bpp", "level") if n in row.settings)
+            place = row.scores[judges[0]] or 0.0, row.scores[judges[1]] or 0.0
+            rates.setdefault(rate, {})[_tune(row)] = place
+        for rate, points in rates.items():
             line = [points[tune] for tune in _MARKERS if tune in points]
             axis.plot(*zip(*line, strict=True), color="#9aa0a8", linewidth=1, zorder=1)
             axis.annotate(rate, line[0], fontsize=7, xytext=(4, 4), textcoords="offset points")
@@ -51,16 +51,8 @@ def tunes(rows: Sequence[curves.PointRow], judges: tuple[str, str]) -> "Figure |
     return figure
 
 
-def _place(row: curves.PointRow, judges: tuple[str, str]) -> tuple[float, float]:
-    return row.scores[judges[0]] or 0.0, row.scores[judges[1]] or 0.0
-
-
 def _tune(row: curves.PointRow) -> str:
     return str(row.settings.get("tune", DEFAULT_TUNE))
-
-
-def _rate(row: curves.PointRow) -> str:
-    return next(f"{name} {row.settings[name]}" for name in ("bpp", "level") if name in row.settings)
 
 
 _TIME = "decoding time, multiples of x265 slow encoding"
@@ -113,14 +105,12 @@ def rate_distortion(
     columns: int = exhibits.COLUMNS,
 ) -> "Figure":
     """Points and lower hulls, rate on a log scale, a panel for each clip."""
-    clips = list(dict.fromkeys(curve.clip for curve in found))
     colour = style.colours(curve.name for curve in found)
-    names = list(colour)
-    figure, places = exhibits.panels(clips, f"Rate and quality: {metric.title}", columns)
+    clips, title = (curve.clip for curve in found), f"Rate and quality: {metric.title}"
+    figure, places = exhibits.panels(clips, title, columns)
     for clip, axis in places:
-        for curve in sorted(
-            (c for c in found if c.clip == clip), key=lambda c: names.index(c.name)
-        ):
+        mine = [curve for curve in found if curve.clip == clip]
+        for curve in sorted(mine, key=lambda curve: [*colour].index(curve.name)):
             _hull(axis, curve, colour[curve.name], style.marker(curve.name))
         exhibits.log_scale(axis.xaxis)
         exhibits.label(axis, clip, "bits a pixel", metric.name)
@@ -131,8 +121,8 @@ def rate_distortion(
 def quality_compute(summary: Summary, metric: curves.MetricInfo) -> "Figure":
     """Quality over decoding time; a line joins one stream decoded with more and more steps."""
     rows = [r for r in summary.points if r.decode_ratio and r.scores.get(metric.name) is not None]
-    clips = list(dict.fromkeys(row.clip for row in rows))
-    figure, places = exhibits.panels(clips, f"Quality and decoding time: {metric.title}")
+    title = f"Quality and decoding time: {metric.title}"
+    figure, places = exhibits.panels((row.clip for row in rows), title)
     style = exhibits.CurveStyle(summary.codecs)
     colour = style.colours(row.curve for row in rows)
     for clip, axis in places:
@@ -167,11 +157,9 @@ def _join_streams(axis: "Axes", rows: Sequence[curves.PointRow], metric: curves.
 def frontier(summary: Summary, metric: curves.MetricInfo, unit: str) -> "Figure":
     """B*(Q0, C) of each clip at its qualities; the dotted line is the published claim."""
     rows = [row for row in summary.frontier if row.metric == metric.name and row.unit == unit]
-    clips = list(dict.fromkeys(row.clip for row in rows))
     what = _TIME if unit == "time" else "FLOPs a pixel"
-    figure, places = exhibits.panels(
-        clips, f"Least rate for a quality and a compute: {metric.title}"
-    )
+    title = f"Least rate for a quality and a compute: {metric.title}"
+    figure, places = exhibits.panels((row.clip for row in rows), title)
     for clip, axis in places:
         qualities = list(dict.fromkeys(row.quality for row in rows if row.clip == clip))
         for index, quality in enumerate(qualities):
@@ -220,12 +208,11 @@ def layers(summary: Summary) -> "Figure":
 def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: curves.MetricInfo) -> "Figure":
     """The metric frame by frame, of every codec's point that is nearest in rate to one of ours."""
     chosen = exhibits.near_rate(summary, cells)
-    figure, places = exhibits.panels(list(chosen), f"Frame by frame, near one rate: {metric.title}")
+    figure, places = exhibits.panels(chosen, f"Frame by frame, near one rate: {metric.title}")
     style = exhibits.CurveStyle(summary.codecs)
     colour = style.colours(one.curve for ones in chosen.values() for one in ones)
-    names = list(colour)
     for clip, axis in places:
-        for one in sorted(chosen[clip], key=lambda one: names.index(one.curve)):
+        for one in sorted(chosen[clip], key=lambda one: [*colour].index(one.curve)):
             if pairs := one.measured(metric.name, summary.stride):
                 _annotate(axis, f"{one.cell.bpp:.4f} bpp", pairs[-1])
                 wide = 1.8 if one.cell.codec == curves.OURS else 1.1

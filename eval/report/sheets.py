@@ -142,10 +142,7 @@ class StripPlace:
 def worst_place(
     ours: Sequence[Picture], source: Sequence[Picture], start: int = 0, end: int | None = None
 ) -> StripPlace:
-    """Where our changes of luma from frame to frame differ most from the source's.
-
-    `start`, `end`: only among these frames.
-    """
+    """Where changes of luma between these frames differ most from the source's."""
     end = len(source) if end is None else end
     worst, place = -1.0, StripPlace(start, 0, 0)
     height, width = source[0].shape[:2]

@@ -217,18 +217,12 @@ def make_study(
 ) -> list[StudyPair]:
     """Write a study of the streams of a run; returns the pairs that it shows.
 
-    Args:
-        run: The run's folder.
-        folder: Where the study goes.
-        ours: Name of a curve; "": gsvc with the most steps.
-        others: Names of curves; none: AV1.
-        within: Pairs are shown whose bits differ by at most this factor.
-        tell: Is told of each clip as it is decoded, of what is left out and of what is wrong.
+    `ours`, `others`: names of curves, as `find_pairs` takes them. `within`: the most that the bits
+    of a pair differ by, a factor. `tell` is told of each clip as it is decoded, of what is left out
+    and of what is wrong.
 
-    Raises:
-        ConfigError: `folder` holds a study, a curve is unknown, or `within` is below 1.
-        InputError: The run has nothing to compare, or a clip or stream is not as it was measured.
-        OutputError: The study cannot be written.
+    Raises ConfigError where `folder` holds a study, a curve is unknown or `within` is below 1,
+    InputError where nothing can be compared or a clip or stream is not as measured, OutputError.
     """
     if not within >= 1:
         raise ConfigError(f"within {within}: a factor between bits is at least 1")

@@ -206,10 +206,7 @@ class StrengthFit:
 def fit(pairs: Sequence[tuple[int, int]], counts: Counts, versions: int) -> StrengthFit:
     """Scores from the votes of all voters, and intervals by drawing voters with replacement.
 
-    Args:
-        pairs: The two versions of each pair, by index.
-        counts: Shape (voters, pairs, 3).
-        versions: Their number.
+    `pairs`: the two of so many `versions` in each, by index; `counts`: shape (voters, pairs, 3).
     """
     scores = _solve(pairs, counts.sum(axis=0)[None], versions)[0]
     voters = len(counts)

@@ -310,10 +310,7 @@ def layers_of(rows: Collection[PointRow]) -> list[str]:
 
 
 def family_curves(found: Sequence[Curve], codecs: Mapping[str, CodecFacts]) -> Iterator[Curve]:
-    """A curve for each clip and family that has several codecs, with all their points.
-
-    `found`: curves of one metric.
-    """
+    """A curve of one metric for each clip and family of several codecs, with all their points."""
     groups: dict[tuple[str, str], list[Curve]] = {}
     for curve in found:
         if family := codecs[curve.codec].family:

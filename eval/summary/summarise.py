@@ -127,10 +127,7 @@ class Duration:
 
 
 def durations(cells: Sequence[CellRecord]) -> list[Duration]:
-    """Metrics and codecs, the slowest first, then the slowest cell.
-
-    Metrics of a run made before their time was kept are missing.
-    """
+    """Metrics whose time was kept and codecs, the slowest first, then the slowest cell."""
     times: dict[tuple[str, str], list[float]] = defaultdict(list)
     for cell in cells:
         times["codec", cell.codec].append(_coding(cell))

@@ -122,10 +122,9 @@ def write_plots(
 def _drawn(
     points: Sequence[AccuracyPoint], accuracy: str, title: str, style: exhibits.CurveStyle
 ) -> "Figure":
-    clips = list(dict.fromkeys(point.clip for point in points))
     names = curves(points)
     colours = style.colours(names)
-    figure, places = exhibits.panels(clips, f"{title} over rate", exhibits.COLUMNS)
+    figure, places = exhibits.panels((point.clip for point in points), f"{title} over rate")
     for clip, axis in places:
         for name in style.in_order(names):
             line = hull(points, clip, name, accuracy)

@@ -246,10 +246,7 @@ def look(detector: BoxDetector, frames: Sequence[Picture]) -> SeenClip:
 
 
 def with_tracks(seen: SeenClip, frames: Sequence[Picture]) -> SeenClip:
-    """The same, followed from frame to frame, with ids from 1; a detector's own ids are kept.
-
-    What is ignored begins nothing, and goes on with what is there.
-    """
+    """The same, followed, with ids from 1, where it has none; what is ignored begins nothing."""
     if len(seen.boxes) == 0 or not (seen.boxes.id == NO_ID).any():
         return seen
     turn = iter([_detections(seen.boxes, number) for number in range(len(frames))])

@@ -88,10 +88,7 @@ def _one_frame(views: Sequence[Floats]) -> Floats:
 
 
 def check_events(regions: Regions, labels: frozenset[str] | None) -> None:
-    """Raises ConfigError for rules that boxes of a detector cannot fulfil.
-
-    `labels`: the classes that it knows, see `BoxDetector`.
-    """
+    """Raises ConfigError for rules that boxes of a detector of these classes cannot fulfil."""
     rules.check_rules(regions.rules, [zone.name for zone in regions.zones])
     for rule in regions.rules:
         for one in rule.conditions:
@@ -206,8 +203,7 @@ def measure(
 ) -> Iterator[AccuracyPoint]:
     """The source's point, then those of each codec, rate and way to decode.
 
-    Without truth what the detector finds in the source stands for it. `failed` gets the name and
-    the error of what cannot be done on this machine; the rest goes on.
+    Without truth what the detector finds in the source stands for it.
     """
     judge = _Judge(clip, truth, subject)
     yield judge.source()
@@ -333,10 +329,7 @@ class GroundClip:
 
 
 def measure_ground(ground: GroundClip, subject: Subject, failed: Failed) -> Iterator[AccuracyPoint]:
-    """The source's point, then those of each codec; bytes are those of all cameras.
-
-    See `measure`.
-    """
+    """As `measure`; bytes are those of all cameras."""
     point = partial(_ground_point, ground)
     frames = [view.frames for view in ground.views]
     yield point(SOURCE, {}, 0, partial(_each, partial(look, subject.detector), frames))
