@@ -229,7 +229,7 @@ def read_raw(path: str | Path, form: RawFormat, frames: int | None = None) -> It
 
 
 def _check_raw(path: Path, form: RawFormat) -> None:
-    """Tell a file whose length is not that of whole frames."""
+    """Tell a file whose length is not that of whole frames, or whose bit depth is another."""
     if not path.is_file():
         raise InputError(f"{path}: no such file: check the name")
     size = path.stat().st_size
@@ -240,11 +240,7 @@ def _check_raw(path: Path, form: RawFormat) -> None:
             f"{path}: {size} bytes are no whole number of {form} frames of {form.frame_bytes} "
             "bytes: the file is cut short, or the size, depth or chroma in its name is wrong"
         )
-    _check_depth(path, form)
-
-
-def _check_depth(path: Path, form: RawFormat) -> None:
-    """Tell a wrong bit depth, which shows as noise: the high byte of 10 bits is below 4."""
+    # A wrong bit depth shows as noise: the high byte of 10 bits is below 4.
     luma = np.fromfile(path, np.uint8, form.sample_bytes * form.width * form.height)
     high, low = luma[1::2], luma[::2]
     looks_like_10 = high.size > 0 and high.max() < 4 <= low.max()

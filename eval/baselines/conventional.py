@@ -16,7 +16,6 @@ from typing import ClassVar, NamedTuple
 import av
 import cv2
 import numpy as np
-from av.codec.context import Flags
 
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
 from gsvc.codec.bitstream.frames import Color, Picture
@@ -243,7 +242,7 @@ class ConventionalCodec(base.Codec, ABC):
         context.gop_size = coding.interval
         context.options = self.options(*coding[2:])
         if self.headers_once:
-            context.flags |= Flags.global_header
+            context.flags |= av.codec.context.Flags.global_header
         try:
             with quiet_and_ordinary():
                 context.open()

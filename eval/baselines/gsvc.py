@@ -21,19 +21,19 @@ from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.container import StreamReader, StreamWriter, decoded_frames
-from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import TOOLS, Tools
-from gsvc.codec.bitstream.scaffold import Geometry, Place
+from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.bitstream.stream_info import StreamInfo, read_info
 from gsvc.codec.weights.hub import read_hub_manifest
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.decoders.interpolation.rife import loaded_rife, rife_file
 from gsvc.decoders.keyframes import backends as refiners
 from gsvc.decoders.keyframes.compact.restorer_backend import RESTORER
-from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
 from gsvc.decoders.keyframes.refiner import Refiner, WindowRefiner
+from gsvc.decoders.streams.reconstruction import Reconstruction
 from gsvc.encoders.tuning import DEFAULT_PRESET, DEFAULT_TUNE, LEVELS, PEOPLE
 from gsvc.eval.baselines import base
 from gsvc.eval.baselines.code_hash import code_hash, weights_hash
@@ -402,31 +402,13 @@ class HoldFloor(MotionFloor):
 
 def _held(data: bytes) -> list[Picture]:
     reader = StreamReader(io.BytesIO(data))
-    video = reader.header.format
-    size = video.width, video.height
-    parser = GroupReader(reader.header)
-    decoders: dict[int, KeyframeDecoder] = {}
+    decoding = Reconstruction(reader.header, GroupReader(reader.header), lambda key: key.picture)
     frames: list[Picture] = []
-    for packet in reader:
-        if not packet.is_picture:
-            continue
-        parsed = parser.read(packet)
-        if parsed.begins:
-            decoders[parsed.slot] = KeyframeDecoder(size, video.color)
-        coded_size, units = Geometry(*size).coded_size(parsed.coding.scale), iter(parsed.units)
-        for interval in parsed.intervals:
-            if interval.place is Place.AFTER:
-                frames += frames[-1:] * interval.length
-                continue
-            picture = decoders[parsed.slot].decode(next(units), coded_size)
-            waiting = interval.length - 1
-            if waiting and interval.place is Place.BETWEEN and not frames:
-                raise BitstreamError(
-                    "the stream does not begin with a coded picture: code the clip again"
-                )
-            held = picture if interval.place is Place.BEFORE else (frames or [picture])[-1]
-            frames += [held] * waiting
-            frames.append(picture)
+    for packet in (packet for packet in reader if packet.is_picture):
+        for one in decoding.intervals(decoding.read(packet)):
+            ends = one.is_key(one.interval.length)
+            frames += [(one.start or one.key).shown] * (one.interval.length - ends)
+            frames += [one.key.shown] * ends
     return frames
 
 

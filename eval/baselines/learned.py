@@ -13,7 +13,6 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import google_crc32c
@@ -218,7 +217,7 @@ class Ssf2020(LearnedCodec):
         return found
 
 
-def _package(zoo: str) -> ModuleType:
+def _package(zoo: str) -> Any:
     with optional(f"CompressAI cannot be imported ({{error}}): {_INSTALL}"):
         return import_module(zoo)
 

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from inspect import Parameter, getdoc, signature
 from math import inf
 from typing import cast
@@ -322,7 +321,7 @@ class Cell:
             size=clip.size,
             width=clip.format.width,
             height=clip.format.height,
-            frame_rate=str(Fraction(clip.format.frame_rate)),
+            frame_rate=str(clip.format.frame_rate),
             frames=clip.format.frames,
             source_sha256=clip.sha256,
             codec=self.codec_name,

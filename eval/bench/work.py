@@ -6,12 +6,10 @@ A worker keeps the clip and the networks that it used last.
 """
 
 import hashlib
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from math import isfinite
 from pathlib import Path
 from traceback import extract_tb, format_exception
 
@@ -88,7 +86,7 @@ def reason(error: BaseException) -> str:
 
 
 def _scores(values: NDArray[np.float64], version: str, nothing: str) -> MetricScores:
-    plain = [float(value) if isfinite(value) else None for value in values]
+    plain = [float(value) if np.isfinite(value) else None for value in values]
     finite = [value for value in plain if value is not None]
     if not finite:
         return MetricScores(None, version=version, gap=nothing)
@@ -338,6 +336,7 @@ def _clip(reading: Reading) -> TestClip:
         frames = reading.frames
         if reading.longest is not None:
             rate = reading.source.load(size=reading.size, frames=1).frame_rate
-            frames = min(max(1, int(reading.longest * rate)), frames or sys.maxsize)
+            most = max(1, int(reading.longest * rate))
+            frames = most if frames is None else min(most, frames)
         _last[reading] = reading.source.load(size=reading.size, frames=frames)
     return _last[reading]

@@ -42,16 +42,6 @@ _EXPAND = np.array([0, 0.1, 0.4, 0.4, 0.1], np.float32)
 """Of a picture whose pixels were doubled: what `_REDUCE` makes of one with zeros between them."""
 
 
-@dataclass(frozen=True)
-class _Band:
-    """What one spatial band of one reference frame brings to every test."""
-
-    seen: Channels
-    """Its contrast in units of the threshold of sight."""
-    sensitivity: Channels
-    """From contrast to that unit."""
-
-
 class Observer:
     """The package's observer before clips of one size and frame rate."""
 
@@ -79,11 +69,12 @@ class Observer:
         found = np.empty((len(tests), 4, len(reference), len(self.frequencies)), np.float32)
         views = [self._views(frames) for frames in tests]
         for index, view in enumerate(self._views(reference)):
-            bands = self._bands(view)
+            bands = list(self._bands(view))
             for row, test in zip(found, views, strict=True):
                 for b, (contrast, _) in enumerate(self._contrasts(next(test))):
+                    seen, sensitivity = bands[b]
                     row[:, index, b] = self._masking.difference(
-                        contrast * bands[b].sensitivity, bands[b], masks=b < len(bands) - 1
+                        contrast * sensitivity, seen, masks=b < len(bands) - 1
                     )
         return found
 
@@ -112,13 +103,11 @@ class Observer:
         mean = np.maximum(view[..., 0], _LEAST_LIGHT).mean(keepdims=True)
         yield np.minimum(view / mean[..., None], _MOST_CONTRAST), mean
 
-    def _bands(self, view: Channels) -> list[_Band]:
-        pairs = zip(self._contrasts(view), self._tables, strict=True)
-        found = []
-        for (contrast, light), table in pairs:
+    def _bands(self, view: Channels) -> Iterator[tuple[Channels, Channels]]:
+        """Each band's contrast in thresholds of sight, and what turned it into that unit."""
+        for (contrast, light), table in zip(self._contrasts(view), self._tables, strict=True):
             sensitivity = self._looked_up(table, np.log10(light))
-            found.append(_Band(contrast * sensitivity, sensitivity))
-        return found
+            yield contrast * sensitivity, sensitivity
 
     def _looked_up(self, table: NDArray[np.float32], log_light: Any) -> Channels:
         """The table, logarithms of four sensitivities by light, between its rows: (..., 4)."""
@@ -149,12 +138,12 @@ class _Masking:
         offset = 1 - _TINY**powers @ weights
         self._mix = np.column_stack([weights.T, offset]).astype(np.float32)
 
-    def difference(self, seen: Channels, band: _Band, *, masks: bool) -> NDArray[np.float64]:
+    def difference(self, test: Channels, own: Channels, *, masks: bool) -> NDArray[np.float64]:
         """The four channels' differences pooled over the picture; the lowest band masks nothing."""
-        change = np.abs(seen - band.seen)
+        change = np.abs(test - own)
         if masks:
             hidden = _power(change, self._power)
-            np.divide(hidden, self._mask(np.minimum(np.abs(seen), np.abs(band.seen))), out=hidden)
+            np.divide(hidden, self._mask(np.minimum(np.abs(test), np.abs(own))), out=hidden)
             change = hidden * self._most / (self._most + hidden)
         mean = np.array(cv2.mean(cv2.pow(change + np.float32(_TINY), self._pooling)))
         mean -= _TINY**self._pooling

@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import InputError, MissingDependencyError
 from gsvc.codec.bitstream.frames import Picture
@@ -28,7 +27,7 @@ from gsvc.eval.late_loading import bundled_ffmpeg, ffmpeg_path, optional
 from gsvc.eval.metrics import base
 
 
-def psnr_y(reference: Sequence[Picture], test: Sequence[Picture]) -> NDArray[np.float64]:
+def psnr_y(reference: base.Frames, test: base.Frames) -> base.Values:
     """PSNR in dB of BT.709 luma (full range, 0-255, not rounded) of each pair of frames.
 
     Both sequences hold RGB uint8 pictures (H, W, 3) of one size. Returns shape (frames,), float64,

@@ -17,7 +17,6 @@ from gsvc.codec.bitstream.errors import GsvcError, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import TestClip, frames_sha256
 from gsvc.datasets.clips.sets import SETS, find_clips
-from gsvc.eval.baselines.base import Codec
 from gsvc.eval.bench.store import BenchFolder, CellRecord, Damaged, DecodeRecord
 from gsvc.eval.late_loading import CodecFacts, optional
 from gsvc.eval.summary.bd_comparisons import SLIDESHOW
@@ -299,10 +298,15 @@ def decoded(folder: Path, choice: VersionChoice, source: TestClip) -> tuple[Sequ
     """
     import torch
 
+    from gsvc.eval.baselines import find_codec
+    from gsvc.eval.bench.cells import codec_spec, make_codec
+
     # A network's last bits depend on the number of threads; a run gives its workers one each.
     torch.set_num_threads(1)
     cell, decode = choice.cell, choice.decode
-    codec = _codec_of(folder, cell.codec)
+    specs = map(codec_spec, (BenchFolder(folder).settings() or {}).get("specs", ()))
+    own = (make_codec(spec) for spec in specs if ":" in spec.name)  # a user's class
+    codec = next((one for one in own if one.name == cell.codec), None) or find_codec(cell.codec)
     try:
         data = BenchFolder(folder).stream(cell)
     except Damaged as error:
@@ -312,16 +316,6 @@ def decoded(folder: Path, choice: VersionChoice, source: TestClip) -> tuple[Sequ
     if frames_sha256(frames) == decode.frames_sha256:
         return frames, ""
     return frames, f"{choice.curve} decodes here to other pictures than were measured"
-
-
-def _codec_of(folder: Path, name: str) -> Codec:
-    """The codec of that name: ours, or a class that the run was given."""
-    from gsvc.eval.baselines import find_codec
-    from gsvc.eval.bench.cells import codec_spec, make_codec
-
-    specs = map(codec_spec, (BenchFolder(folder).settings() or {}).get("specs", ()))
-    own = (make_codec(spec) for spec in specs if ":" in spec.name)
-    return next((one for one in own if one.name == name), None) or find_codec(name)
 
 
 SOURCE = "source"

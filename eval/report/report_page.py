@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.bench.store import BenchRun, CellRecord
 from gsvc.eval.late_loading import optional
 from gsvc.eval.layout import write_text
@@ -146,7 +145,7 @@ def films(
             if exhibit.source is None or len(exhibit.panes) < 2:
                 without[clip] = exhibit.troubles
                 continue
-            film = _made(exhibit, exhibit.source)
+            film = _made(exhibit)
             if not film.troubles:
                 write_text(file, json.dumps(asdict(film)))
         found.append(_with_facts(film, clip, choices, summary))
@@ -180,8 +179,10 @@ def _with_facts(film: Film, clip: str, choices: Sequence[VersionChoice], summary
     return replace(film, clip=clip, versions=versions)
 
 
-def _made(exhibit: Exhibit, source: TestClip) -> Film:
-    panes, rate = exhibit.panes, source.frame_rate
+def _made(exhibit: Exhibit) -> Film:
+    panes, source = exhibit.panes, exhibit.source
+    assert source is not None, "what is filmed has its source"
+    rate = source.frame_rate
     height, width = source.height, source.width
     apart = sheets.differences(source, [pane.frames for pane in panes[1:]])
     worst = sheets.worst_second(apart.lines[-1], float(rate))

@@ -17,7 +17,7 @@ from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.weights.extras import find_class
 from gsvc.datasets.annotated import annotation_formats
 from gsvc.datasets.annotated.synthetic import read_synthetic
-from gsvc.datasets.annotated.truth import AnnotatedClip, AnnotatedVideo, Boxes, MultiViewClip
+from gsvc.datasets.annotated.truth import AnnotatedClip, AnnotatedVideo, Boxes
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.datasets.clips.sets import ClipSource, find_clips
 from gsvc.decoders.detection.rules import Regions
@@ -228,8 +228,11 @@ def find_sources(names: list[str]) -> list[AnalysisSource]:
     return found
 
 
-def find_ground(name: str) -> MultiViewClip:
-    """A set whose cameras see one piece of ground. Raises InputError without their homographies."""
+def load_ground(
+    name: str, frames: int | None, labels: frozenset[str] | None
+) -> rate_accuracy.GroundClip:
+    """The first `frames` frames (None: all) of a set whose cameras see one piece of ground, and the
+    places of things of some classes (None: of all). Raises InputError without homographies."""
     path = Path(os.path.expanduser(name))
     if any(path.glob("gt_*.txt")):
         raise InputError(
@@ -238,16 +241,7 @@ def find_ground(name: str) -> MultiViewClip:
         )
     if not any(path.glob("C*/seqinfo.ini")):
         raise InputError(f"{name}: no set with homographies: give one of the synthetic set")
-    return read_synthetic(path)
-
-
-def load_ground(
-    name: str, frames: int | None, labels: frozenset[str] | None
-) -> rate_accuracy.GroundClip:
-    """The first `frames` frames (None: all) of such a set, and the places of things of some classes
-    (None: of all). Raises InputError.
-    """
-    scene = find_ground(name)
+    scene = read_synthetic(path)
     loaded = [view.load("native", frames) for view in scene.views]
     places = scene.places.chosen(scene.places.frame < loaded[0][0].format.frames)
     if labels is not None:
@@ -400,25 +394,20 @@ def _subject(settings: AnalysisRunSettings) -> rate_accuracy.Subject:
     )
     if analyser is not None:
         analysers[OURS] = analyser
+    names = list(dict.fromkeys(settings.codecs))
+    if settings.detector not in DETECTORS and settings.codecs == DEFAULT_CODECS:
+        # No stream can carry what a user's own detector finds.
+        names = [name for name in names if name not in rate_accuracy.OBJECT_CODECS]
     codecs: list[Codec] = [
         rate_accuracy.OBJECT_CODECS[name](settings.detector)
         if name in rate_accuracy.OBJECT_CODECS
         else make_codec(codec_spec(name))
-        for name in _names(settings)
+        for name in names
     ]
     detector = find_detector(settings.detector)
     if settings.rules is not None:
         rate_accuracy.check_events(settings.rules, detector.labels)
     return rate_accuracy.Subject(codecs, detector, analysers, settings.rules)
-
-
-def _names(settings: AnalysisRunSettings) -> list[str]:
-    """The codecs, each once; of the default those that can send what the detector finds."""
-    names = list(dict.fromkeys(settings.codecs))
-    is_own = settings.detector not in DETECTORS
-    if is_own and settings.codecs == DEFAULT_CODECS:
-        return [name for name in names if name not in rate_accuracy.OBJECT_CODECS]
-    return names
 
 
 def _report(folder: Path, points: Sequence[AccuracyPoint], subject: rate_accuracy.Subject) -> str:

@@ -195,15 +195,11 @@ DETECTORS: dict[str, Callable[[], BoxDetector]] = {
 
 def find_detector(name: str) -> BoxDetector:
     """One of `DETECTORS`, or a user's `module:Class`. Raises ConfigError for anything else."""
-    if ":" in name:
-        return _own(name)
-    if name not in DETECTORS:
+    if name in DETECTORS:
+        return DETECTORS[name]()
+    if ":" not in name:
         known = ", ".join(DETECTORS)
         raise ConfigError(f"unknown detector {name!r}; there are {known}, or write module:Class")
-    return DETECTORS[name]()
-
-
-def _own(name: str) -> BoxDetector:
     try:
         detector = find_class(name)()
     except TypeError as error:
