@@ -58,6 +58,9 @@ def test_who_answers_gets_intra_pictures_on_request_alone(moving_pictures: Pictu
     assert intra(coded(pictures, level=3, low_delay=True, asks=True)) == 1
     assert intra(coded(pictures, level=3, low_delay=True, asks=True, gop=2.0)) == 6
     assert intra(coded(pictures, level=3, low_delay=True, gop=0.0)) == 1
+    # Where nobody asked for a rate, none is missed: these take twice what the level usually does.
+    there = moving_pictures(FRAMES)
+    assert intra(coded(there, level=0, low_delay=True, asks=True)) == 1
 
 
 def test_a_rate_that_is_missed_ends_a_group_without_a_limit(moving_pictures: Pictures) -> None:

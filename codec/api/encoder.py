@@ -231,7 +231,7 @@ class Encoder:
         """Whether receivers ask for an intra picture where they need one (`force_keyframe`).
 
         With low delay and no `gop` in the settings, none is then sent otherwise, unless a scene
-        begins or a rate is missed. Set it at any time. False at first.
+        begins or a rate that was set is missed. Set it at any time. False at first.
         """
         return self._is_answered
 

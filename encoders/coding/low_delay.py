@@ -154,8 +154,9 @@ class LowDelay(GroupCoder):
         self._longest = max(self._spacing, round(frames))
 
     def _is_full(self) -> bool:
-        """Whether the group has its most frames; or misses its rate, which only a new group with
-        another quantiser can fix. A group lasts as long as all before it, to keep them few."""
+        """Whether the group has its most frames; or misses a rate that was asked for, which only a
+        new group with another quantiser can fix. It lasts as long as all before it, to keep them
+        few."""
         if self._group is None:
             return False
         frames, coded = self._group.frames + len(self._waiting), self._rate.frames
@@ -164,7 +165,8 @@ class LowDelay(GroupCoder):
         if self._fills:
             is_settled = frames > self._usual and 2 * frames > self._frames
             return is_settled and abs(self._crf_after(self._excess()) - self._group.crf) > _WORTH
-        if min(frames, coded) <= self._usual or frames < coded / 2:
+        is_young = min(frames, coded) <= self._usual or frames < coded / 2
+        if is_young or not self._rate.exact:
             return False
         excess = self._rate.excess()
         return excess is not None and abs(math.log(excess)) > _MISSED
