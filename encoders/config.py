@@ -119,11 +119,9 @@ class CodingConfig:
         return _PACKET_BITS * min(packets, pictures) + _PICTURE_BITS * pictures
 
     def distortion(self) -> Distortion:
-        """The distortion measure of renderings. Faces get no extra weight if the model that finds
-        them is missing.
+        """The distortion of renderings; faces weigh no more without the model that finds them.
 
-        Raises MissingModelError and MissingDependencyError if people are to be sent, which needs
-        models anyway.
+        Raises MissingModelError and MissingDependencyError if people are to be sent.
         """
         if self.face_weight == 1:
             return Distortion(self.tune.structure_weight)
@@ -143,7 +141,7 @@ class CodingConfig:
         try:
             return FaceMesh()
         except (MissingModelError, MissingDependencyError) as cause:
-            if self.face_weight == 1 or distortion.sees_faces:
+            if self.face_weight == 1 or distortion.faces:
                 _log.warning("faces are drawn without their own motion: %s", cause)
             return None
 

@@ -3,13 +3,12 @@
 A perceptual distance cheap enough for the edge. On development clips, over spacings, qualities,
 sizes and renderings, the correlation of the first part with ST-LPIPS AlexNet is 0.98, that of the
 squared error of smoothed luma 0.59: at these rates texture is missing. Like ST-LPIPS it cannot see
-a shift smaller than its window, so the second part, SSIM of luma at a quarter of
-the size, pays for things being where they belong (docs/logs/search.md, "A distance for the
-encoder's search" and "An
-objective that sees motion").
+a shift smaller than its window, so the second part, SSIM of luma at a quarter of the size, pays for
+things being where they belong (docs/logs/search.md, "A distance for the encoder's search").
 """
 
 import math
+from dataclasses import dataclass
 from typing import TypeVar
 
 import cv2
@@ -146,29 +145,22 @@ def _windows(side: int, share: float, step: int) -> list[slice]:
     return [slice(step * start, step * (start + length)) for start in starts]
 
 
+@dataclass(frozen=True)
 class Distortion:
     """Makes what renderings of a stream are compared with."""
 
-    def __init__(
-        self,
-        structure_weight: float = TUNES[DEFAULT_TUNE].structure_weight,
-        weights: FaceWeights | None = None,
-    ) -> None:
-        """`structure_weight`: as of `Reference`; `weights`: of a picture's parts."""
-        self._structure_weight, self._weights = structure_weight, weights
-
-    @property
-    def sees_faces(self) -> bool:
-        """Whether faces weigh more than the rest."""
-        return self._weights is not None
+    structure_weight: float = TUNES[DEFAULT_TUNE].structure_weight
+    """As of `Reference`."""
+    faces: FaceWeights | None = None
+    """Weights of a picture's parts, where faces weigh more than the rest."""
 
     def reference(self, picture: Picture) -> Reference:
         """A source picture, RGB uint8 (H, W, 3), to compare with."""
-        return Reference(picture, self._structure_weight, self.weights(picture))
+        return Reference(picture, self.structure_weight, self.weights(picture))
 
     def weights(self, picture: Picture) -> FloatMap | None:
         """Weights of the parts of a source picture, shaped as `Reference.texture`; None: all 1."""
-        return None if self._weights is None else self._weights(picture, STRIDE)
+        return None if self.faces is None else self.faces(picture, STRIDE)
 
 
 def block_sums(values: NDArray[np.float32], geometry: Geometry, block_log2: int) -> FloatMap:

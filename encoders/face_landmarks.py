@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers.faces import MAX_FACES
 from gsvc.decoders.detection import people
-from gsvc.decoders.detection.people import DetectedBox, LiteRtModel, SingleShotDetector, sigmoid
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.interpolation.scaffold_motion import LANDMARKS, Points
 
@@ -41,10 +40,8 @@ class FaceWeights:
     def __init__(self, factor: float) -> None:
         """`factor`: weight of a face in proportion to all else."""
         self._factor = factor
-        self._detect, self._lock = (
-            SingleShotDetector(FACE_MODEL, FACE_STRIDES, _LEAST_SCORE),
-            Lock(),
-        )
+        self._detect = people.SingleShotDetector(FACE_MODEL, FACE_STRIDES, _LEAST_SCORE)
+        self._lock = Lock()
 
     def __call__(self, picture: Picture, stride: int) -> NDArray[np.float32] | None:
         """At every `stride`-th pixel of every `stride`-th line of RGB uint8 (H, W, 3).
@@ -88,9 +85,9 @@ class FaceMesh:
     """
 
     def __init__(self) -> None:
-        self._detect = SingleShotDetector(FACE_MODEL, FACE_STRIDES)
-        self._network = LiteRtModel("face_landmark")
-        self._side = self._network.input_shape[1]
+        self._detect = people.SingleShotDetector(FACE_MODEL, FACE_STRIDES)
+        self._network = people.LiteRtModel("face_landmark")
+        self._side, self._lock = self._network.input_shape[1], Lock()
 
     def squares(self, picture: Picture) -> list[Square]:
         """Where faces are in RGB uint8 (H, W, 3), the most probable first, turned upright."""
@@ -99,7 +96,7 @@ class FaceMesh:
     def points(self, picture: Picture, square: Square) -> NDArray[np.float64] | None:
         """The points of the face in that square, float64 (468, 2), pixels; None without a face."""
         values, presence = self._network(people.crop(picture, square, self._side))
-        if sigmoid(presence).item() < _PRESENCE_THRESHOLD:
+        if people.sigmoid(presence).item() < _PRESENCE_THRESHOLD:
             return None
         inside = values.reshape(_POINTS, 3)[:, :2].astype(np.float64)
         return np.asarray(inside @ square[:, :2].T + square[:, 2])
@@ -116,8 +113,20 @@ class FaceMesh:
         centre = turn @ ((low + high) / 2)
         return np.column_stack([scaled, centre - scaled @ np.full(2, self._side / 2)])
 
+    def near(self, picture: Picture, around: Points) -> Points | None:
+        """All points, (468, 2) in pixels, of the face about `around`, those of `LANDMARKS` nearly.
 
-def _square(face: DetectedBox, side: int) -> Square:
+        `picture` is RGB or luma, uint8; colours do not count. None where no face is seen. Threads
+        may share it.
+        """
+        known = np.repeat(around.mean(axis=0, keepdims=True), _POINTS, axis=0)
+        known[LANDMARKS] = around
+        luma = cv2.cvtColor(gray(picture), cv2.COLOR_GRAY2RGB)
+        with self._lock:
+            return self.points(np.asarray(luma, np.uint8), self.square_of(known))
+
+
+def _square(face: people.DetectedBox, side: int) -> Square:
     """The square around a face, with its eyes, the first two points, on a level."""
     left, top, right, bottom = face.box
     dx, dy = face.points[1] - face.points[0]
@@ -143,10 +152,7 @@ Track = NDArray[np.float64]
 
 
 def face_tracks(pictures: Sequence[Picture], find: FaceMesh) -> list[Track]:
-    """The faces of consecutive pictures, RGB uint8 (H, W, 3), `MAX_FACES` at most.
-
-    Of the 468 points those in `LANDMARKS`.
-    """
+    """Up to `MAX_FACES` faces of consecutive pictures, RGB uint8 (H, W, 3), at `LANDMARKS`."""
     tracks: list[Track] = []
     for now, picture in enumerate(pictures):
         for track in tracks:
@@ -207,24 +213,6 @@ def _steadied(track: Track) -> Track:
 
 LIPS = 13, 14
 """Indices among the 468 points: the middle of the inner edges."""
-
-
-class LandmarkFinder:
-    """Threads may share it."""
-
-    def __init__(self, find: FaceMesh) -> None:
-        self._find, self._lock = find, Lock()
-
-    def points(self, picture: Picture, around: Points) -> Points | None:
-        """All points, (468, 2) in pixels, of the face about `around`, those of `LANDMARKS` nearly.
-
-        `picture` is RGB or luma, uint8; colours do not count. None where no face is seen.
-        """
-        known = np.repeat(around.mean(axis=0, keepdims=True), _POINTS, axis=0)
-        known[LANDMARKS] = around
-        luma = cv2.cvtColor(gray(picture), cv2.COLOR_GRAY2RGB)
-        with self._lock:
-            return self._find.points(np.asarray(luma, np.uint8), self._find.square_of(known))
 
 
 def landmark_error(source: Points | None, drawn: Points | None) -> float:

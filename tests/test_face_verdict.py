@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from threading import Lock
 
 import cv2
 import numpy as np
@@ -26,7 +27,7 @@ from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.decoders.interpolation.rendering import held_picture
 from gsvc.decoders.interpolation.scaffold_motion import LANDMARKS, points_of
 from gsvc.encoders.distortion import Distortion
-from gsvc.encoders.face_landmarks import landmark_error
+from gsvc.encoders.face_landmarks import FaceMesh, landmark_error
 from needs import need_clip, need_models
 
 SIZE = 176, 144
@@ -70,13 +71,13 @@ def landmarks(face: States) -> Points:
     return points
 
 
-class Told:
+class Told(FaceMesh):
     """Finds the faces that it was told of, picture by picture, in place of networks."""
 
     def __init__(self, pictures: Sequence[Picture], faces: Sequence[Points]) -> None:
         """`faces`: (frames, 468, 2), NaN where it is not seen."""
         self._shown = {picture.tobytes(): t for t, picture in enumerate(pictures)}
-        self._faces = faces
+        self._faces, self._lock = faces, Lock()
 
     def squares(self, picture: Picture) -> list[Points]:
         here = self._here(picture)

@@ -16,7 +16,7 @@ from gsvc.codec.command.main import command_parser, main
 from gsvc.codec.command.recv import Watch, _recv
 from gsvc.codec.command.send import send_video
 from gsvc.codec.media.muxer import _decoded
-from gsvc.codec.media.track_source import open_sound, read_audio
+from gsvc.codec.media.track_source import Sound, read_audio
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.network.address import WireKey
 from gsvc.codec.network.rtp import ArrivedSound, cut_to_fit, sound_packet
@@ -110,7 +110,7 @@ def test_sound_comes_with_the_pictures(clip: Path, key: bytes | None) -> None:
             encoder = gsvc.Encoder(video.format, FAST, audio=True)
             sending = gsvc.SendSettings(key=sealed or None, realtime=False)
             sender = gsvc.VideoSender(f"udp://127.0.0.1:{port}", encoder, sending)
-            await sender.run(iter(video), open_sound(clip, 0.0, None).rest(None))
+            await sender.run(iter(video), Sound(read_audio(clip)).rest(None))
         assert sender.stats().bits["audio"] > 0
         return await receiving
 

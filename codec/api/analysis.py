@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.bitstream.container import CountingFile, StreamReader
+from gsvc.codec.bitstream.container import StreamReader
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, ConfigError, Limits, typed
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.header import Header
@@ -51,10 +51,9 @@ class AnalysisReader:
     """What the `with` block of `open_analysis` gets."""
 
     def __init__(self, file: BinaryIO, settings: AnalysisSettings | None, limits: Limits) -> None:
-        self._file = CountingFile(file)
-        packets = StreamReader(cast(BinaryIO, self._file), limits)
-        self.header = packets.header
-        content, self._packets = sent_objects.find_content(self.header, packets, limits)
+        self._reader = StreamReader(file, limits)
+        self.header = self._reader.header
+        content, self._packets = sent_objects.find_content(self.header, self._reader, limits)
         self._analyser = Analyser(self.header, settings, limits, content)
 
     def frames(self) -> Iterator[findings.FrameAnalysis]:
@@ -64,7 +63,7 @@ class AnalysisReader:
     @property
     def cost(self) -> findings.AnalysisCost:
         """What it took so far."""
-        self._analyser.cost.bytes_read = self._file.position
+        self._analyser.cost.bytes_read = self._reader.position
         return self._analyser.cost
 
     @property

@@ -27,10 +27,9 @@ _log = logging.getLogger(__name__)
 
 
 class LatestQueue(Generic[_T]):
-    """A queue that drops its oldest item for a new one when it is full.
+    """A queue that drops its oldest item for a new one when it is full. Use it in one event loop.
 
-    Iterate over it for the items; iteration ends when the queue is closed and empty. Use it in one
-    event loop.
+    Iterate over it for the items; iteration ends when it is closed and empty.
     """
 
     def __init__(self, size: int) -> None:

@@ -66,19 +66,10 @@ def find_time_range(
 ) -> TimeRange:
     """`frames` frames (None: all) from `start` seconds on; the file is read to its end.
 
-    Args:
-        file: A stream. Only all of it can be had of one that cannot be sought.
-        start: Second to begin at.
-        frames: Most frames.
-        limits: What the stream may ask for.
-        is_container: Whether sound is wanted.
-        conceals: Whether to go on after damage.
-
-    Raises:
-        ConfigError: No such part can be had.
-        InputError: The stream ends before `start`.
-        BitstreamError: The header is damaged or beyond `limits`. Iterating over the packets raises
-            it where the stream is damaged later.
+    Only all can be had of a file that cannot be sought. `is_container`: sound is wanted;
+    `conceals`: go on after damage. Raises ConfigError where no such part can be had, InputError
+    where the stream ends before `start`, BitstreamError for a damaged header or one beyond
+    `limits`; iterating over the packets raises it where the stream is damaged later.
     """
     is_all = start == 0 and frames is None
     if conceals:

@@ -49,10 +49,7 @@ _UNITS = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 def _restoring(
     header: Header, settings: DecoderSettings, refiner: Refiner | None, pace: Pace | None
 ) -> tuple[Refine, Windows | None]:
-    """The function that restores keyframes, and the restorer of windows of frames, if any.
-
-    Raises as `Decoder`.
-    """
+    """What restores keyframes, and the restorer of windows, if any. Raises as `Decoder`."""
     if not settings.steps:
         for name in ("cache", "latent_cache", "vram", "quantize", "resume", "paste_keys"):
             if getattr(settings, name):
@@ -94,10 +91,7 @@ def _kept(settings: DecoderSettings, refiner: WindowRefiner, seed: int) -> KeptW
 
 
 def set_options(refiner: Refiner, settings: DecoderSettings) -> None:
-    """Give a refiner what the settings ask of it.
-
-    Raises ConfigError for what it cannot do, or values that cannot be read.
-    """
+    """Give a refiner what the settings ask of it. Raises ConfigError for what it cannot do."""
     if settings.cache is not None:
         from gsvc.decoders.keyframes.transformer_cache import TransformerCache
 
@@ -264,10 +258,7 @@ class Decoder:
         self._open_timeline().skip(packet)
 
     def flush(self) -> list[Frame]:
-        """The frames that a `WindowRefiner` holds back; none with other refiners.
-
-        More packets may follow.
-        """
+        """The frames that a `WindowRefiner` holds back, else none. More packets may follow."""
         self._open_timeline()
         return list(_owned(self._windows.flush())) if self._windows else []
 
@@ -307,10 +298,7 @@ def _drawing(settings: DecoderSettings, pace: Pace | None) -> MakeRenderer:
 
 
 def _owned(frames: Iterable[Frame], *, share: bool = False) -> Iterator[Frame]:
-    """Frames with pixels of their own, because the decoder still needs its pictures.
-
-    With `share`, frames that repeat a picture share one copy.
-    """
+    """Frames with pixels of their own; with `share`, those that repeat a picture share one copy."""
     last, copy = None, None
     for frame in frames:
         if copy is None or not share or frame.pixels is not last:

@@ -196,7 +196,8 @@ class EncodeJob:
         """The sound, if it is wanted."""
         if not self.sound:
             return track_source.Sound(iter(()))
-        return track_source.open_sound(self.source, self.start, self.audio_bitrate)
+        source, rate = self.source, self.audio_bitrate
+        return track_source.Sound(track_source.read_audio(source, start=self.start, bitrate=rate))
 
 
 AUTO_SIZE, SOURCE_SIZE = "auto", "source"
@@ -395,10 +396,7 @@ def _without_sound(job: EncodeJob, size: int, seconds: Fraction) -> EncodeJob:
 
 
 def size_at(job: EncodeJob, total_bitrate: float) -> int:
-    """Bytes of a stream of `total_bitrate` bits per second with all that is in it.
-
-    Raises as `encode_to_size`.
-    """
+    """Bytes of a stream of `total_bitrate` bits per second in all. Raises as `encode_to_size`."""
     if total_bitrate <= 0:
         raise ConfigError(f"{total_bitrate:g} bit/s in all: give more than 0")
     _check(job, 1)
@@ -412,10 +410,8 @@ _STEREO_SHARE = 5
 
 
 def _shared(job: EncodeJob, total: float) -> EncodeJob:
-    """The job with the rate of its sound in a file of `total` bits per second, unless it has one.
-
-    It is that of the highest level which the rest of the rate reaches.
-    """
+    """The job with the rate of its sound in a file of `total` bits per second, unless it has one:
+    that of the highest level which the rest of the rate reaches."""
     if not job.sound or job.audio_bitrate is not None:
         return job
     with job.open() as video:

@@ -85,7 +85,10 @@ def encode_pieces(
     settings = settings or EncoderSettings()
     _check(packets, packet_bytes, parity, settings)
     folder = Path(folder)
-    _check_folder(folder, overwrite)
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder} is a file: name a folder for the pieces")
+    if not overwrite and _pieces_in(folder):
+        raise OutputError(f"{folder} has pieces already: overwrite=True replaces them")
     if isinstance(source, str | Path) and places.is_read_once(source):
         raise ConfigError("a pipe can be read but once: make pieces of a file")
     with places.local_path(source) as path:
@@ -121,13 +124,6 @@ def _pieces_in(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     return [Path(path) for path in places.piece_paths(folder) if path.endswith(SUFFIX)]
-
-
-def _check_folder(folder: Path, overwrite: bool) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder} is a file: name a folder for the pieces")
-    if not overwrite and _pieces_in(folder):
-        raise OutputError(f"{folder} has pieces already: overwrite=True replaces them")
 
 
 def _pieces(

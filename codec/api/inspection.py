@@ -54,13 +54,8 @@ _MATRICES = {0: "RGB", 1: "BT.709", 5: "BT.601", 6: "BT.601", 7: "SMPTE 240M", 9
 
 
 def info_lines(info: StreamInfo, *, packets: bool = False, fields: bool = False) -> Iterator[str]:
-    """`info` as text: video, stream, ledger.
-
-    Args:
-        info: A stream, described.
-        packets: Also each packet, and its elements where they are listed.
-        fields: Also each field of the header.
-    """
+    """`info` as text; `packets`: also each packet, and its elements where they are listed;
+    `fields`: also each field of the header."""
     header, is_still = info.header, info.frames == 1 and info.damage is None
     yield "video"
     yield f"  {'size':<18} {_size(header)}"

@@ -1,17 +1,7 @@
-"""Sound and text in a stream: the payloads of AUDIO and TEXT packets.
+"""Sound and text in a stream: the payloads of AUDIO and TEXT packets (docs/format.md, section 9).
 
-AUDIO has a run of Opus packets (RFC 6716). Every number is a varint (see
-`gsvc.codec.bitstream.container`): channels; packet duration / 120; pre-skip; pts, zigzag (0, -1, 1,
--2, ... as 0, 1, 2, 3, ...); number of packets; length of each packet in bytes; then the packets.
-
-TEXT has title, chapters and subtitles as entries. Every number is a varint, text in UTF-8, times in
-milliseconds after the first frame:
-
-    entry    kind, size of the rest in bytes, the rest
-    TAG      size of the name in bytes, name, value
-    CHAPTER  start, duration, title
-    TRACK    size of the language in bytes, language, title: the cues that follow are of this track
-    CUE      start after the start of the track's cue before, duration, text
+AUDIO has a run of Opus packets (RFC 6716); TEXT has title, chapters and subtitles as entries, of
+which the cues of a track follow it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,9 +26,9 @@ _MAX_PTS = (1 << 34) - 1  # 99 hours: the largest whose zigzag value fits a vari
 
 
 def packet_samples(packet: bytes) -> int:
-    """Duration of an Opus packet in 1/48000 s, from its first bytes (RFC 6716, section 3.1).
+    """Duration of an Opus packet in 1/48000 s (RFC 6716, section 3.1).
 
-    Raises BitstreamError when they are missing.
+    Raises BitstreamError where its first bytes are missing.
     """
     if not packet:
         raise errors.BitstreamError("an audio packet is empty: the stream is damaged")
@@ -114,10 +104,7 @@ _PREROLL = 3840
 
 
 def cut(chunks: Iterable[AudioChunk], start: Fraction, end: Fraction) -> Iterator[AudioChunk]:
-    """The audio from `start` to `end`, in seconds, with `start` as the new time 0.
-
-    The 80 ms before `start` are kept as pre-skip, which lets the Opus decoder converge.
-    """
+    """The audio from `start`, then time 0, to `end` seconds; 80 ms before it are pre-skip."""
     begin, over = start * SAMPLE_RATE, end * SAMPLE_RATE
     is_first = True
     for chunk in chunks:

@@ -74,10 +74,7 @@ class UnitCoder:
     def code(
         self, count: int, wanted: Sequence[TemporalUnit] | None, plain: bytes, *, opens_group: bool
     ) -> tuple[TemporalUnit, ...]:
-        """The `count` pictures of a packet; `plain` are their `plain_bytes`, all of them.
-
-        Raises BitstreamError for invalid bytes.
-        """
+        """The `count` pictures of a packet with these `plain_bytes`. Raises BitstreamError."""
         rest, units = Cutter(plain), []
         for n in range(count):
             unit = None if wanted is None else wanted[n]
@@ -177,10 +174,7 @@ class Obu:
 
 
 def strip_temporal_unit(unit: bytes) -> bytes:
-    """Drop what the packet makes redundant.
-
-    That is temporal delimiters, padding, and the size of the last bitstream unit.
-    """
+    """Drop what packets make redundant: temporal delimiters, padding, the last unit's size."""
     kept = [obu for obu in split_units(unit) if obu.kind not in (TEMPORAL_DELIMITER, PADDING)]
     data = [obu.data for obu in kept]
     for obu in kept[-1:]:  # which needs no obu_has_size_field (section 5.3.1)
@@ -342,10 +336,7 @@ def _skip_operating_points(bits: _Bits, delay_bits: int) -> None:
 
 
 def split_units(data: bytes, *, may_end_open: bool = False) -> Iterator[Obu]:
-    """The bitstream units of `data`.
-
-    `may_end_open`: the last one may lack a size field and then reaches to the end.
-    """
+    """The bitstream units of `data`; `may_end_open`: the last may lack its size, then ends it."""
     rest = Cutter(data, "an AV1 unit")
     while rest.left:
         start = rest.position

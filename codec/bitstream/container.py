@@ -1,20 +1,12 @@
-"""The container: a header, then packets, in a file or on a pipe.
+"""The container: a header, then packets, in a file or on a pipe (docs/format.md, section 3).
 
-A packet is a tag, a frame count, the payload and a checksum. The framing takes at most 8 bytes for
-a payload of up to 128 KiB:
-
-    tag      varint   length of the payload << 4 | type
-    frames   varint   frames that the packet completes: at least 1 for a picture, else 0
-    payload  length bytes
-    crc      4 bytes  CRC-32C (RFC 3720) of everything above, little-endian
-
-Varints are unsigned integers in little-endian base 128 (LEB128), at most 5 bytes long.
+The framing of a packet, its type, length, frames and checksum, takes at most 8 bytes for a payload
+of up to 128 KiB.
 
 `StreamReader` stops at damage. `Salvage` finds what is left of a damaged stream: all packets that
 can be read, and where some are missing. A concealing decoder takes them as a receiver takes what
 arrives. The framing of most damaged packets still says how many frames they complete: an empty
-packet replaces it. Where the framing is damaged too, the next packet is found by its
-checksum.
+packet replaces it. Where the framing is damaged too, the next packet is found by its checksum.
 """
 
 import io
@@ -215,10 +207,7 @@ def is_alone(packet: Packet) -> bool:
 
 @errors.typed
 class StreamWriter:
-    """Writes a stream to a binary file object, beginning with the header.
-
-    `bytes_written` counts all bytes so far.
-    """
+    """Writes a stream to a binary file object, the header first; `bytes_written` counts."""
 
     def __init__(self, file: BinaryIO, header: Header) -> None:
         self._file = file
@@ -244,8 +233,9 @@ class StreamReader:
     """
 
     def __init__(self, file: BinaryIO, limits: errors.Limits = errors.DEFAULT_LIMITS) -> None:
-        self._file = file
-        self._limits = limits
+        self._file, self._limits = file, limits
+        self.position = 0
+        """Bytes read."""
         self.header = Header.from_bytes(self._read(HEADER_BYTES), limits)
 
     def __iter__(self) -> Iterator[Packet]:
@@ -287,6 +277,7 @@ class StreamReader:
             if not part:
                 break
             data += part
+        self.position += len(data)
         return bytes(data)
 
 
@@ -445,21 +436,6 @@ def _numbered(found: list[Packet | None], lost: Sequence[int]) -> Iterator[Packe
             yield packet
 
 
-class CountingFile:
-    """Counts the bytes read of a file, because a varint may be longer than it needs to be."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.position = 0
-        """Bytes read."""
-
-    def read(self, size: int) -> bytes:
-        """Read like a file, and count."""
-        data = self._file.read(size)
-        self.position += len(data)
-        return data
-
-
 class PacketDecoder(Protocol):
     """What the loop needs of `gsvc.Decoder`, which describes these."""
 
@@ -483,9 +459,7 @@ def decoded_frames(
     decoder: PacketDecoder, packets: Iterable[tuple[Packet, bool]], times: range | None = None
 ) -> Iterator[Frame]:
     """The frames of packets, each given with whether it is wanted; in the end those held back.
-
-    `times`: as of `Decoder.frames`.
-    """
+    `times`: as of `Decoder.frames`."""
     for packet, is_wanted in packets:
         if is_wanted:
             yield from next_frames(decoder, packet, times)

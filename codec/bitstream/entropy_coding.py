@@ -36,10 +36,8 @@ EVEN = _SCALE // 2
 
 
 class BitModel:
-    """Probability that the next bit is 1, learned from the bits before.
-
-    It is the Krichevsky-Trofimov estimate at first, then an exponential moving average.
-    """
+    """Probability that the next bit is 1: of the bits before the Krichevsky-Trofimov estimate, then
+    an exponential moving average."""
 
     __slots__ = ("_count", "_one")
 
@@ -196,10 +194,7 @@ class Coder:
         return -magnitude if negative else magnitude
 
     def _unsigned(self, element: Element, context: int, value: int | None) -> int:
-        """Exponential-Golomb: a unary exponent, then the mantissa, most significant bit first.
-
-        The exponent and the first bit of the mantissa are modelled.
-        """
+        """Exponential-Golomb: a unary exponent, then the mantissa, whose first bit is modelled."""
         target = None if value is None else value + 1
         exponent = 0
         while self._modelled(

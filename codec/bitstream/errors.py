@@ -1,22 +1,7 @@
 """What gsvc refuses: its errors, arguments of a wrong type, and what streams may not ask for.
 
-GsvcError
-├── ConfigError (ValueError)                      a setting is out of range or in conflict
-│   └── WrongTypeError (TypeError)                an argument is of another type
-├── InputError (ValueError)                       the source cannot be read as video
-│   └── UnsupportedInputError (NotImplementedError)  HDR, alpha
-├── BitstreamError (ValueError)                   the bytes are no valid stream
-│   ├── TruncatedStreamError (EOFError)           the stream ends before its end packet
-│   ├── ChecksumError                             a CRC-32C does not match
-│   ├── LimitError                                a field exceeds the limits on untrusted input
-│   └── VersionError (NotImplementedError)        the stream needs another version of gsvc
-├── OutputError (OSError)                         the output cannot be written
-├── MissingModelError (FileNotFoundError)         weights are not on this machine
-├── MissingDependencyError (ImportError)          an optional package is not installed
-└── DeviceError (RuntimeError)                    the device is not available
-
 Each message is one line: what is wrong, then what to do. The command line prints it and exits with
-1, for `ConfigError` with 2.
+1, for `ConfigError` with 2. Each error is also one of Python's own, which fits.
 
 `typed` checks what users pass by the annotations that are there. The parser checks `Limits` before
 anything is allocated. `OneThread` refuses a second thread; `HasThreads` lets threads go in time.

@@ -3,12 +3,8 @@
 The payload of a picture packet is the length of the scaffold (varint), the scaffold, and what of
 the coded pictures is not in it. The scaffold has, in this order: the coding of the group where one
 begins, the packet's layout, its coded pictures, and its intervals. Models and predictions are reset
-at each group.
-
-Where shots come back, a group has up to four AV1 sequences side by side, each in a *slot* with its
-own models and predictions. The payload of a SHOT packet begins with a byte: the slot that it goes
-on in, and how many packets that sequence has already, none where it begins. So a lost packet spoils
-no slot but its own.
+at each group. Where shots come back, a group has up to four AV1 sequences side by side, each in a
+*slot* with its own models and predictions: a lost packet spoils no slot but its own.
 
 A function of the syntax takes the value to write, or None for a reader, and returns the value.
 Contexts and predictions depend on integers that were coded before, never on floating point.

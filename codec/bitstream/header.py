@@ -237,10 +237,7 @@ def is_storable(time_base: Fraction) -> bool:
 
 
 def storable_format(video: frames.VideoFormat) -> frames.VideoFormat:
-    """`video` with its rationals rounded to the precision of the header's fields.
-
-    The error is far below the duration of a frame.
-    """
+    """`video` with its rationals as near as the header holds them: far below a frame's duration."""
     if not is_storable(video.time_base):
         raise errors.ConfigError(
             f"time base {video.time_base} does not fit the stream: resample the video to an "

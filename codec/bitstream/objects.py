@@ -1,12 +1,7 @@
 """OBJECTS packets: class, track and box of what a stream shows, at anchors predicted in time.
 
-A decoder that draws frames skips them. The payload of a packet:
-
-    since    varint   2 * packets since one that can be read alone, itself 0, + 1 without pictures
-    frames   varint   frames that it describes, after those of the OBJECTS packet before
-    the anchors of these frames, the last one at the last frame, entropy-coded
-
-`AnchorCoder` writes, reads and counts one anchor after another.
+A decoder that draws frames skips them (docs/format.md, section 10). `AnchorCoder` writes, reads and
+counts one anchor after another.
 """
 
 from dataclasses import dataclass, field, replace

@@ -120,18 +120,15 @@ def split(
         raise errors.ConfigError(
             f"{carried_bytes(stream)} bytes do not fit {count} pieces of {size}"
         )
-    mark, total = (_PLAIN if preview is None else _PREVIEWED), varint(len(bodies))
-    own = _id(stream)
+    longest, own, total = max(map(len, bodies)), _id(stream), varint(len(bodies))
+    rows = [_row(body, longest) for body in bodies]
+    more = erasure.parity_rows(rows, parity) if parity else []
+    mark = _PLAIN if preview is None else _PREVIEWED
     return [
         bytes([kind]) + own + varint(number) + total + body
-        for kind, some in ((mark, bodies), (mark + _PARITY - _PLAIN, _parity(bodies, parity)))
+        for kind, some in ((mark, bodies), (mark + _PARITY - _PLAIN, more))
         for number, body in enumerate(some)
     ]
-
-
-def _parity(bodies: Sequence[bytes], count: int) -> list[bytes]:
-    longest = max(map(len, bodies))
-    return erasure.parity_rows([_row(body, longest) for body in bodies], count) if count else []
 
 
 def _row(body: bytes, longest: int) -> bytes:

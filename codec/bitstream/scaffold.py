@@ -2,15 +2,12 @@
 
 On the wire the scaffold is all that the range coder codes of a packet: the layout of its frames,
 the heads of its AV1 frames (`coded_pictures.py`), and the layers. Values are integers only, so that
-the scaffold is the same on every machine. To add a layer, write a module in
-`gsvc.codec.bitstream.layers` and add it to `LAYERS` there. The header, `Tools`, the ledger, the
-command line's switches and the scaffold's hash use that table.
+the scaffold is the same on every machine. How to add a layer: docs/contributing.md.
 
 The layout, how many frames each interval of a packet has, where they lie, and when, stands first in
-a packet, so that an index reads nothing else. A constant frame rate in a coarse time base is
-predicted exactly. A source at 30000/1001 frames a second in a time base of milliseconds has frames
-33, 33, 34, ... ticks apart. `FrameClock` keeps the range in which the last frame's unrounded time
-lies, given all timestamps since the group began. So it predicts how the next timestamp is rounded.
+a packet, so that an index reads nothing else. A constant frame rate in a coarse time base, such as
+30000/1001 in milliseconds, is predicted exactly: `FrameClock` keeps the range in which the last
+frame's unrounded time lies, given all timestamps since the group began.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,10 +51,7 @@ class Geometry:
         return ceil(self.height / side), ceil(self.width / side)
 
     def coded_size(self, scale: int) -> tuple[int, int]:
-        """(width, height) of pictures coded at `scale` / 8 of the display size, rounded up to even.
-
-        `scale` is 1 to 8.
-        """
+        """(width, height) coded at `scale`, 1 to 8, eighths of the side, rounded up to even."""
         return 2 * ceil(self.width * scale / 16), 2 * ceil(self.height * scale / 16)
 
     @property

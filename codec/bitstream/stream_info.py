@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
 
@@ -64,10 +64,7 @@ class StreamIndex:
     def __init__(
         self, file: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, partial: bool = False
     ) -> None:
-        """Index a seekable file from its beginning.
-
-        Raises BitstreamError for a damaged one; `partial` indexes what comes before the damage.
-        """
+        """Index a seekable file, if `partial` up to damage. Raises BitstreamError otherwise."""
         self._file, self._limits = file, limits
         file.seek(0)
         reader = container.StreamReader(file, limits)
@@ -258,10 +255,8 @@ def total(ledgers: Iterable[Mapping[str, int]]) -> Ledger:
 
 
 def whole_bits(spent: Mapping[str, float], available: int) -> Ledger:
-    """Round fractional bits by layer to integers by largest remainder.
-
-    They sum to the rounded total, at most `available` (the coder drops trailing zero bytes).
-    """
+    """Round bits by layer to integers by largest remainder, which sum to the rounded total, at
+    most `available` (the coder drops trailing zero bytes)."""
     wanted = sum(spent.values())
     budget = min(round(wanted), available)
     if budget <= 0:
@@ -397,19 +392,18 @@ def read_info(
     partial: bool = False,
 ) -> StreamInfo:
     """Describe a stream in an open binary file; see `gsvc.info`."""
-    counter = container.CountingFile(file)
-    reader = container.StreamReader(cast(BinaryIO, counter), limits)
+    reader = container.StreamReader(file, limits)
     inspector = _Inspector(reader.header, elements, limits)
     packets: list[PacketInfo] = []
     position, damage = HEADER_BYTES, None
     held = HeldBytes(limits)
     try:
         for packet in reader:
-            found = inspector.inspect(packet, counter.position - position)
+            found = inspector.inspect(packet, reader.position - position)
             parts = _INTERVAL_MEMORY * len(found.intervals) + _ELEMENT_MEMORY * len(found.elements)
             held.add(_PACKET_MEMORY + parts)
             packets.append(found)
-            position = counter.position
+            position = reader.position
     except BitstreamError as error:
         if not partial:
             raise

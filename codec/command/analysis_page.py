@@ -347,7 +347,11 @@ def _drawn_map(reader: "GroundReader", ways: dict[int, _Way]) -> Iterator[str]:
     view = f'viewBox="0 0 {width:.0f} {height:.0f}"'
     wide = f'style="max-width: {width:.0f}px; min-width: 0"'
     yield f'<div class="wide"><svg {view} {wide} role="img" aria-label="the ground from above">\n'
-    yield from _views(reader, ground)
+    for number, (first, size) in enumerate(reader.views):
+        # What the camera sees in its first frame.
+        corners = seen_ground(first, size, ground.low, ground.high)
+        if len(corners) > 2:
+            yield _shape("polygon", "view", corners, ground, f"stream {number}")
     yield from _grid(ground)
     for zone in reader.zones:
         yield _shape("polygon", "zone", [np.array(one) for one in zone.corners], ground, zone.name)
@@ -364,14 +368,6 @@ def _map_of(places: Floats) -> _Map:
     middle, size = (low + high) / 2, np.maximum(high - low, _LEAST) * (1 + 2 * _AROUND)
     scale = float(min(_GROUND_WIDTH / size[0], _HEIGHT / size[1]))
     return _Map(middle - size / 2, middle + size / 2, scale)
-
-
-def _views(reader: "GroundReader", ground: _Map) -> Iterator[str]:
-    """What each camera sees of it in its first frame."""
-    for number, (first, size) in enumerate(reader.views):
-        corners = seen_ground(first, size, ground.low, ground.high)
-        if len(corners) > 2:
-            yield _shape("polygon", "view", corners, ground, f"stream {number}")
 
 
 def _grid(ground: _Map) -> Iterator[str]:

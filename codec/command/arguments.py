@@ -18,17 +18,10 @@ value is of the type of its name in `_TYPES`, or of the command's own `TYPES`. "
 and shows as "(1)"; other defaults come from the command's `DEFAULTS`.
 """
 
+import argparse
 import logging
 import re
 import sys
-from argparse import (
-    SUPPRESS,
-    Action,
-    ArgumentParser,
-    ArgumentTypeError,
-    BooleanOptionalAction,
-    Namespace,
-)
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -51,7 +44,7 @@ _Made = TypeVar("_Made")
 
 
 def with_options(
-    function: Callable[..., _Made], options: Namespace, *given: object, **others: object
+    function: Callable[..., _Made], options: argparse.Namespace, *given: object, **others: object
 ) -> _Made:
     """Call a function, or make a dataclass, with the options that are named as its arguments.
 
@@ -62,7 +55,7 @@ def with_options(
     return function(*given, **{**told, **others})
 
 
-def given_target(options: Namespace) -> str | None:
+def given_target(options: argparse.Namespace) -> str | None:
     """The output of IN, OUT and -o; None: it is to be named after the input."""
     given: str | None = options.target or options.output
     if given in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
@@ -70,7 +63,7 @@ def given_target(options: Namespace) -> str | None:
     return STANDARD_OUTPUT if given is None and options.source == STANDARD_INPUT else given
 
 
-def target_of(options: Namespace, suffix: str) -> str:
+def target_of(options: argparse.Namespace, suffix: str) -> str:
     """The output of IN, OUT and -o: as given, else - for -, else beside the input."""
     if options.others:
         has_folder = hasattr(options, "out")
@@ -91,7 +84,7 @@ def target_of(options: Namespace, suffix: str) -> str:
     return str(Path(options.source).with_suffix(suffix))
 
 
-def limits_of(options: Namespace) -> Limits:
+def limits_of(options: argparse.Namespace) -> Limits:
     """What a stream may ask for."""
     if not options.untrusted:
         return DEFAULT_LIMITS
@@ -107,7 +100,7 @@ def limits_of(options: Namespace) -> Limits:
 def integers(text: str) -> list[int]:
     """Several whole numbers from text such as 0,1,4."""
     if re.fullmatch(r"\d+(,\d+)*", text) is None:
-        raise ArgumentTypeError(f"{text!r}: write whole numbers as 0,1,4")
+        raise argparse.ArgumentTypeError(f"{text!r}: write whole numbers as 0,1,4")
     return [int(part) for part in text.split(",")]
 
 
@@ -115,7 +108,7 @@ def bitrate(text: str) -> float:
     """Bits per second from text such as 8000, 8k or 0.5M."""
     match = re.fullmatch(r"(\d+\.?\d*|\.\d+)([kKmM]?)", text)
     if match is None:
-        raise ArgumentTypeError(f"{text!r} is no bit rate: write 8000, 8k or 0.5M")
+        raise argparse.ArgumentTypeError(f"{text!r} is no bit rate: write 8000, 8k or 0.5M")
     return float(match[1]) * _SUFFIXES[match[2].lower()]
 
 
@@ -123,7 +116,7 @@ def size(text: str) -> int:
     """Bytes from text such as 500000, 500kB or 1.5MiB."""
     match = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?(?:([kmg])(i?))?b?", text.lower())
     if match is None:
-        raise ArgumentTypeError(f"{text!r} is no size: write 500000, 500kB or 1.5MB")
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: write 500000, 500kB or 1.5MB")
     unit = 1024 if match[3] else 1000
     return round(float(match[1]) * float(unit) ** " kmg".index(match[2] or " "))
 
@@ -134,7 +127,7 @@ def picture_size(text: str) -> int | tuple[int, int] | str:
         return text
     match = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
     if match is None:
-        raise ArgumentTypeError(f"{text!r} is no size: write 288, 512x288, auto or source")
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: write 288, 512x288, auto or source")
     return (int(match[1]), int(match[2])) if match[2] else int(match[1])
 
 
@@ -156,7 +149,9 @@ def time(text: str) -> float:
     try:
         return reports.parsed_time(text)
     except ValueError:
-        raise ArgumentTypeError(f"{text!r} is no time: write 90, 1:30 or 0:01:30") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time: write 90, 1:30 or 0:01:30"
+        ) from None
 
 
 def frame_rate(text: str) -> float:
@@ -164,7 +159,9 @@ def frame_rate(text: str) -> float:
     try:
         return float(Fraction(text))
     except (ValueError, ZeroDivisionError):
-        raise ArgumentTypeError(f"{text!r} is no frame rate: write 25 or 30000/1001") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no frame rate: write 25 or 30000/1001"
+        ) from None
 
 
 _LINE_SECONDS = 0.1
@@ -201,13 +198,13 @@ class ProgressLine:
         return text
 
 
-def json_lines(options: Namespace) -> reports.JsonLines:
+def json_lines(options: argparse.Namespace) -> reports.JsonLines:
     """JSON goes to standard output, or to standard error where that carries the stream or video."""
     carries_data = "target" in options and given_target(options) == STANDARD_OUTPUT
     return reports.JsonLines(sys.stderr if carries_data else sys.stdout)
 
 
-def tell_event(options: Namespace, event: str, **values: object) -> None:
+def tell_event(options: argparse.Namespace, event: str, **values: object) -> None:
     """What a long job came to: a JSON object, or a line of names and values."""
     if options.json:
         json_lines(options).put(event, **values)
@@ -215,18 +212,12 @@ def tell_event(options: Namespace, event: str, **values: object) -> None:
         print(event, *(f"{name} {value}" for name, value in values.items()), flush=True)
 
 
-def has_watcher(options: Namespace) -> bool:
+def has_watcher(options: argparse.Namespace) -> bool:
     """Whether somebody sits at a terminal and wants to be told."""
     return sys.stderr is not None and sys.stderr.isatty() and not options.quiet
 
 
-def tell_result(options: Namespace, line: str) -> None:
-    """The closing line: into a log too, for it has the figures that were asked for."""
-    if sys.stderr is not None and not options.quiet:
-        print(line, file=sys.stderr)
-
-
-def say(options: Namespace, line: str) -> None:
+def say(options: argparse.Namespace, line: str) -> None:
     """Write over the line on a terminal."""
     if has_watcher(options):
         reports.write_over(sys.stderr, line)
@@ -245,24 +236,19 @@ def without_warnings(quiet: bool) -> Iterator[None]:
 
 
 @contextmanager
-def shown_progress(options: Namespace, verb: str) -> Iterator[reports.Report | None]:
+def shown_progress(options: argparse.Namespace, verb: str) -> Iterator[reports.Report | None]:
     """What to tell progress to, as --json, --quiet and the terminal want it; None: nobody looks."""
-    with without_warnings(options.quiet), _progress(options, verb) as progress:
-        yield progress
-
-
-@contextmanager
-def _progress(options: Namespace, verb: str) -> Iterator[reports.Report | None]:
-    if options.json and not options.quiet:
-        yield json_lines(options)
-    elif not has_watcher(options):
-        yield None
-    else:
-        line = ProgressLine(sys.stderr, verb)
-        try:
-            yield line
-        finally:
-            line.clear()
+    with without_warnings(options.quiet):
+        if options.json and not options.quiet:
+            yield json_lines(options)
+        elif not has_watcher(options):
+            yield None
+        else:
+            line = ProgressLine(sys.stderr, verb)
+            try:
+                yield line
+            finally:
+                line.clear()
 
 
 SHARED = """
@@ -296,7 +282,7 @@ others [OTHER...]       SUPPRESS
 --seed 0..65535         seed of the refiner (the stream's)
 """
 """Options that several commands have."""
-_USUAL = Namespace(start=0.0)
+_USUAL = argparse.Namespace(start=0.0)
 """Their defaults that the help does not tell."""
 
 _TYPES: dict[str, Callable[[str], object]] = {
@@ -319,7 +305,7 @@ _DEFAULT = re.compile(r"\(=(.*)\)$")
 
 
 def add_options(
-    parser: ArgumentParser,
+    parser: argparse.ArgumentParser,
     table: str,
     defaults: Sequence[object] = (),
     types: Mapping[str, Callable[[str], object]] | None = None,
@@ -360,7 +346,7 @@ def _lines(table: str) -> Iterator[str]:
 
 
 def _add(
-    add: Callable[..., Action],
+    add: Callable[..., argparse.Action],
     match: re.Match[str],
     defaults: Sequence[object],
     types: Mapping[str, Callable[[str], object]],
@@ -368,12 +354,12 @@ def _add(
     names, value, text = match["names"].split(), match["value"], match["help"]
     dest = match["dest"] or names[0].strip("-").replace("[no-]", "").replace("-", "_")
     own = next((getattr(one, dest) for one in (*defaults, _USUAL) if hasattr(one, dest)), None)
-    more: dict[str, Any] = {"help": SUPPRESS if text == "SUPPRESS" else text}
+    more: dict[str, Any] = {"help": argparse.SUPPRESS if text == "SUPPRESS" else text}
     if is_option := names[0].startswith("-"):
         more["dest"] = dest
     if "[no-]" in names[0]:
         names = [names[0].replace("[no-]", "")]
-        more |= {"action": BooleanOptionalAction, "default": own}
+        more |= {"action": argparse.BooleanOptionalAction, "default": own}
     elif value is None:
         more["action"] = "store_false" if match["no"] else "store_true"
     else:

@@ -120,26 +120,25 @@ def _surface(options: Namespace) -> int:
     from gsvc.codec.planning.prediction import shipped
     from gsvc.datasets.clips.sets import find_clips
     from gsvc.eval.layout import markdown, write_bytes, write_text
-    from gsvc.eval.planning import surface as surface_plots
-    from gsvc.eval.planning.surface import curve, exchange_table, page, read_points, stills_of
+    from gsvc.eval.planning import surface
     from gsvc.eval.report.exhibits import image
 
     folder = options.run if options.run.is_dir() else None
-    points = read_points(folder / "summary.csv" if folder else options.run)
+    points = surface.read_points(folder / "summary.csv" if folder else options.run)
     make_folder(options.out)  # before half a minute's work
     sources = find_clips(options.clips or ["packaged"])
-    seen = curve([one.load("288", None).frames for one in sources], _CAPACITIES)
+    seen = surface.curve([one.load("288", None).frames for one in sources], _CAPACITIES)
     figures = {
-        "contours": surface_plots.contours(points),
-        "iso-quality": surface_plots.iso_quality(points),
-        "memory": surface_plots.memory(seen),
+        "contours": surface.contours(points),
+        "iso-quality": surface.iso_quality(points),
+        "memory": surface.memory(seen),
     }
     plots = {name: image(figure, "svg") for name, figure in figures.items()}
     for name, data in plots.items():
         write_bytes(options.out / f"{name}.svg", data)
-    table = exchange_table(points, shipped(), seen)
-    stills = stills_of(points, folder / "streams") if folder else {}
-    text = page(points, stills, [plot.decode() for plot in plots.values()], table, _NOTE)
+    table = surface.exchange_table(points, shipped(), seen)
+    stills = surface.stills_of(points, folder / "streams") if folder else {}
+    text = surface.page(points, stills, [plot.decode() for plot in plots.values()], table, _NOTE)
     write_text(options.out / "index.html", text)
     told = markdown(table.header, table.rows)
     write_text(options.out / "exchange.md", told + "\n")

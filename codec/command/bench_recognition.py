@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gsvc.codec.api.reports import JsonLines
+from gsvc.codec.command.arguments import with_options
 from gsvc.codec.command.main import Verb
 from gsvc.codec.weights.extras import need
 
@@ -35,14 +36,12 @@ def _analyse(options: Namespace) -> int:
     from gsvc.codec.command.analyse import rules_of
     from gsvc.eval.bench.analysis.analysis_run import AnalysisRunSettings, run_analysis
 
-    settings = AnalysisRunSettings(
+    settings = with_options(
+        AnalysisRunSettings,
+        options,
         clips=tuple(options.clips),
         codecs=tuple(options.codec or AnalysisRunSettings.codecs),
-        detector=options.detector,
-        analyser=options.analyser,
-        size=options.size,
         frames=options.frames or None,
-        ground=options.ground,
         rules=None if options.rules is None else rules_of(options.rules),
     )
     done = run_analysis(settings, options.out, lambda line: print(line, file=sys.stderr))

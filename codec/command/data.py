@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from gsvc.codec.api.reports import seconds_left, shown_time, write_over
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.command.arguments import tell_event
+from gsvc.codec.command.arguments import tell_event, with_options
 from gsvc.codec.command.main import Verb, find_verb
 from gsvc.codec.weights.extras import need
 
@@ -230,11 +230,9 @@ def _settings(options: Namespace) -> "Settings":
         raise ConfigError(f"--time-limit is {options.time_limit:g}: take more than 0")
     if any(each <= 0 for each in options.lambdas):
         raise ConfigError("--lambdas: take numbers above 0")
-    names = ("kind", "lines", "frames", "most_clips", "preset", "shard_clips", "seed")
-    more: dict[str, Any] = {name: getattr(options, name) for name in names}
-    if options.lambdas:
-        more["lambdas"] = tuple(options.lambdas)
-    return Settings(extract=tuple(options.extract), limits=read_limits(options.limits), **more)
+    own = tuple(options.extract), read_limits(options.limits), tuple(options.lambdas)
+    told = {"extract": own[0], "limits": own[1], "lambdas": own[2] or Settings.lambdas}
+    return with_options(Settings, options, **told)
 
 
 @contextmanager

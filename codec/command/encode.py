@@ -147,9 +147,7 @@ def score_stream(
     """Measure a stream as `gsvc decode` shows it, and tell; 1 when a metric has no value."""
     from gsvc.eval.bench.score import measured_parts, stream_pairs
 
-    pairs = stream_pairs(
-        source, target, start=options.start, fps=options.fps, deinterlace=options.deinterlace
-    )
+    pairs = arguments.with_options(stream_pairs, options, source, target)
     with arguments.without_warnings(options.quiet):
         found = measured_parts(pairs, metrics, lambda line: arguments.say(options, line))
     arguments.say(options, "")
@@ -161,19 +159,16 @@ def score_samples(
     options: Namespace, samples: "Sequence[EncodedSample]", metrics: "Mapping[str, Metric]"
 ) -> "list[Measured]":
     """The metrics over samples of a video, as `gsvc decode` would show them."""
-    from gsvc.eval.bench.score import measured_parts
+    from gsvc.eval.bench.score import measured_parts, pair_from, part_frames
 
-    return measured_parts(_sampled(samples), metrics, lambda line: arguments.say(options, line))
+    def pairs() -> "Iterator[VideoPair]":
+        for sample in samples:
+            with sample.job.open() as video:
+                form = video.format
+            frames = list(islice(sample.pairs(DecoderSettings()), part_frames(form)))
+            yield pair_from(str(sample.job.source), form, frames)
 
-
-def _sampled(samples: "Sequence[EncodedSample]") -> "Iterator[VideoPair]":
-    from gsvc.eval.bench.score import pair_from, part_frames
-
-    for sample in samples:
-        with sample.job.open() as video:
-            form = video.format
-        frames = list(islice(sample.pairs(DecoderSettings()), part_frames(form)))
-        yield pair_from(str(sample.job.source), form, frames)
+    return measured_parts(pairs(), metrics, lambda line: arguments.say(options, line))
 
 
 def show_scores(options: Namespace, found: "Sequence[Measured]") -> None:
@@ -279,9 +274,9 @@ def run(options: Namespace) -> int:
             report = encode_one(options, options.source, target, progress)
     if options.json:
         arguments.json_lines(options).put("done", **as_json(report))
-    else:
+    elif sys.stderr is not None and not options.quiet:  # into a log too: it was asked for
         wait = _startup(options, target) if report.frames > 1 else ""
-        arguments.tell_result(options, as_line(report) + wait)
+        print(as_line(report) + wait, file=sys.stderr)
     if log_predictions:
         log_predictions(report)
     return score_stream(options, options.source, target, metrics) if metrics else 0

@@ -212,13 +212,7 @@ def _try(
 
     job = replace(job_from(options, source), progress=progress)
     data, report = job.encoded(replace(job.settings, quality=aim), target)
-    pairs = stream_pairs(
-        source,
-        io.BytesIO(data),
-        start=options.start,
-        fps=options.fps,
-        deinterlace=options.deinterlace,
-    )
+    pairs = with_options(stream_pairs, options, source, io.BytesIO(data))
     (found,) = measured_parts(pairs, named_metrics([_METRIC]), lambda line: say(options, line))
     assert found.scores.mean is not None  # it has a value for pictures of any size
     return _Pass(aim, found.scores.mean, report, data)

@@ -3,30 +3,22 @@
 import sys
 from argparse import Namespace
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
-from gsvc.codec.api.inspection import info_lines
+from gsvc.codec.api.inspection import Credentials, info_lines, read_credentials, sign_file
 from gsvc.codec.api.reports import JsonLines, shown_time
 from gsvc.codec.bitstream.errors import BitstreamError, GsvcError
 from gsvc.codec.bitstream.pieces import Gathered
 from gsvc.codec.bitstream.stream_info import StreamInfo, read_info
 from gsvc.codec.command import arguments, main
-from gsvc.codec.media.marks import SOURCE_TYPE
+from gsvc.codec.media.marks import SOURCE_TYPE, is_other_file, read_marks
 from gsvc.codec.media.places import SUFFIX, PieceStream, display_name, open_any, open_stream
 from gsvc.codec.weights.extras import EXTRAS
-
-if TYPE_CHECKING:
-    from gsvc.codec.api.inspection import Credentials
 
 _NONE = "none: a mark can be removed, and anyone can write one"
 
 
 def show_mark(source: str, anchors: str | None, lines: JsonLines | None) -> bool:
     """Show marks and credentials of a file, as text or as JSON `lines`; whether there are any."""
-    # Late: a stream needs no FFmpeg.
-    from gsvc.codec.api.inspection import read_credentials
-    from gsvc.codec.media.marks import is_other_file, read_marks
-
     if not is_other_file(source):
         return False
     marks = read_marks(source)
@@ -50,7 +42,7 @@ def show_mark(source: str, anchors: str | None, lines: JsonLines | None) -> bool
     return True
 
 
-def _proof(signed: "Credentials") -> str:
+def _proof(signed: Credentials) -> str:
     if not signed.intact:
         return f"FORGED or changed since it was signed ({', '.join(signed.problems)})"
     says = "synthetic" if signed.synthetic else "not that it is synthetic"
@@ -240,15 +232,7 @@ source IN               a file of gsvc decode: .mp4, .mov, .avi, .png or .jpg
 
 def _sign(options: Namespace) -> int:
     """Sign a file."""
-    from gsvc.codec.api.inspection import sign_file  # late: --help does not wait for FFmpeg
-
-    sign_file(
-        options.source,
-        options.output,
-        options.certificates,
-        options.key,
-        overwrite=options.overwrite,
-    )
+    arguments.with_options(sign_file, options, options.source, options.output)
     return 0
 
 

@@ -68,10 +68,8 @@ def complain(line: str) -> None:
 
 
 class CommandParser(ArgumentParser):
-    """Reports a wrong request in one line.
-
-    Takes options between the input and the output too, which argparse by itself does not.
-    """
+    """Reports a wrong request in one line; takes options between input and output too, which
+    argparse by itself does not."""
 
     def __init__(self, *, module: str | None = None, **options: Any) -> None:
         """`module`: where the command is described, as of `find_verb`, imported when the parser is

@@ -52,10 +52,7 @@ class PretrainedChoice:
     """
 
     def __init__(self, budgets: Budgets, size: tuple[int, int], rate: float) -> None:
-        """`size`: width and height in pixels; `rate`: frames per second.
-
-        Raises MissingDependencyError without gsvc[refine].
-        """
+        """`size`: width and height in pixels; `rate`: frames a second. Raises as `held_within`."""
         assert budgets.vram is not None
         self._vram, self._flops, self._rate = budgets.vram, budgets.decoder_flops, rate
         self._size = size

@@ -7,8 +7,6 @@ from functools import partial
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.codec.command import recv, send
-from gsvc.codec.command.recv import RECEIVING, SECURITY
-from gsvc.codec.command.send import SENDING, FramesOf, send_video, settings_for
 from gsvc.codec.media.places import display_name, is_live
 from gsvc.codec.network.congestion_control import Adaptation
 from gsvc.codec.network.player_relay import NO_SOUND, Outage, PageRelay, PlayerRelay, newest
@@ -24,9 +22,9 @@ gets H.264 at a constant frame rate, without sound. While no new picture arrives
 
 source SOURCE           the camera, or the address of a gsvc stream
 target TARGET           the address of gsvc send, or the player
-{SENDING}{RECEIVING}
+{send.SENDING}{recv.RECEIVING}
 --burn-in-age           show the age of pictures older than 2 s; both clocks must agree
-{SECURITY}"""
+{recv.SECURITY}"""
 _GSVC = "udp://@", "tcp://", "tls://", "ws://", "wss://"
 """How a SOURCE begins that sends gsvc."""
 _LINK = Adaptation(8_000, 120_000)
@@ -68,7 +66,7 @@ def _from_camera(options: Namespace) -> int:
         options.adapt = _LINK
     options.address, camera = options.target, is_live(options.source)
     outage = Outage(display_name(options.source))
-    frames_of: FramesOf = partial(newest, outage=outage) if camera else iter
+    frames_of: send.FramesOf = partial(newest, outage=outage) if camera else iter
     try:
         while _is_lost(options, frames_of, outage):
             pass
@@ -78,11 +76,11 @@ def _from_camera(options: Namespace) -> int:
     return 0
 
 
-def _is_lost(options: Namespace, frames_of: FramesOf, outage: Outage) -> bool:
+def _is_lost(options: Namespace, frames_of: send.FramesOf, outage: Outage) -> bool:
     """Send; whether the camera was lost, after a pause, or else it is over."""
     why = f"{outage.name}: it ended"
     try:
-        sent = send_video(options, *settings_for(options), frames_of)
+        sent = send.send_video(options, *send.settings_for(options), frames_of)
         if asyncio.run(sent) or frames_of is iter:
             return False
     except GsvcError as error:

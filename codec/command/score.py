@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
-from gsvc.codec.command.arguments import say, without_warnings
+from gsvc.codec.command.arguments import say, with_options, without_warnings
 from gsvc.codec.command.main import complain
 from gsvc.codec.weights.extras import need
 
@@ -45,9 +45,7 @@ def run(options: Namespace) -> int:
     score.check_stride(options.stride)
     metrics = score.named_metrics(options.metric or DEFAULT_METRICS)
     with without_warnings(options.quiet):
-        pair = score.read_pair(
-            options.source, options.test, frames=options.frames, scale=options.scale
-        )
+        pair = with_options(score.read_pair, options, options.source, options.test)
         indices = range(0, len(pair.test), options.stride)
         found = score.measure(pair, metrics, indices, lambda line: say(options, line))
     say(options, "")

@@ -173,10 +173,8 @@ def _suited(options: Namespace, wire: WireSettings) -> encode_file.EncodeJob:
 
 
 def _least_sound(options: Namespace, *, has_any: bool) -> float:
-    """Bits per second of the link that sound takes at least, its headers included.
-
-    Raises ConfigError where it leaves pictures too little.
-    """
+    """Bits per second of the link that sound takes at least, its headers included. Raises
+    ConfigError where it leaves pictures too little."""
     if options.audio == "none" or not has_any or Path(options.source).is_fifo():
         return 0.0
     lowest = encode_file.SOUND[0]
@@ -212,7 +210,8 @@ def _sound(options: Namespace, *, has_any: bool) -> track_source.Sound:
     if has_any and Path(options.source).is_fifo():
         _log.warning("%s: %s", options.source, track_source.READ_ONCE)
     rate = options.audio_bitrate and round(options.audio_bitrate)
-    return track_source.open_sound(options.source, options.start, rate)
+    chunks = track_source.read_audio(options.source, start=options.start, bitrate=rate)
+    return track_source.Sound(chunks)
 
 
 def _tell_of_rate(stats: SenderStats, fps: float, link: float | None) -> None:

@@ -9,7 +9,7 @@ from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
 from gsvc.codec.command.arguments import tell_event
 from gsvc.codec.command.main import Verb, find_verb
 from gsvc.codec.weights.extras import need
-from gsvc.decoders.training.recipe import add_train_arguments
+from gsvc.decoders.training.recipe import add_train_arguments, recipe_texts
 
 if TYPE_CHECKING:
     from gsvc.decoders.training import adoption
@@ -59,7 +59,6 @@ target [FILE]           the file to write (={_TARGET})
 
 def _export(options: Namespace) -> int:
     from gsvc.decoders.training.app import write_app
-    from gsvc.decoders.training.recipe import recipe_texts
 
     recipes = {f"{_RECIPES}/{name}.toml": text for name, text in recipe_texts().items()}
     try:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.codec.command.arguments import tell_event
-from gsvc.decoders.training.recipe import RECIPES, read_recipe
+from gsvc.decoders.training.recipe import RECIPES, Recipe, read_recipe
 
 if TYPE_CHECKING:
     from gsvc.decoders.training.layouts import Devices, Layout, Trial
-    from gsvc.decoders.training.recipe import Recipe
 
 USAGE = f"""Predict the memory of a training step in each layout of processes, what a device
 lacks and what is exchanged, and recommend a layout. --check runs a layout and measures it.
@@ -85,7 +84,7 @@ def _why(best: "Layout", found: "list[Layout]", devices: "Devices", batch: int) 
     return f"{least.name} would be quicker but lacks {_mb(least.missing(devices))} MB"
 
 
-def _recipe(options: Namespace) -> "Recipe":
+def _recipe(options: Namespace) -> Recipe:
     """What was asked for. Refuses what makes no sense."""
     for name in ("devices", "memory", "bandwidth", "tflops"):
         if not 0 < getattr(options, name) < inf:

@@ -15,10 +15,9 @@ from gsvc.decoders.training.recipe import RECIPES, read_recipe
 if TYPE_CHECKING:
     import torch
 
-    from gsvc.decoders.training.feeds import ShardFeed, SourceFeed
-    from gsvc.decoders.training.loop import Run
+    from gsvc.decoders.training import feeds, loop
 
-    Feed = ShardFeed | SourceFeed
+    Feed = feeds.ShardFeed | feeds.SourceFeed
 
 _AHEAD, _JOBS_AHEAD = 8, 64
 """Batches, and clips with one lambda each, that wait at most."""
@@ -87,7 +86,7 @@ def _check(options: Namespace) -> None:
     options.recipe = read_recipe(options.recipe)
 
 
-def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "Run":
+def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "loop.Run":
     """This process's part of the run, gone on with."""
     import torch
 
@@ -145,14 +144,13 @@ def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "Run":
 @contextmanager
 def _feed(options: Namespace) -> "Iterator[Feed]":
     """What was asked for."""
-    from gsvc.decoders.training import feeds
-    from gsvc.decoders.training.parallel import rank
+    from gsvc.decoders.training import feeds, parallel
     from gsvc.decoders.training.producers import Producers
 
     shards, out, batch = Path(options.shards).resolve(), Path(options.run), options.batch
     if options.anew:
         jobs = feeds.Jobs(shards)
-        if rank():  # the first process asks for all
+        if parallel.rank():  # the first process asks for all
             yield feeds.SourceFeed(jobs, batch, out, None)
             return
         with _cluster(options) as ray:

@@ -43,10 +43,7 @@ def yuv_from_rgb(picture: Picture, color: Color, pixel_format: str = "yuv420p") 
 
 
 def coded_picture(picture: Picture, color: Color, pixel_format: str) -> av.VideoFrame:
-    """RGB uint8 (H, W, 3) as a frame in `pixel_format`, in `color`'s matrix and range if it is YUV.
-
-    RGB is of full range.
-    """
+    """RGB uint8 (H, W, 3) as a frame in `pixel_format`; of YUV, in `color`'s matrix and range."""
     if not av.VideoFormat(pixel_format).is_rgb:
         return yuv_from_rgb(picture, color, pixel_format)
     frame, full = av.VideoFrame.from_ndarray(picture, "rgb24"), ColorRange.JPEG
@@ -132,9 +129,9 @@ def source_color(frame: av.VideoFrame) -> Color:
 
 
 def rgb_picture(frame: av.VideoFrame, label: str) -> Picture:
-    """RGB uint8 (H, W, 3), before rotation. Raises UnsupportedInputError for HDR and alpha.
+    """RGB uint8 (H, W, 3), before rotation, of the frame that `label` names in messages.
 
-    `label` names the frame in the message.
+    Raises UnsupportedInputError for HDR and alpha.
     """
     if (kind := _HDR_TRANSFER.get(frame.color_trc)) is not None:
         raise _hdr_error(kind, label)

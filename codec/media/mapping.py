@@ -130,10 +130,7 @@ def picture_bytes(sample: bytes) -> bytes:
 
 
 def packet_of(record: Record, samples: Iterable[bytes]) -> bytes:
-    """The packet of a record, given what the track has of it.
-
-    Raises BitstreamError when the track is not the one that was mapped.
-    """
+    """The packet of a record. Raises BitstreamError where the track is not what was mapped."""
     if record.kind == RecordKind.WHOLE:
         return record.head
     data = record.head + b"".join(samples)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from heapq import merge
 from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import av
 from av.container import OutputContainer
@@ -25,9 +25,6 @@ from gsvc.codec.bitstream.errors import ConfigError, OutputError
 from gsvc.codec.bitstream.frames import AudioChunk, Color, Frame, VideoFormat
 from gsvc.codec.media.color import coded_picture, range_of
 from gsvc.codec.media.marks import NO_ROOM, Mark, marked_comment
-
-if TYPE_CHECKING:
-    from av.container.core import Chapter
 
 OPUS_ENCODER = "libopus"
 _TAKES_OPUS = {"mp4", "matroska", "webm", "nut"}
@@ -203,10 +200,24 @@ class TextTrack:
         container.metadata.update(texts.tags)
         codec = _CODECS.get(container.format.name)
         if codec is None:
-            _warn_of_loss(container.format.name, texts)
+            parts = ("chapters", texts.chapters), ("subtitles", texts.subtitles)
+            if lost := " and ".join(part for part, there in parts if there):
+                left_out = "%s cannot carry %s, which are left out: use .mkv or .mp4"
+                _log.warning(left_out, container.format.name, lost)
             self._packets: list[av.Packet[Stream]] = []
             return
-        container.set_chapters([_chapter(*each) for each in enumerate(texts.chapters, 1)])
+        container.set_chapters(
+            [
+                {
+                    "id": number,
+                    "start": span.start,
+                    "end": span.start + span.duration,
+                    "time_base": _MILLISECOND,
+                    "metadata": {"title": span.text},
+                }
+                for number, span in enumerate(texts.chapters, 1)
+            ]
+        )
         tracks = [_packets(_stream(container, codec, one), one.cues) for one in texts.subtitles]
         self._packets = list(merge(*tracks, key=lambda packet: packet.pts or 0))[::-1]
 
@@ -226,24 +237,6 @@ class TextTrack:
             _log.warning(_LOST_LANGUAGES, target, ", ".join(lost))
 
 
-def _warn_of_loss(name: str, texts: Texts) -> None:
-    parts = ("chapters", texts.chapters), ("subtitles", texts.subtitles)
-    if lost := [part for part, there in parts if there]:
-        _log.warning(
-            "%s cannot carry %s, which are left out: use .mkv or .mp4", name, " and ".join(lost)
-        )
-
-
-def _chapter(number: int, span: TimedText) -> "Chapter":
-    return {
-        "id": number,
-        "start": span.start,
-        "end": span.start + span.duration,
-        "time_base": _MILLISECOND,
-        "metadata": {"title": span.text},
-    }
-
-
 def _stream(container: OutputContainer, codec: str, track: Subtitles) -> SubtitleStream:
     stream = container.add_stream(codec)
     assert isinstance(stream, SubtitleStream)
@@ -255,9 +248,14 @@ def _stream(container: OutputContainer, codec: str, track: Subtitles) -> Subtitl
 
 
 def _packets(stream: SubtitleStream, cues: Sequence[TimedText]) -> "list[av.Packet[Stream]]":
-    if stream.codec_context.name == "mov_text" and cues:
-        cues = _apart(cues)
-    return [_packet(stream, cue) for cue in cues]
+    packets, in_mp4 = [], stream.codec_context.name == "mov_text"
+    for cue in _apart(cues) if in_mp4 and cues else cues:
+        data = cue.text.encode()
+        if in_mp4:
+            data = data[: (1 << 16) - 1]
+            data = len(data).to_bytes(2, "big") + data
+        packets.append(sample_packet(data, stream, _MILLISECOND, cue.start, cue.duration))
+    return packets
 
 
 def _apart(cues: Sequence[TimedText]) -> list[TimedText]:
@@ -275,14 +273,6 @@ def _apart(cues: Sequence[TimedText]) -> list[TimedText]:
         )
         for those, end in zip(together, ends, strict=True)
     ]
-
-
-def _packet(stream: SubtitleStream, cue: TimedText) -> "av.Packet[Stream]":
-    data = cue.text.encode()
-    if stream.codec_context.name == "mov_text":
-        data = data[: (1 << 16) - 1]
-        data = len(data).to_bytes(2, "big") + data
-    return sample_packet(data, stream, _MILLISECOND, cue.start, cue.duration)
 
 
 class Sink(io.FileIO):
@@ -367,12 +357,7 @@ _H264 = _Coding("libx264", {"crf": "12", "preset": "veryfast", "chroma_sample_lo
 _VP9 = _Coding("libvpx-vp9", {"crf": "16", "deadline": "realtime", "cpu-used": "5", "row-mt": "1"})
 _LOSSLESS = _Coding("ffv1", pixel_formats=("bgr0", "bgr0"))
 _BY_MUXER = {
-    "mp4": _H264,
-    "ipod": _H264,
-    "mov": _H264,
-    "matroska": _H264,
-    "mpegts": _H264,
-    "flv": _H264,
+    **dict.fromkeys(("mp4", "ipod", "mov", "matroska", "mpegts", "flv"), _H264),
     "webm": _VP9,
     "nut": _LOSSLESS,
 }
@@ -389,10 +374,8 @@ class Beside(NamedTuple):
 
 
 class Muxer:
-    """Codes frames into the file at `path`, in the container that `target`'s suffix names.
-
-    Raises ConfigError for a suffix of no video container, OutputError when writing fails.
-    """
+    """Codes frames into the file at `path`, in the container that `target`'s suffix names. Raises
+    ConfigError where it names none, OutputError when writing fails."""
 
     def __init__(self, path: Path, target: str, form: VideoFormat, beside: Beside) -> None:
         self._path, self._target = path, target

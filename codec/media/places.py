@@ -200,7 +200,11 @@ def open_stream(source: PathOrFile) -> Iterator[BinaryIO]:
     """
     with named_errors(source):
         if str(source) == STANDARD_INPUT:
-            yield _standard_input()
+            if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+                raise errors.InputError(
+                    "standard input is not connected to a stream: gsvc encode ... -o - | gsvc ..."
+                )
+            yield cast(io.BufferedReader, sys.stdin.buffer)
             return
         if not isinstance(source, str | Path) and is_pipe(source):
             refuse_unreadable(source)
@@ -263,27 +267,15 @@ def create_stream(target: PathOrFile, overwrite: bool) -> Iterator[BinaryIO]:
         yield target
         target.flush()
         return
-    _refuse_other_files(Path(target))
-    with atomic_output(target, overwrite) as path, open(path, "wb") as file:
-        yield file
-
-
-def _refuse_other_files(target: Path) -> None:
-    """A shell may turn `*.mp4` into a source and a target: no stream may replace a video."""
-    is_other = target.is_file() or not target.exists()  # neither a pipe nor a device
-    if is_other and target.suffix.lower() != SUFFIX:
+    # A shell may turn `*.mp4` into a source and a target: no stream may replace a video.
+    is_other = os.path.isfile(target) or not os.path.exists(target)  # neither pipe nor device
+    if is_other and Path(target).suffix.lower() != SUFFIX:
         raise errors.ConfigError(
             f"{target} does not end in {SUFFIX}, so it is not written: name the stream with "
             f"-o NAME{SUFFIX}; quote a pattern of images, encode several videos into a folder"
         )
-
-
-def _standard_input() -> BinaryIO:
-    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
-        raise errors.InputError(
-            "standard input is not connected to a stream: gsvc encode ... -o - | gsvc ..."
-        )
-    return cast(io.BufferedReader, sys.stdin.buffer)
+    with atomic_output(target, overwrite) as path, open(path, "wb") as file:
+        yield file
 
 
 class PieceStream(io.BytesIO):

@@ -111,10 +111,7 @@ class SourceClock:
 
     @property
     def missing(self) -> Fraction:
-        """Seconds that the container claims and no packet has; 0 where other tracks may have them.
-
-        Ask after the last packet.
-        """
+        """Seconds that the container claims and in the end no packet has; 0: other tracks may."""
         claimed = Fraction(self._container.duration or 0, av.time_base)
         if len(self._container.streams) > len(self._streams) or not self._ends:
             return Fraction(0)
@@ -125,10 +122,7 @@ class SourceClock:
         return self._part.get(stream.index, 0)
 
     def nominal_rate(self, stream: Stream, claimed: Fraction | None) -> Fraction | None:
-        """Frames per second: what is claimed, unless the times of packets speak against it.
-
-        Ask before the first packet is read.
-        """
+        """Frames per second: what is claimed, unless packets' times speak against it; ask first."""
         parts = [{entry.timestamp for entry in stream.index_entries}]
         if "mov" not in self._container.format.name or len(parts[0]) < 3:
             parts = self._peeked_times(stream)

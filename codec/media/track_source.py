@@ -55,11 +55,6 @@ class Sound:
             yield chunk
 
 
-def open_sound(source: str | Path, start: float, bitrate: int | None) -> Sound:
-    """The audio of what `open_video` reads; none of images or pipes, which are read once."""
-    return Sound(read_audio(source, start=start, bitrate=bitrate))
-
-
 def read_audio(
     source: str | Path, *, start: float = 0.0, bitrate: int | None = None
 ) -> Iterator[AudioChunk]:
@@ -437,7 +432,8 @@ def _subtitles(container: InputContainer, lost: list[str]) -> Iterator[audio_and
             ass = _ass(packet)
             if _DRAWING.search(ass) and "drawings in subtitles" not in lost:
                 lost.append("drawings in subtitles")
-            if text := _plain(ass):
+            text = _STYLE.sub("", _DRAWING.sub("", ass)).replace("\\N", "\n").replace("\\h", " ")
+            if text := _clean(text).strip():
                 begin = packet.pts * base
                 end = begin + packet.duration * base
                 cues[packet.stream.index].append(_span(begin, end, text))
@@ -458,12 +454,6 @@ def _ass(packet: "av.Packet[Stream]") -> str:
     text = "\n".join(part.ass.decode(errors="replace").split(",", 8)[-1] for part in parts)
     is_ass = packet.stream.codec_context.name in ("ass", "ssa")
     return _COMMENT.sub("", text) if is_ass else text
-
-
-def _plain(ass: str) -> str:
-    """The text alone."""
-    text = _STYLE.sub("", _DRAWING.sub("", ass))
-    return _clean(text.replace("\\N", "\n").replace("\\h", " ")).strip()
 
 
 def _clean(text: str) -> str:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import chain, islice
-from math import floor
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -67,7 +66,7 @@ class Thinning:
         """Whether to keep the frame of this time after the first frame; ask in order."""
         if self._rate is None:
             return True
-        interval = floor((seconds + self._early) * self._rate)
+        interval = math.floor((seconds + self._early) * self._rate)
         keeps, self._last = interval > self._last, max(interval, self._last)
         return keeps
 
@@ -180,7 +179,10 @@ class VideoReader:
         self._source, self._start, self._limit = source, start, frames
         self._is_aspect_told = False
         self._lead = Fraction(0) if start else source.lead
-        self._rate = _lower(rate or source.frame_rate, source)
+        self._rate = min(rate or source.frame_rate, source.frame_rate)
+        if rate and rate > source.frame_rate:
+            own = float(source.frame_rate)
+            _log.warning("%s: has %.4g frames a second, all are kept", source.name, own)
         self._thinning = Thinning(rate, source.frame_rate)
         self.has_sound = source.has_sound
         self._clock = Clock(source.time_base, source.frame_rate)
@@ -308,7 +310,9 @@ def open_video(
         raise ConfigError(f"frames {frames}: must be 1 or more")
     frames = frames and min(frames, sys.maxsize)
     begin = Fraction(min(start, _LATEST)).limit_denominator(1_000_000)
-    rate = None if fps is None else _rate(fps)
+    if fps is not None and not _SLOWEST <= fps <= _FASTEST:
+        raise ConfigError(f"fps {fps:g} is out of range: {_SLOWEST:g} to {_FASTEST}")
+    rate = None if fps is None else Fraction(fps).limit_denominator(1001)
     if places.is_glob(source):
         return VideoReader(
             video_source.ImageSource(source, rate or video_source.IMAGE_RATE),
@@ -317,17 +321,3 @@ def open_video(
             size=size,
         )
     return VideoReader(video_source.VideoSource(source), begin, frames, rate, deinterlace, size)
-
-
-def _lower(rate: Fraction, source: FrameSource) -> Fraction:
-    """The rate of what is kept of a source; a warning where that is all."""
-    if rate > source.frame_rate:
-        own = float(source.frame_rate)
-        _log.warning("%s: has %.4g frames a second, all are kept", source.name, own)
-    return min(rate, source.frame_rate)
-
-
-def _rate(fps: float) -> Fraction:
-    if not _SLOWEST <= fps <= _FASTEST:
-        raise ConfigError(f"fps {fps:g} is out of range: {_SLOWEST:g} to {_FASTEST}")
-    return Fraction(fps).limit_denominator(1001)

@@ -86,14 +86,10 @@ def _side_data(frame: av.VideoFrame) -> list[SideData]:
         found = cast(Sequence[SideData], frame.side_data)
     except ValueError:
         # PyAV 18 raises when there is a kind it does not know, such as Exif.
-        found = cast(Sequence[SideData], _without_unknown(frame).side_data)
+        graph = _graph(frame, *(f"sidedata=mode=delete:type={kind}" for kind in _UNKNOWN_KINDS))
+        graph.push(frame)
+        found = cast(Sequence[SideData], cast(av.VideoFrame, graph.pull()).side_data)
     return [found[index] for index in range(len(found))]  # PyAV 19 iterates over the kinds
-
-
-def _without_unknown(frame: av.VideoFrame) -> av.VideoFrame:
-    graph = _graph(frame, *(f"sidedata=mode=delete:type={kind}" for kind in _UNKNOWN_KINDS))
-    graph.push(frame)
-    return cast(av.VideoFrame, graph.pull())
 
 
 def _graph(frame: av.VideoFrame, *filters: str) -> Graph:
@@ -370,7 +366,9 @@ class VideoSource:
             if self._reached and trouble is not None and _has_data(packet):
                 raise self._damaged(trouble)
             try:
-                frames = _frames(packet)
+                if isinstance(packet, av.FFmpegError):
+                    raise packet
+                frames = cast(list[av.VideoFrame], packet.decode())
             except av.FFmpegError as error:
                 trouble = error
                 continue
@@ -477,12 +475,6 @@ def _falls(times: Iterable[int]) -> bool:
 
 def _has_data(packet: "source_clock.AnyPacket | av.FFmpegError") -> bool:
     return isinstance(packet, av.Packet) and packet.size > 0
-
-
-def _frames(packet: "source_clock.AnyPacket | av.FFmpegError") -> list[av.VideoFrame]:
-    if isinstance(packet, av.FFmpegError):
-        raise packet
-    return cast(list[av.VideoFrame], packet.decode())
 
 
 def _decoded_aspect(stream: av.VideoStream) -> Fraction:

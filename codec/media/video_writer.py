@@ -80,10 +80,8 @@ class VideoWriter:
         self._written = False
 
     def write(self, frame: Frame) -> None:
-        """Write one frame of the format's size; times must increase.
-
-        Raises OutputError when writing fails, ConfigError for a frame of another size.
-        """
+        """Write one frame of the format's size; times must increase. Raises OutputError when
+        writing fails, ConfigError for another size."""
         if frame.pixels.shape != self._shape:
             height, width = frame.pixels.shape[:2]
             raise ConfigError(

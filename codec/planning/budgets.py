@@ -73,11 +73,8 @@ class Budgets:
 
 
 def parse_budgets(texts: Mapping[str, str | None]) -> Budgets:
-    """Budgets from their texts by name; None: not given.
-
-    Raises ConfigError for an unknown name, and for a value that is no number, zero, negative or
-    without unit.
-    """
+    """Budgets from their texts by name; None: not given. Raises ConfigError for an unknown name,
+    and for what is no positive number with its unit."""
     values: dict[str, object] = {}
     for name, text in texts.items():
         if text is None:
@@ -92,10 +89,7 @@ def parse_budgets(texts: Mapping[str, str | None]) -> Budgets:
 
 
 def read_budgets(path: str | Path) -> Budgets:
-    """Budgets from a TOML file: `bandwidth = "12k"`, a line each.
-
-    Raises InputError when it cannot be read, ConfigError for what is in it.
-    """
+    """Budgets from a TOML file, `bandwidth = "12k"` a line. Raises InputError, ConfigError."""
     try:
         told = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -209,10 +203,8 @@ class HeldModel:
 
 
 def held_within(memory: float, width: int, height: int) -> list[HeldModel]:
-    """Every pretrained model within `memory` bytes, for pictures of a size in pixels.
-
-    Raises MissingDependencyError without gsvc[refine].
-    """
+    """Every pretrained model within `memory` bytes, for pictures of a size in pixels. Raises
+    MissingDependencyError without gsvc[refine]."""
     need("refine", "--vram")
     from gsvc.decoders.keyframes.pretrained.architectures import ARCHITECTURES
     from gsvc.decoders.keyframes.pretrained.gpu_memory import need_of

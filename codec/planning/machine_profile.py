@@ -143,15 +143,10 @@ def profile_path() -> Path:
 
 
 def load_profile(path: Path | None = None, *, foreign: bool = False) -> Profile:
-    """Read a profile; None takes the cache's own of this machine.
+    """Read a profile; None: the cache's own of this machine; `foreign`: a receiver's is wanted.
 
-    Args:
-        path: The file.
-        foreign: Whether another machine's profile is wanted, that of a receiver.
-
-    Raises:
-        MissingModelError: There is none yet.
-        ConfigError: It is no profile, of another version, or of another machine.
+    Raises MissingModelError where there is none yet, ConfigError for what is no profile, of another
+    version or of another machine.
     """
     path = path or profile_path()
     try:
@@ -237,10 +232,8 @@ _TIMES = 3
 
 
 def measure(progress: Progress, *, cpu: bool = False) -> Profile:
-    """Measure this machine: a minute or two. `cpu`: as of `timed`.
-
-    A way that lacks a package or weights is left out. Raises GsvcError where plain coding fails.
-    """
+    """Measure this machine: a minute or two; `cpu`: as of `timed`. A way that lacks a package or
+    weights is left out. Raises GsvcError where plain coding fails."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         videos = [_draw(folder, film) for film in _FILMS]
@@ -260,10 +253,8 @@ def measure(progress: Progress, *, cpu: bool = False) -> Profile:
 
 
 def known_profile() -> Profile:
-    """This machine's profile; where it was not measured, gsvc's own, scaled by one encoding here.
-
-    A warning tells of that. Raises ConfigError as of `load_profile`.
-    """
+    """This machine's profile; with a warning, where it was not measured, gsvc's own, scaled by one
+    encoding here. Raises ConfigError as of `load_profile`."""
     try:
         return load_profile()
     except MissingModelError:

@@ -135,7 +135,12 @@ class BudgetPlanner:
         """
         if budgets.quality is not None:
             judge = budgets.quality[0]
-        self._check(budgets)
+        plain = self._model.predict(self._plain(self._model.rates[0]))
+        if budgets.energy is not None and plain.joules is None:
+            raise ConfigError(
+                "--energy needs counters (RAPL), which this machine's profile lacks: state the "
+                "power with --watts, or leave it out"
+            )
         goal = next(name for name in (*_GOALS, "none") if name not in budgets.given)
         ranked = self._ranked(budgets, goal, judge)
         if not ranked:
@@ -264,14 +269,6 @@ class BudgetPlanner:
     def _plain(self, rate: float) -> PlanSettings:
         return PlanSettings(rate, "medium", self._model.trial.low_delay, WAYS["dis"])
 
-    def _check(self, budgets: Budgets) -> None:
-        plain = self._model.predict(self._plain(self._model.rates[0]))
-        if budgets.energy is not None and plain.joules is None:
-            raise ConfigError(
-                "--energy needs counters (RAPL), which this machine's profile lacks: state the "
-                "power with --watts, or leave it out"
-            )
-
 
 def quality_of(choice: PlanChoice, judge: str) -> float:
     """Higher is better."""
@@ -338,10 +335,7 @@ def _shown(budgets: Budgets, name: str, nearest: PlanChoice, ratio: float) -> st
 
 
 def own_numbers() -> Mapping[str, Any]:
-    """The numbers that gsvc ships, corrected by this machine's log of predictions.
-
-    Raises ConfigError for a damaged log.
-    """
+    """The shipped numbers, corrected by this machine's log. Raises ConfigError if damaged."""
     path = log_path()
     return learned(shipped(), ratios([path])) if path.exists() else shipped()
 

@@ -70,10 +70,7 @@ class QualityModel:
 
 
 def seen_at(trial: VideoTrial, name: str, bpp: float) -> float:
-    """What a trial saw, between its points; quality does not fall as the rate rises.
-
-    `name`: of a field of `gsvc.codec.planning.video_trial.TrialPoint`.
-    """
+    """What a trial saw in the field `name` of its points, between these; quality never falls."""
     logs = np.log([point.bpp for point in trial.points])
     values = [getattr(point, name) for point in trial.points]
     if name in ("jod", "likeness"):
@@ -108,10 +105,11 @@ _SHIPPED = 6
 
 def learned(fitted: Mapping[str, Any], ratios: Mapping[str, Sequence[float]]) -> dict[str, Any]:
     """The numbers with times and intervals corrected by `ratios`, as of `ledger.ratios`."""
-    presets = {
-        name: {**one, "time": preset_time(name, ratios, one["time"])}
-        for name, one in fitted["presets"].items()
-    }
+    presets = {}
+    for name, one in fitted["presets"].items():
+        logged = ratios.get(f"encode_seconds {name}", ())
+        time = float(np.median(logged)) if len(logged) >= ENOUGH else one["time"]
+        presets[name] = {**one, "time": time}
     spread = {name: _spread(name, ends, ratios, presets) for name, ends in fitted["spread"].items()}
     return {**fitted, "presets": presets, "spread": spread}
 
@@ -121,12 +119,6 @@ def raw(fitted: Mapping[str, Any]) -> dict[str, Any]:
     presets = {name: {**one, "time": 1.0} for name, one in fitted["presets"].items()}
     spread = dict.fromkeys(fitted["spread"], (1.0, 1.0, 1.0))
     return {**fitted, "presets": presets, "spread": spread}
-
-
-def preset_time(preset: str, ratios: Mapping[str, Sequence[float]], usual: float) -> float:
-    """Of encoding, as a multiple of the trial's own at that rate."""
-    logged = ratios.get(f"encode_seconds {preset}", ())
-    return float(np.median(logged)) if len(logged) >= ENOUGH else usual
 
 
 def _spread(
@@ -185,12 +177,8 @@ def note(job: str, truth: Mapping[str, Truth], path: Path | None = None) -> None
 
 
 def ratios(paths: Sequence[Path], without: str = "") -> dict[str, list[float]]:
-    """By name, what was measured over its raw prediction, of all jobs in these logs.
-
-    Jobs whose name begins with `without` are left out.
-
-    Raises ConfigError for a file that is no such log.
-    """
+    """By name, what was measured over its raw prediction, of all jobs in these logs but those whose
+    name begins with `without`. Raises ConfigError for a file that is no such log."""
     found: dict[str, list[float]] = {}
     for path in paths:
         try:
@@ -309,7 +297,9 @@ class Predictor:
         """What these settings would come to."""
         trial, bpp = self.trial, settings.bitrate / (self.trial.pixels * self.trial.rate)
         keys, asked = seen_at(trial, "keys", bpp), (bpp, settings.preset, settings.way)
-        encode, decode = self._encode_seconds(settings, bpp), self._decode_seconds(settings, keys)
+        usage, pixels = self._receiver.decode[settings.way.name], trial.pixels * trial.frames
+        taken = decoding_seconds(usage, settings.way, pixels, keys, self._fit)
+        encode, decode = self._encode_seconds(settings, bpp), self._spread("decode_seconds", taken)
         return Prediction(
             bitrate=self._spread("rate", settings.bitrate),
             jod=self._quality.jod(*asked),
@@ -317,7 +307,7 @@ class Predictor:
             encode_seconds=encode,
             decode_seconds=decode,
             encode_memory=self._encode_memory(settings),
-            decode_memory=self._decode_memory(settings),
+            decode_memory=self._spread("decode_memory", usage.held(trial.pixels)),
             flops=self._flops(settings.way, keys),
             latency=self._latency(settings, bpp, encode.mean + decode.mean),
             joules=self._joules(settings, encode.mean, decode.mean),
@@ -335,11 +325,6 @@ class Predictor:
         taken = preset["time"] * (start + per_pixel * trial.pixels * trial.frames)
         return self._spread("encode_seconds", taken)
 
-    def _decode_seconds(self, settings: PlanSettings, keys: float) -> Range:
-        usage, pixels = self._receiver.decode[settings.way.name], self.trial.pixels
-        taken = decoding_seconds(usage, settings.way, pixels * self.trial.frames, keys, self._fit)
-        return self._spread("decode_seconds", taken)
-
     def _encode_memory(self, settings: PlanSettings) -> Range:
         usage, trial = self._sender.encode[settings.preset], self.trial
         held = 1.0 if settings.low_delay else min(trial.frames, 2 * settings.gop * trial.rate)
@@ -348,10 +333,6 @@ class Predictor:
         parts = memory_parts(usage, trial.pixels, held)
         total = usage.memory + share * float(np.dot(preset["memory"], parts))
         return self._spread("encode_memory", total)
-
-    def _decode_memory(self, settings: PlanSettings) -> Range:
-        usage = self._receiver.decode[settings.way.name]
-        return self._spread("decode_memory", usage.held(self.trial.pixels))
 
     def _flops(self, way: Way, keys: float) -> float:
         counted = self._fit["flops"]

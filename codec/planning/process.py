@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter, process_time
 from typing import Any, Self
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
@@ -36,10 +35,7 @@ class GpuCounters:
         return len(self._devices)
 
     def read(self) -> Sequence[float]:
-        """Joules of each since its driver was loaded, of all programs.
-
-        0 of one that no longer tells.
-        """
+        """Joules of each since its driver was loaded, of all programs; 0 where untold."""
         return [self._joules(device) or 0.0 for device in self._devices]
 
     def _found(self) -> list[ctypes.c_void_p]:
@@ -160,10 +156,8 @@ def process_seconds() -> float:
 
 
 def peak_memory() -> int | None:
-    """Bytes that this program held at most; None where the system does not tell.
-
-    Not `ru_maxrss`, which remembers who started it.
-    """
+    """Bytes that this program held at most; None where the system does not tell. Not
+    `ru_maxrss`, which remembers who started it."""
     try:
         status = Path("/proc/self/status").read_text(encoding="utf-8")
     except OSError:
@@ -197,7 +191,7 @@ def timed(
     command = [sys.executable, "-m", __name__, *([CPU] if cpu else [])]
     command += [json.dumps(dict(settings)), str(folder), *sources]
     # Of the processor, by processes that have ended.
-    clock: Callable[[], float] = (lambda: sum(os.times()[2:4])) if cpu else perf_counter
+    clock: Callable[[], float] = (lambda: sum(os.times()[2:4])) if cpu else time.perf_counter
     began = clock()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     total = clock() - began
@@ -240,7 +234,7 @@ def main(arguments: list[str]) -> None:
     """
     cpu = arguments[0] == CPU
     settings, folder, *sources = arguments[cpu:]
-    clock = process_time if cpu else perf_counter
+    clock = time.process_time if cpu else time.perf_counter
     for source in sources:
         print(json.dumps(run_one(json.loads(settings), Path(folder), source, clock)), flush=True)
 

@@ -65,7 +65,9 @@ def groups_of(info: StreamInfo, fitted: Mapping[str, Any]) -> list[Group]:
         bits = 8 * sum(packet.size for packet in group)
         bpp = bits / max(1, frames * form.width * form.height)
         keys = sum(len(packet.key_frames) for packet in group)
-        found.append(Group(frames, keys, _gain(bpp, fitted)))
+        line = fitted["gain"]
+        gain = 1 + float(line["slope"]) * (log(max(1e-6, bpp)) - float(line["at"]))
+        found.append(Group(frames, keys, max(_LEAST_GAIN, gain)))
     return found
 
 
@@ -90,10 +92,8 @@ def spendings(info: StreamInfo, profile: Profile, fitted: Mapping[str, Any]) -> 
 def within(
     found: Sequence[Spending], seconds: float, judge: str, fitted: Mapping[str, Any]
 ) -> Spending:
-    """The way of best quality that surely takes no more; of equals the cheaper.
-
-    Raises ConfigError where none does: it names the least that can be kept.
-    """
+    """The way of best quality that surely takes no more; of equals the cheaper. Raises ConfigError
+    where none does, with the least that can be kept."""
     able = [one for one in found if one.seconds.high <= seconds]
     if not able:
         least = min(one.seconds.high for one in found)
@@ -126,11 +126,6 @@ def _spending(
     return Spending(way, spread_of(fitted, "decode_seconds", seconds), seconds, held, memory)
 
 
-def _gain(bpp: float, fitted: Mapping[str, Any]) -> float:
-    line = fitted["gain"]
-    return max(_LEAST_GAIN, 1 + float(line["slope"]) * (log(max(1e-6, bpp)) - float(line["at"])))
-
-
 def _keys(info: StreamInfo) -> int:
     return sum(len(packet.key_frames) for packet in info.packets)
 
@@ -150,10 +145,7 @@ _USUAL = 0.3
 
 
 class DeadlinePace:
-    """The pace of a file that has to be decoded within `seconds` from now.
-
-    `restored` counts the coded pictures that were.
-    """
+    """The pace of a file to decode within `seconds` from now; `restored`: pictures so far."""
 
     def __init__(
         self,
@@ -177,7 +169,8 @@ class DeadlinePace:
         """See `Pace`. Coded pictures are asked for in order, each once."""
         if work != REFINING:
             return False
-        number = self._group()
+        last = len(self._groups) - 1
+        number = next((n for n in range(last) if self._seen < self._firsts[n + 1]), last)
         if self._seen == self._firsts[number]:
             self._quota = self._share(number)
         left = self._left(number, self._seen - self._firsts[number])
@@ -194,11 +187,6 @@ class DeadlinePace:
         if self.restored > 1:  # the first one loads the network
             more = seconds > self._key  # slower: believed at once
             self._key += (1.0 if more else _USUAL) * (seconds - self._key)
-
-    def _group(self) -> int:
-        """The number of the group that the next coded picture is of."""
-        last = len(self._groups) - 1
-        return next((n for n in range(last) if self._seen < self._firsts[n + 1]), last)
 
     def _left(self, number: int, within: int) -> float:
         """Seconds beside those of plain decoding, `within` pictures into a group."""

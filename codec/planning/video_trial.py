@@ -115,12 +115,8 @@ def try_video(
     size: Size | None = None,
     fps: float | None = None,
 ) -> VideoTrial:
-    """The trial of a file: some seconds; `judge`, `clock`: as of `try_pictures`.
-
-    `size`, `fps`: as of `open_video`.
-
-    Raises InputError as of `open_video`.
-    """
+    """The trial of a file: some seconds; `judge`, `clock`: as of `try_pictures`; `size`, `fps`,
+    errors: as of `open_video`."""
     with open_video(source, size=size, fps=fps) as video:
         form, total = video.format, video.frame_count
         pixels = form.width * form.height
@@ -230,10 +226,8 @@ def _soft(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def trial_of(kind: VideoClass, profile: Profile) -> VideoTrial:
-    """What a trial of such a video would come to, on the machine of `profile`.
-
-    Bits per pixel are those of the class's clips, whatever the size.
-    """
+    """What a trial of such a video would come to, on the machine of `profile`. Bits per pixel are
+    those of the class's clips, whatever the size."""
     told = packaged("classes.json")[kind.name]
     unit = profile.encode["fast"].frame
     points = [TrialPoint(**{**one, "seconds": one["seconds"] * unit}) for one in told["points"]]

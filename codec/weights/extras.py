@@ -4,6 +4,7 @@ import importlib
 import os
 import platform
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,12 +52,9 @@ EXTRAS = {
 
 
 def need(extra: str, what: str, otherwise: str = "") -> None:
-    """Raise MissingDependencyError unless `extra` is installed.
+    """Raise MissingDependencyError unless `extra`, of `EXTRAS`, is installed.
 
-    Args:
-        extra: A key of `EXTRAS`.
-        what: The thing that needs it, as the message's subject.
-        otherwise: What the user can do without it, as the message's end.
+    `what`: needs it, the message's subject; `otherwise`: what to do without, the message's end.
     """
     if EXTRAS[extra].missing:
         raise MissingDependencyError(
@@ -65,10 +63,7 @@ def need(extra: str, what: str, otherwise: str = "") -> None:
 
 
 def find_class(name: str) -> Any:
-    """The class `module:Class`, of an installed module or one in the current folder.
-
-    Raises ConfigError when it cannot be imported.
-    """
+    """The class `module:Class`, installed or in this folder. Raises ConfigError without it."""
     module, _, attribute = name.partition(":")
     here = os.getcwd()  # a script's path lacks it
     if here not in sys.path:
@@ -83,18 +78,13 @@ def find_class(name: str) -> Any:
 
 def machine() -> dict[str, str | int]:
     """Processor model, cores, memory in bytes, operating system."""
+    text = ""
+    with suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    names = [line.partition(":")[2] for line in text.splitlines() if line.startswith("model name")]
     return {
-        "cpu": _cpu_model(),
+        "cpu": names[0].strip() if names else platform.processor() or platform.machine(),
         "cores": os.cpu_count() or 1,
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": platform.platform(),
     }
-
-
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()

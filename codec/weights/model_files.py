@@ -221,10 +221,8 @@ def _members(archive: Path, paths: set[str]) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _deb_members(stream: IO[bytes], paths: set[str]) -> Iterator[tuple[str, IO[bytes]]]:
-    """The members of a .deb, deb(5): an `ar` archive whose last part is a compressed tar.
-
-    Reading it here instead of with dpkg-deb makes a .deb work on any system.
-    """
+    """The members of a .deb, deb(5): an `ar` archive whose last part is a compressed tar; read
+    here, it works on any system."""
     if stream.read(8) != b"!<arch>\n":
         raise tarfile.ReadError("not an ar archive")
     while header := stream.read(60):

@@ -71,10 +71,8 @@ def check_shipped(weights: Path) -> None:
 
 
 def load_network(make: "Callable[..., Network]", weights: Path) -> "Network":
-    """The network that `make` builds of the settings, with its weights, for evaluation.
-
-    Raises MissingModelError where they are damaged or another network's.
-    """
+    """The network that `make` builds of the settings, with its weights, for evaluation. Raises
+    MissingModelError where they are damaged or another network's."""
     try:
         network = make(**settings_of(weights))
     except (TypeError, ValueError) as error:
@@ -105,10 +103,8 @@ def _state_of(weights: Path) -> "dict[str, Tensor]":
 
 
 def fit_weights(network: "nn.Module", state: "dict[str, Tensor]", weights: Path) -> None:
-    """Give the network the `state` that the file `weights` held.
-
-    Raises MissingModelError where it is another network's.
-    """
+    """Give the network the `state` that the file `weights` held. Raises MissingModelError where it
+    is another network's."""
     try:
         network.load_state_dict(state)
     except RuntimeError as error:

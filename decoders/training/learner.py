@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 from torch.distributed.fsdp import FSDPModule
-from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
@@ -47,7 +46,7 @@ class PatchCritic(nn.Module):
 def _loss(better: Tensor, worse: Tensor) -> Tensor:
     """Of verdicts that should be so: the critic minimises it with the truth as the better one, the
     restorer with the estimate of it."""
-    return functional.relu(1 - (better.float() - worse.float())).mean()
+    return nn.functional.relu(1 - (better.float() - worse.float())).mean()
 
 
 def _bounded(inputs: int, outputs: int, stride: int) -> nn.Module:

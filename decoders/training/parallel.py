@@ -19,7 +19,6 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.rendezvous import rendezvous
-from torch.nn import functional
 
 from gsvc.codec.bitstream.errors import ConfigError
 
@@ -196,7 +195,7 @@ def _split_scales(layer: Any, mesh: DeviceMesh) -> None:
     """Every process has a small layer, and needs some of its scales and shifts."""
 
     def forward(x: Tensor) -> Tensor:
-        both = functional.linear(x, layer.weight, layer.bias).view(len(x), 2, -1)
+        both = nn.functional.linear(x, layer.weight, layer.bias).view(len(x), 2, -1)
         each = dtensor.DTensor.from_local(both, mesh, [dtensor.Replicate()], run_check=False)
         own: Tensor = each.redistribute(placements=[dtensor.Shard(2)]).to_local()
         return own.flatten(1)

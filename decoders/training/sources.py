@@ -20,7 +20,6 @@ import av
 import cv2
 import fsspec
 import numpy as np
-from av import VideoFrame
 from av.container import InputContainer
 from av.video.reformatter import Interpolation
 from av.video.stream import VideoStream
@@ -271,7 +270,7 @@ def _size(container: InputContainer, lines: int) -> tuple[int, int]:
     return protocol_size(stream.width, stream.height, lines)
 
 
-def _frames(container: InputContainer) -> Iterator[tuple[int, VideoFrame]]:
+def _frames(container: InputContainer) -> Iterator[tuple[int, av.VideoFrame]]:
     try:
         for frame in container.decode(container.streams.video[0]):
             if frame.pts is None:
@@ -281,7 +280,7 @@ def _frames(container: InputContainer) -> Iterator[tuple[int, VideoFrame]]:
         raise InputError(f"is damaged ({error})") from error
 
 
-def _picture(frame: VideoFrame, size: tuple[int, int]) -> Picture:
+def _picture(frame: av.VideoFrame, size: tuple[int, int]) -> Picture:
     shrunk = frame.reformat(*size, format="rgb24", interpolation=Interpolation.AREA)
     return np.asarray(shrunk.to_ndarray(), np.uint8)
 

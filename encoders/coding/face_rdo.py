@@ -1,17 +1,15 @@
 """Faces: their motion in the source, and the rate-distortion decision on sending it.
 
 A face is offered where D + lambda R falls, or where the error of the mouth's opening halves and D
-does not rise by more than its bits are worth. The finished pictures, with it and without, decide. A
-face stays in an interval where the pictures come nearer to the source inside its box and its
-landmarks no farther away, and all stay where they save more than their bits would save in
-keyframes. Keyframes mostly stay as they are without faces, and the rate is exceeded a little:
-coding them again, a little coarser, would change the pictures by more than faces do. If the bits
-exceed the budget, the keyframes are coded again, and every face must still improve its frames.
-
-Without look-ahead the faces of an interval are found and judged when its keyframe comes: its frames
-are at hand then, and so are the coded pictures around them.
+does not rise by more than its bits are worth. The finished pictures, with it and without, decide: a
+face stays where they come nearer to the source inside its box and its landmarks no farther away,
+and all stay where they save more than their bits would save in keyframes. Keyframes mostly stay as
+they are, and the rate is exceeded a little: coding them again, a little coarser, would change the
+pictures by more than faces do. Only if the bits exceed the budget they are coded again, and every
+face must still improve its frames.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
@@ -29,7 +27,6 @@ from gsvc.codec.bitstream.layers.faces import (
     POSE_NUMBERS,
     Face,
     Faces,
-    Numbers,
     face_unit,
 )
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Site
@@ -45,7 +42,7 @@ from gsvc.encoders.coding.keyframes import Keyframes
 from gsvc.encoders.coding.packer import PackedGroup
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import STRIDE, Distortion
-from gsvc.encoders.face_landmarks import FaceMesh, LandmarkFinder, face_tracks, landmark_error
+from gsvc.encoders.face_landmarks import FaceMesh, face_tracks, landmark_error
 from gsvc.encoders.frame_buffer import JoinedFrames
 from gsvc.encoders.scaffold.extraction import Before, RenderedInterval
 
@@ -96,7 +93,6 @@ class FaceExtractor:
         self, geometry: Geometry, distortion: Distortion, find: FaceMesh, pool: Executor
     ) -> None:
         self._geometry, self._distortion, self._find, self._pool = geometry, distortion, find, pool
-        self._likeness = LandmarkFinder(find)
 
     def added(
         self,
@@ -190,8 +186,8 @@ class FaceExtractor:
             if offer is None:
                 continue
             motion, old = offer.motion, last[slot] if last else None
-            if old is not None:
-                motion = replace(motion, start=_kept(motion.start, old.end))
+            if old is not None and np.abs(motion.start - old.end).max() <= 1:
+                motion = replace(motion, start=old.end.astype(np.float64))  # makes no difference
             forms = [_coded(motion, site.place, site.length, *form) for form in _FORMS]
             probes = [(*faces[:slot], face, *faces[slot + 1 :]) for face in forms]
             bits = [FACES.bits(site, last, one) - spent for one in probes]
@@ -202,11 +198,6 @@ class FaceExtractor:
             ):
                 faces, spent = probes[best], spent + bits[best]
         return with_faces(interval, faces) if any(faces) else interval
-
-
-def _kept(state: States, old: Numbers) -> States:
-    """A state, or the one before where that is as near as makes no difference."""
-    return old.astype(np.float64) if np.abs(state - old).max() <= 1 else state
 
 
 def _along(points: Points, interval: Interval, times: Sequence[int], geometry: Geometry) -> Points:
@@ -278,15 +269,10 @@ class FaceErrors:
 
     total: float = 0.0
     """Distortion over pixels and frames."""
-    inside: dict[Slot, float] = field(default_factory=dict)
+    inside: dict[Slot, float] = field(default_factory=lambda: defaultdict(float))
     """Distortion inside the box of each face, over frames."""
-    landmarks: dict[Slot, float] = field(default_factory=dict)
+    landmarks: dict[Slot, float] = field(default_factory=lambda: defaultdict(float))
     """`landmark_error` of each face, over frames."""
-
-    def add(self, slot: Slot, inside: float, error: float) -> None:
-        """Add a frame's errors to a face's."""
-        self.inside[slot] = self.inside.get(slot, 0.0) + inside
-        self.landmarks[slot] = self.landmarks.get(slot, 0.0) + error
 
 
 @dataclass
@@ -359,14 +345,15 @@ class FaceRdo(FaceExtractor):
             source, frames = view.source_at(time), view.last / len(times)
             reference = self._distortion.reference(source)
             around = [(slot, _points(face, interval, time, self._geometry)) for slot, face in boxed]
-            known = [self._likeness.points(source, points) for _, points in around]
+            known = [self._find.near(source, points) for _, points in around]
             for way, look in ((plain, seen.bare), (interval, seen.faced)):
                 drawn = view.picture(way, time)
                 distortion = frames * reference.distortion(drawn)
                 look.total += float(distortion.sum()) * STRIDE**2
                 for (slot, points), true in zip(around, known, strict=True):
-                    error = landmark_error(true, self._likeness.points(drawn, points))
-                    look.add(slot, float(distortion[_box(points)].sum()), frames * error)
+                    error = landmark_error(true, self._find.near(drawn, points))
+                    look.inside[slot] += float(distortion[_box(points)].sum())
+                    look.landmarks[slot] += frames * error
         return seen
 
     def chosen(

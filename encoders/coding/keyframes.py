@@ -1,32 +1,20 @@
 """The keyframes of a group: as they go into the coder, coded, decoded and shown.
 
-How often they are coded and decoded, with look-ahead:
-
-- Each probe of the search codes its own with a fast preset and decodes their luma (`probes.py`).
-  Those of the chosen plan are decoded once more for pre-emphasis: keeping those of all would take
-  much memory.
-- They are coded with the preset's own settings, and again for each step of the quantiser that
-  brings them near to what the scaffold is likely to leave of the budget (`fit_quantizer`).
-- They are decoded for texture gains and the scaffold, which are chosen by what the decoder shows.
-- They are coded again for each step that fits them to what the scaffold does leave, and to the
-  limits on a second and on a packet (`packer.py`). The scaffold stays; the decoder corrects for it.
-- If that changed them, a group that goes on in another is decoded once more, for its last picture.
-
-Without look-ahead each is coded and decoded once, and again only where it exceeds a packet.
+With look-ahead, each probe of the search codes its own with a fast preset (`probes.py`). Those of
+the chosen plan are coded with the preset's own settings, again for each step that brings them near
+to what the scaffold is likely to leave of the budget (`fit_quantizer`), and decoded for texture
+gains and the scaffold. They are coded again for each step that fits them to what the scaffold does
+leave and to the limits (`packer.py`); the scaffold stays, for the decoder corrects for it.
 
 Pre-emphasis raises detail that coding will take from a keyframe before it is coded. A quantiser
-drops weak detail and keeps strong detail, so a picture comes out softer than it went in; where, and
-by how much, a probe shows. Detail raised by as much passes, for fewer bits than a finer quantiser
-takes (docs/logs/search.md, "Pre-emphasis").
-
-Texture gains say how much of a keyframe's detail is raised in each block when it is shown, where
-that pays.
+drops weak detail and keeps strong detail; where, and by how much, a probe shows. Detail raised by
+as much passes, for fewer bits than a finer quantiser takes (docs/logs/search.md, "Pre-emphasis").
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import cv2
@@ -112,39 +100,32 @@ def _distortions(source: Reference, luma: Picture, cell: int) -> list[NDArray[np
     ]
 
 
+@dataclass(eq=False)
 class Keyframes:
     """The coded pictures that a group pays for; coded and decoded when first asked for."""
 
-    def __init__(
-        self,
-        plan: GroupPlan,
-        prepared: Sequence[Picture],
-        config: CodingConfig,
-        textures: Sequence[Texture | None] = (),
-        guides: Sequence[int | None] = (),
-        openings: Mapping[int, int | None] = {0: None},
-    ) -> None:
-        """`plan`: without the next group's coded picture; `prepared`: the pictures to code, RGB
-        uint8 (H, W, 3); `textures`: what is raised in each when it is shown; `guides`: how each is
-        to be restored; `openings`: numbers of the intervals that open a shot, with its slot, None
-        for a group's first."""
-        self.plan, self.config, self.textures, self.guides = plan, config, textures, guides
-        self.openings = openings
-        self._prepared = prepared
+    plan: GroupPlan
+    """Without the next group's coded picture."""
+    prepared: Sequence[Picture]
+    """The pictures to code, RGB uint8 (H, W, 3)."""
+    config: CodingConfig
+    openings: Mapping[int, int | None]
+    """Numbers of the intervals that open a shot, with its slot, None for a group's first."""
+    textures: Sequence[Texture | None] = ()
+    """What is raised in each when it is shown."""
+    guides: Sequence[int | None] = ()
+    """How each is to be restored."""
 
     def recoded(self, *, crf: float, scale: int | None = None) -> "Keyframes":
         """The same at another quantiser and size."""
-        plan = replace(self.plan, crf=crf, scale=scale or self.plan.scale)
-        return Keyframes(
-            plan, self._prepared, self.config, self.textures, self.guides, self.openings
-        )
+        return replace(self, plan=replace(self.plan, crf=crf, scale=scale or self.plan.scale))
 
     @cached_property
     def units(self) -> list[bytes]:
         """Their temporal units. The pictures are coded when this is first asked for, which takes
         most of the time; `bits` and `decoded` ask for it."""
         return encode_pictures(
-            self._prepared,
+            self.prepared,
             size=self.config.header.geometry.coded_size(self.plan.scale),
             crf=self.plan.crf,
             color=self.config.header.format.color,
@@ -250,11 +231,8 @@ _STEP = 0.25
 
 
 def fit_quantizer(keys: Keyframes, goal: float, *, exact: bool) -> Keyframes:
-    """Coded pictures that take `goal` bits or, unless `exact`, at most so many.
-
-    The quantiser is moved first, then the size. If even the smallest are too large, they are
-    returned.
-    """
+    """Coded pictures that take `goal` bits or, unless `exact`, at most so many, or the smallest:
+    the quantiser is moved first, then the size."""
     if not exact and keys.bits <= goal:
         return keys
     rank = partial(_rank, goal=goal, exact=exact)

@@ -260,7 +260,7 @@ class Lookahead(GroupCoder):
         """The coded pictures, near to `goal` bits with their framing."""
         plan, openings = _joined(planned)  # and the intervals that shots open
         prepared = JoinedFrames(*(one.prepared for one in planned))
-        keys = Keyframes(plan, prepared, self._config, openings=openings)
+        keys = Keyframes(plan, prepared, self._config, openings)
         framing = self._config.framing_bits(self._frames, len(plan.keys), goal)
         keys = fit_quantizer(keys, goal - framing, exact=self._rate.exact)
         references = [partial(one.reference, key) for one in planned for key in one.keys]

@@ -82,9 +82,7 @@ class Packer:
         self, group: PackedGroup, intervals: Sequence[Interval], budget: float, *, exact: bool
     ) -> PackedGroup | None:
         """Other intervals between the same coded pictures; None where these leave too few bits.
-
-        Arguments as of `packed`.
-        """
+        Arguments as of `packed`."""
         packets = self._within_limits(group.keys, intervals)
         if packets is None:
             return None
@@ -94,10 +92,8 @@ class Packer:
         return found if found.bits <= most else None
 
     def sent(self, group: PackedGroup, rest: float, budget: float) -> None:
-        """Go on from a group for which `budget` bits were there.
-
-        `rest`: the bits beside coded pictures that the next group is likely to take, too.
-        """
+        """Go on from a group for which `budget` bits were there; `rest`: those beside coded
+        pictures that the next group is likely to take, too."""
         self._scaffold_share = 0.5 * (self._scaffold_share + min(0.5, rest / budget))
         if self._cap is not None:
             self._cap.add(self._timed(group.packets))
@@ -231,8 +227,7 @@ def _goes_on(last: Picture, first: Picture, config: CodingConfig) -> bool:
 def in_slots(
     sequences: Sequence[Sequence[int]],
 ) -> tuple[list[Sequence[int]], dict[int, int | None]]:
-    """The sequences, and the slot of each shot; None where it opens a group, because no shot before
-    it comes back.
+    """The sequences, and the slot of each shot; None: opens a group, as no shot before it returns.
 
     The last slot is for shots that do not come back. Those for which no other one is free do not.
     """

@@ -47,10 +47,7 @@ class CameraPath:
             self._poses.append(self._poses[-1] @ scale @ step @ np.linalg.inv(scale))
 
     def over(self, planned: PlannedInterval) -> Camera | None:
-        """The camera's path over an interval, through the fewest nodes that come near to it.
-
-        None where nothing moves.
-        """
+        """The path over an interval, by the fewest nodes that come near; None: nothing moves."""
         place, length, unit = planned.place, planned.length, camera_unit(self._geometry)
         frames = sorted(planned.frames, key=planned.time)
         if not frames:

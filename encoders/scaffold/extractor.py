@@ -25,10 +25,8 @@ _LONGEST = 127
 
 
 def source_motion(picture: Picture, others: Sequence[Picture]) -> list[Flow]:
-    """Motion from a picture (RGB or luma) to each of the others: float32 (H, W, 2) in pixels.
-
-    It is found at half size, which is enough for medians of blocks.
-    """
+    """Motion from a picture (RGB or luma) to each of the others, found at half size: float32
+    (H, W, 2) in pixels."""
     height, width = picture.shape[:2]
     half = max(1, width // 2), max(1, height // 2)
     scale = np.array([width / half[0], height / half[1]], np.float32)
@@ -60,12 +58,10 @@ class AnchorProbe:
         samples: Sequence[Sample],
         index: int,
     ) -> None:
-        """Set up a probe of `samples[index]`.
+        """A probe of `samples[index]`, of an interval's in order; `before`: the one before those.
 
-        `before`: the sample before the interval. `sources`: its source frames, both coded pictures
-        included. `header`: of the stream. `lmbda`: the distortion that a bit must save, summed over
-        the pixels of the frame. `distortion`: of the stream. `samples`: those of the
-        interval, in order.
+        `sources`: the interval's frames, both coded pictures included. `lmbda`: the distortion,
+        over the pixels of the frame, that a bit must save. `header`, `distortion`: the stream's.
         """
         self.anchor, self.lmbda = samples[index], lmbda
         self.predictor = samples[index - 1] if index else before

@@ -18,10 +18,7 @@ _SAME_PERSON = 0.5
 
 
 class PoseExtractor(Extractor):
-    """The people of each sample, followed from one to the next.
-
-    Raises MissingModelError without its models.
-    """
+    """The people of each sample, followed. Raises MissingModelError without its models."""
 
     layer, has_memory = POSE, True
 

@@ -23,10 +23,8 @@ from gsvc.encoders.tuning import Level
 
 
 class PersonSegmenter:
-    """Called with a picture, gives each pixel's probability to be part of a person.
-
-    The constructor raises MissingModelError when a model is missing.
-    """
+    """Called with a picture, gives each pixel's probability to be part of a person. Raises
+    MissingModelError without its models."""
 
     def __init__(self) -> None:
         self._square = LiteRtModel("selfie_segmentation")
@@ -63,10 +61,8 @@ Labels = NDArray[np.uint8]
 
 
 class SegmentationExtractor(Extractor):
-    """The labels of each sample; a region keeps its label from frame to frame.
-
-    Raises MissingModelError without its model.
-    """
+    """The labels of each sample; a region keeps its label from frame to frame. Raises
+    MissingModelError without its model."""
 
     layer, has_memory = SEGMENTATION, True
 
@@ -146,10 +142,8 @@ class SegmentationExtractor(Extractor):
         self._seen = labels
 
     def _person(self, picture: Picture, people: People | None) -> NDArray[np.bool_]:
-        """The cells of the people in a picture.
-
-        `people` (None: pose is off) confirm the mask, which marks statues and dogs too.
-        """
+        """The cells of the people in a picture; `people` (None: pose is off) confirm the mask,
+        which marks statues and dogs too."""
         threshold = np.full(self._geometry.label_shape, _SURE, np.float32)
         if self._seen is not None:
             threshold += np.where(self._seen == PERSON, -_WAVER, _WAVER)

@@ -19,10 +19,7 @@ _CORNER = Element("camera.corner", "camera", SIGNED, 4 * MAX_CAMERA, contexts=4)
 
 @dataclass(frozen=True, eq=False)
 class Camera:
-    """The camera's path: an affine motion at nodes, linear in time between them.
-
-    At coded pictures the displacement is 0.
-    """
+    """The camera's path: an affine motion at nodes, linear in time between, 0 at coded pictures."""
 
     step_log2: int
     """0 to 4: nodes are 2^step_log2 frames apart."""

@@ -3,6 +3,7 @@
 Contexts of a label come from a template of its neighbours, as in JBIG (ITU-T T.82).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,18 +40,14 @@ class Segmentation:
         """Labels without motion of their own."""
         return cls(labels, np.zeros((MAX_LABEL + 1, 2), np.int16))
 
-    @classmethod
-    def empty(cls, geometry: scaffold.Geometry) -> "Segmentation":
-        """All background."""
-        return cls.still(np.zeros(geometry.label_shape, np.uint8))
-
 
 def _code(
     coder: Coder, site: scaffold.Site, before: Segmentation | None, value: Segmentation | None
 ) -> Segmentation:
     if value is None and not coder.reading:
         raise ConfigError("this stream has segmentation: a sample needs labels and their motion")
-    past = (before or Segmentation.empty(site.geometry)).labels
+    shape = site.geometry.label_shape
+    past = np.zeros(shape, np.uint8) if before is None else before.labels
     if value is not None and value.labels.shape != past.shape:
         raise ConfigError(
             f"segmentation of shape {value.labels.shape}: this video takes {past.shape}"
@@ -75,30 +72,17 @@ def _code_cells(
         above, here, old = now[row - 1], now[row], past[row]
         for column in range(1, columns + 1):
             target = None if wanted is None else wanted[row - 1][column - 1]
-            here[column] = _code_label(
-                coder,
-                target,
-                left=here[column - 1],
-                above=above[column],
-                above_left=above[column - 1],
-                above_right=above[column + 1],
-                before=old[column],
-                below=past[row + 1][column],
-            )
+            over, below = above[column - 1 : column + 2], past[row + 1][column]
+            here[column] = _code_label(coder, target, here[column - 1], over, old[column], below)
     return np.asarray(now, np.uint8)[1:-1, 1:-1]
 
 
 def _code_label(
-    coder: Coder,
-    target: int | None,
-    *,
-    left: int,
-    above: int,
-    above_left: int,
-    above_right: int,
-    before: int,
-    below: int,
+    coder: Coder, target: int | None, left: int, over: Sequence[int], before: int, below: int
 ) -> int:
+    """`over`: the labels above left, above and above right; `before`, `below`: of the sample
+    before, the cell's and that below it."""
+    above_left, above, above_right = over
     context = (
         (left == above)
         | (left == above_left) << 1

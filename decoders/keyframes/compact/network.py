@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from gsvc.decoders.keyframes.compact.restorer import BANDS, all_bands, detail_bands
 
@@ -158,13 +157,13 @@ class CompactRefiner(UNet):
         picture = given[:, :3]
         offset = state - picture
         embedding = self.embed(torch.cat([_sigma_waves(sigma), scalars], dim=1))
-        inputs = functional.pixel_unshuffle(torch.cat([offset, given], dim=1), 2)
+        inputs = nn.functional.pixel_unshuffle(torch.cat([offset, given], dim=1), 2)
         fine = self.fine_in(self.enter(inputs), embedding)
         middle = self.middle_in(self.to_middle(fine), embedding)
         coarse = self.coarse(self.to_coarse(middle), embedding)
         middle = self.middle_out(middle + doubled(self.from_coarse(coarse)), embedding)
         fine = self.fine_out(fine + doubled(self.from_middle(middle)), embedding)
-        drawn = functional.interpolate(self.leave(fine), scale_factor=2, mode="bilinear")
+        drawn = nn.functional.interpolate(self.leave(fine), scale_factor=2, mode="bilinear")
         # Sharpening by what is there already need not be learned and cannot make noise.
         bands = detail_bands(picture)
         for first in range(GIVEN_CHANNELS, given.shape[1], 3):
@@ -198,8 +197,8 @@ class _Block(nn.Module):
 
     def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
         scale, shift = self.modulate(embedding)[:, :, None, None].chunk(2, dim=1)
-        inner = self.first(functional.silu(x))
-        inner = functional.silu(torch.addcmul(inner + shift, inner, scale))
+        inner = self.first(nn.functional.silu(x))
+        inner = nn.functional.silu(torch.addcmul(inner + shift, inner, scale))
         result: Tensor = x + self.second(inner)
         return result
 
@@ -231,4 +230,4 @@ def _silence(layer: nn.Conv2d | nn.Linear) -> None:
 
 def doubled(x: Tensor) -> Tensor:
     """Twice as high and as wide, (B, C, H, W)."""
-    return functional.interpolate(x, scale_factor=2, mode="nearest")
+    return nn.functional.interpolate(x, scale_factor=2, mode="nearest")

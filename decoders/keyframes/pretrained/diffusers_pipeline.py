@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import diffusers
 import numpy as np
 import torch
-from diffusers import FlowMatchEulerDiscreteScheduler
 from diffusers.utils import logging as diffusers_logging
 from diffusers.utils.torch_utils import randn_tensor
 from numpy.typing import NDArray
@@ -79,7 +79,7 @@ def latents_of(vae: Any, frames: NDArray[np.uint8], device: str) -> Tensor:
     return latents
 
 
-class GivenLevels(FlowMatchEulerDiscreteScheduler):  # type: ignore[misc]
+class GivenLevels(diffusers.FlowMatchEulerDiscreteScheduler):  # type: ignore[misc]
     """Euler steps from level to level. A model's own scheduler would shift them."""
 
     def set_timesteps(
@@ -114,8 +114,6 @@ def load_pipeline(
     Raises MissingModelError where the folder does not hold such a pipeline, DeviceError when memory
     runs out.
     """
-    import diffusers
-
     made = getattr(diffusers, made_by)
     dtype = torch.bfloat16 if torch.device(device).type == "cuda" else torch.float32
     with enough_memory(device):
@@ -151,12 +149,11 @@ def _from_folder(
 
 def _int8(made: Any) -> Any:
     """Linear layers of the network by torchao, in 8 bits with a scale for each row."""
-    from diffusers import PipelineQuantizationConfig, TorchAoConfig
     from torchao.quantization import Int8WeightOnlyConfig
 
     network = "transformer" if "transformer" in _parts(made) else "unet"
-    return PipelineQuantizationConfig(
-        quant_mapping={network: TorchAoConfig(Int8WeightOnlyConfig())}
+    return diffusers.PipelineQuantizationConfig(
+        quant_mapping={network: diffusers.TorchAoConfig(Int8WeightOnlyConfig())}
     )
 
 
@@ -206,8 +203,6 @@ def embed_empty_prompt(name: str) -> Path:
     Afterwards it need not be loaded any more, until it is another one. Raises MissingModelError
     where it cannot be loaded.
     """
-    import diffusers
-
     if _kept_prompt(name) is not None:
         return hub_folder(name) / PROMPT
     made = getattr(diffusers, hub_model(name).pipeline)

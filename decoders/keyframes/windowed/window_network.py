@@ -8,7 +8,6 @@ starts at zero, so an untrained network shows the rendering.
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from gsvc.decoders.keyframes.compact.network import UNet, doubled
 from gsvc.decoders.keyframes.compact.restorer import BANDS, all_bands, detail_bands
@@ -67,7 +66,7 @@ class WindowRestorer(UNet):
         """
         times = time.view(-1, 1, 1, 1).expand_as(confidence)
         given = torch.cat([rendering, before, after, confidence, times], 1)
-        fine = self.fine_in(self.enter(functional.pixel_unshuffle(given, 2)))
+        fine = self.fine_in(self.enter(nn.functional.pixel_unshuffle(given, 2)))
         middle = self.to_middle(fine)
         if memory is not None:
             middle = middle + self.remember(memory)
@@ -75,7 +74,7 @@ class WindowRestorer(UNet):
         coarse = self.coarse(self.to_coarse(middle))
         middle = self.middle_out(middle + doubled(self.from_coarse(coarse)))
         fine = self.fine_out(fine + doubled(self.from_middle(middle)))
-        drawn = functional.interpolate(self.leave(fine), scale_factor=2, mode="bilinear")
+        drawn = nn.functional.interpolate(self.leave(fine), scale_factor=2, mode="bilinear")
         bands = detail_bands(rendering)
         bands += all_bands(before - rendering) + all_bands(after - rendering)
         strengths = drawn[:, 3:].chunk(len(bands), dim=1)
@@ -92,7 +91,7 @@ class _PlainBlock(nn.Module):
         self.second = nn.Conv2d(channels, channels, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        inner: Tensor = self.second(functional.silu(self.first(functional.silu(x))))
+        inner: Tensor = self.second(nn.functional.silu(self.first(nn.functional.silu(x))))
         return x + inner
 
 
