@@ -196,6 +196,22 @@ def test_who_does_not_conceal_is_told(stream: Stream) -> None:
         assert frame.pts == packets[key].pts
 
 
+@pytest.mark.parametrize("has_numbers", [True, False])
+def test_lost_last_packets_are_told(stream: Stream, *, has_numbers: bool) -> None:
+    header, packets = stream
+    given = packets if has_numbers else [replace(p, number=None, group=None) for p in packets]
+    for kept in (given[:-2], []):
+        with Decoder(header, PLAIN) as decoder:
+            for packet in kept:
+                decoder.decode(packet)
+            with pytest.raises(BitstreamError, match="were lost: the stream's end"):
+                decoder.decode(given[-1])
+    joined = given[next(k for k, packet in enumerate(given) if k and packet.is_key) :]
+    with Decoder(header, PLAIN) as decoder:
+        decoder.reset()
+        assert [frame for packet in joined for frame in decoder.decode(packet)]
+
+
 def test_the_refiner_draws_what_is_concealed_too(stream: Stream) -> None:
     need_package("torch")
     header, packets = stream

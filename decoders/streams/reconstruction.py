@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.container import Packet
+from gsvc.codec.bitstream.container import Cutter, Packet, PacketType, read_varint
 from gsvc.codec.bitstream.errors import BEGINS_IN_THE_MIDDLE, BitstreamError, Limits
 from gsvc.codec.bitstream.frames import Frame, Picture
 from gsvc.codec.bitstream.group import Coding, GroupReader, ParsedPacket
@@ -310,13 +310,13 @@ class StrictTimeline:
     def __init__(self, header: Header, reconstruction: Reconstruction, limits: Limits) -> None:
         self._timeline = PacketTimeline(header, limits)
         self._reconstruction = reconstruction
-        self._may_join = False
+        self._may_join, self._is_counted = False, True
 
     def reset(self) -> None:
         """Forget everything: the stream may be joined at any INTRA packet."""
         self._timeline.reset()
         self._reconstruction.reset()
-        self._may_join = True
+        self._may_join, self._is_counted = True, False
 
     def frames(self, packet: Packet, wanted: range | None = None) -> Iterator[DrawnFrame]:
         """The frames of a packet, one at a time. If the keyframe before it was not received, only
@@ -337,9 +337,13 @@ class StrictTimeline:
 
     def intervals(self, packet: Packet) -> Iterator[tuple[DecodedInterval, list[int]]]:
         """The packet's intervals, decoded, and the times of their frames."""
+        if packet.type == PacketType.END:
+            self._check_end(packet)
         if not packet.is_picture:
             return
         arrival = self._timeline.arrive(packet)
+        if arrival.begins:
+            self._is_counted = packet.number is not None or not self._may_join
         if arrival.missing:
             self._lose_track()
             raise BitstreamError(
@@ -358,10 +362,18 @@ class StrictTimeline:
             yield decoded, times[:length]
             times = times[length:]
 
+    def _check_end(self, end: Packet) -> None:
+        declared, found = read_varint(Cutter(end.payload).take), self._timeline.next or 0
+        # Of numbers, the network tells 16 bits.
+        if self._is_counted and (declared - found) % (1 << 16):
+            raise BitstreamError(
+                f"picture packets from {found} on were lost: the stream's end counts {declared}"
+            )
+
     def _lose_track(self) -> None:
         self._reconstruction.lose_track()
         self._timeline.lose_track()
-        self._may_join = True
+        self._may_join, self._is_counted = True, False
 
 
 RefineIn = Callable[[Keyframe, int], Picture]
