@@ -92,10 +92,7 @@ def _note_unknown(unknown: set[str], known: set[Any]) -> AbstractContextManager[
 
 
 class PeakMemory:
-    """Context manager that measures the peak of this process's resident memory, by Linux's count.
-
-    The count of the whole process, `peak_memory`, begins anew.
-    """
+    """Context manager: the peak of resident memory meanwhile; `peak_memory` counts anew."""
 
     peak: int | None = None
     """Bytes over the memory at entry; None where the system does not tell (not Linux)."""

@@ -28,17 +28,18 @@ from gsvc.datasets.annotated.annotation_formats import mot_text, read_mot, seque
 from gsvc.datasets.annotated.truth import Boxes, Floats, Places, joined, make_boxes, make_places
 
 _RANGES = {
-    "frames": (1, 100_000),
-    "cameras": (1, 16),
-    "people": (0, 200),
-    "animals": (0, 200),
-    "things": (0, 200),
-    "pillars": (0, 50),
-    "sway": (0, 20),
-    "noise": (0, 50),
-    "width": (64, 4096),
-    "height": (64, 4096),
+    "frames": (1, 100_000, ""),
+    "cameras": (1, 16, "around the ground"),
+    "people": (0, 200, ""),
+    "animals": (0, 200, ""),
+    "things": (0, 200, ""),
+    "pillars": (0, 50, "that hide what is behind them"),
+    "sway": (0, 20, "degrees by which the cameras turn to and fro"),
+    "noise": (0, 50, "grey levels"),
+    "width": (64, 4096, "pixels"),
+    "height": (64, 4096, "pixels"),
 }
+"""The least and the most, and what the command's help says."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class SceneSettings:
     thing/, each as far as there is one; files beside the folders are things."""
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _RANGES.items():
+        for name, (low, high, _) in _RANGES.items():
             value = getattr(self, name)
             if not low <= value <= high:
                 raise ConfigError(f"{name} {value}: must be {low} to {high}")
@@ -283,7 +284,7 @@ def write_synthetic(scene: SyntheticScene, folder: str | Path) -> None:
             for camera in range(scene.settings.cameras):
                 _write_view(scene, camera, made / f"C{camera + 1}")
             (made / CAMERAS).write_text(json.dumps(_cameras(scene)))
-            (made / PLACES).write_text(_places_text(scene.places))
+            (made / PLACES).write_text(",".join(_HEADER) + "\n" + "".join(_lines(scene.places)))
             made.rename(folder)
 
 
@@ -348,31 +349,18 @@ def _cameras(scene: SyntheticScene) -> dict[str, list[list[list[float]]]]:
     return found
 
 
-def _places_text(places: Places) -> str:
+def _lines(places: Places) -> Iterator[str]:
     order = np.lexsort((places.id, places.frame))
-    rows = (
-        f"{places.frame[row] + 1},{places.id[row]},{x:.4f},{y:.4f}\n"
-        for row, (x, y) in zip(order, places.place[order], strict=True)
-    )
-    return ",".join(_HEADER) + "\n" + "".join(rows)
+    for row, (x, y) in zip(order, places.place[order], strict=True):
+        yield f"{places.frame[row] + 1},{places.id[row]},{x:.4f},{y:.4f}\n"
 
 
 _HELP = {
-    "seed": "decides all that is left open (%(default)s)",
-    "frames": "(%(default)s)",
-    "frame_rate": "frames per second (%(default)s)",
-    "width": "pixels (%(default)s)",
-    "height": "pixels (%(default)s)",
-    "cameras": "around the ground (%(default)s)",
-    "people": "(%(default)s)",
-    "animals": "(%(default)s)",
-    "things": "(%(default)s)",
-    "pillars": "that hide what is behind them (%(default)s)",
-    "sway": "degrees by which the cameras turn to and fro (%(default)s)",
-    "noise": "grey levels (%(default)s)",
+    "seed": "decides all that is left open",
+    "frame_rate": "frames per second",
     "background": "a photograph in place of the drawn ground",
     "cutouts": "a folder of pictures with alpha in person/ animal/ thing/, to move instead",
-}
+} | {name: told for name, (_, _, told) in _RANGES.items()}
 
 
 def _main(arguments: Sequence[str] | None = None) -> int:
@@ -384,7 +372,8 @@ def _main(arguments: Sequence[str] | None = None) -> int:
     for one in fields(SceneSettings):
         name = f"--{one.name.replace('_', '-')}"
         kind = Path if one.default is None else type(one.default)
-        parser.add_argument(name, type=kind, default=one.default, help=_HELP[one.name])
+        told = _HELP[one.name] + ("" if one.default is None else " (%(default)s)")
+        parser.add_argument(name, type=kind, default=one.default, help=told.strip())
     chosen = vars(parser.parse_args(arguments))
     try:
         out = Path(chosen.pop("out"))

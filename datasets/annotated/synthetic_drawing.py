@@ -147,10 +147,9 @@ def _paving(random: np.random.Generator, places: NDArray[np.float32]) -> Drawn:
 
 def _covering(photo: Picture, width: int, height: int) -> Picture:
     """The photograph's middle, at the least size that fills the canvas."""
-    scale = max(width / photo.shape[1], height / photo.shape[0])
-    grown = resized(
-        photo, max(width, round(photo.shape[1] * scale)), max(height, round(photo.shape[0] * scale))
-    )
+    high, wide = photo.shape[:2]
+    scale = max(width / wide, height / high)
+    grown = resized(photo, max(width, round(wide * scale)), max(height, round(high * scale)))
     top, left = (grown.shape[0] - height) // 2, (grown.shape[1] - width) // 2
     return grown[top : top + height, left : left + width]
 

@@ -225,10 +225,7 @@ def folder_entries(folder: str | Path, but: str | Path) -> Iterator[FileEntry]:
 
 
 def folder_files(folder: str | Path, but: str | Path) -> list[str]:
-    """Paths of the files below a folder, sorted, but for one, which is their manifest.
-
-    Names that begin with a dot are left out. Raises InputError where there is no such folder.
-    """
+    """Sorted paths below a folder but for hidden ones and the manifest `but`. Raises InputError."""
     root, own = Path(folder), os.path.abspath(but)
     if not root.is_dir():
         raise InputError(f"{root}: is no folder: give the one that the set is in")

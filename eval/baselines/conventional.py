@@ -273,10 +273,7 @@ class ConventionalCodec(base.Codec, ABC):
 
 
 def key_interval(frame_rate: Fraction, seconds: base.Value = RANDOM_ACCESS_SECONDS) -> int:
-    """The greatest number of frames from one random access point to the next; 0 s: `NO_LIMIT`.
-
-    Raises ConfigError for seconds that are no number from 0 on.
-    """
+    """Most frames between random access points; 0 s: `NO_LIMIT`. Raises ConfigError."""
     if not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
         raise ConfigError(f"gop {seconds}: give seconds, or 0 for no limit")
     return min(NO_LIMIT, max(1, round(seconds * frame_rate))) if seconds else NO_LIMIT

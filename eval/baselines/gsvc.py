@@ -229,11 +229,7 @@ class Gsvc(base.Codec):
         return self._ways
 
     def encode(self, clip: TestClip, settings: base.Settings) -> base.Encoded:
-        """Code the clip; the time includes loading extractors, the ledger is the stream's own.
-
-        Raises InputError for a clip without frames, ConfigError for settings out of range,
-        MissingModelError when a scaffold tool's model is not on this machine.
-        """
+        """Code the clip, extractors' loading included. Errors of `EncoderSettings`, `Encoder`."""
         base.require_frames(clip)
         rate = clip.frame_rate
         video = VideoFormat(clip.format.width, clip.format.height, 1 / rate, rate, color=BT709)

@@ -57,10 +57,7 @@ class LearnedCodec(QualityCodec):
         self._weights = weights
 
     def version(self) -> str:
-        """Package, model and a hash of the weights of every rate point.
-
-        Raises MissingDependencyError without the package, MissingModelError without the weights.
-        """
+        """As `Codec.version`, with a hash of all weights. Raises MissingModelError without them."""
         _package(self.zoo)
         files = dict.fromkeys(self._file(int(point["quality"])) for point in self._points)
         hashes = " ".join(kept_sha256(path)[:8] for path in files)

@@ -61,10 +61,7 @@ class CapacityFit:
 def replay(
     streams: Sequence[Path], capacities: Sequence[int], backend: str, steps: int, device: str
 ) -> Iterator[Replay]:
-    """Decode the streams with each capacity, in bytes.
-
-    Raises ConfigError for a back end that keeps no latents, or capacities below 0.
-    """
+    """Decode with each capacity, in bytes. Raises ConfigError below 0, or without latents."""
     if any(capacity < 0 for capacity in capacities):
         raise ConfigError("capacities are bytes: 0 or more")
     settings = DecoderSettings(steps=steps, backend=backend, device=device)

@@ -313,11 +313,9 @@ def _check_anchors(
     for anchor in settings.anchors:
         if anchor not in known:
             name = asked.make_codec(asked.codec_spec(anchor)).name  # an unknown one is told as such
-            if name in known:
-                raise errors.ConfigError(f"the anchor {anchor!r} goes by its name: --anchor {name}")
-            raise errors.ConfigError(
-                f"the anchor {anchor!r} is not in the run: add --codec {anchor}"
-            )
+            told = f"goes by its name: --anchor {name}"
+            told = told if name in known else f"is not in the run: add --codec {anchor}"
+            raise errors.ConfigError(f"the anchor {anchor!r} {told}")
 
 
 def _version(made: Codec | Metric, kind: str, name: str, gaps: list[RunGap]) -> str | None:

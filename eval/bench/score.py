@@ -316,10 +316,7 @@ def each_frame(found: Sequence[Measured]) -> list[Measured]:
 def plotted(
     found: Sequence[Measured], pair: VideoPair, indices: Sequence[int], title: str
 ) -> "Figure":
-    """A panel for each metric of frames, over time.
-
-    Raises GsvcError when there is none, MissingDependencyError without matplotlib.
-    """
+    """A panel for each metric of frames, over time. Raises GsvcError without any, or matplotlib."""
     by_name = {m.name: m for m in each_frame(found)}
     if not by_name:
         raise GsvcError("nothing to plot: no metric of single frames has a value")

@@ -62,10 +62,7 @@ def timed(work: Callable[[], object], device: str) -> Timing:
 
 
 def matrix_peak(device: str) -> float:
-    """Operations a second of a matrix product, a multiply-add being two: the best of half a second.
-
-    In float16 on a GPU, in float32 on a CPU, as the networks run there.
-    """
+    """Operations a second of a matrix product (multiply-add: two), the best of half a second."""
     kind = torch.device(device).type
     side = _SIDE[kind]
     dtype = torch.float16 if kind == "cuda" else torch.float32

@@ -124,10 +124,7 @@ class Golden:
 
 
 class ProvedMetric(Metric, ABC):
-    """A metric whose first use is checked against its golden pair.
-
-    This keeps a package of another version, other weights or a mistake of ours out of the tables.
-    """
+    """A metric that must give known values on its golden pair before its first use."""
 
     unit = ""
     higher_is_better = False
@@ -188,11 +185,7 @@ class FrameMetric(ProvedMetric):
 
 
 def golden_clip(side: int, frames: int) -> tuple[TestClip, list[Picture]]:
-    """A synthetic clip that moves to the right, and its damaged version.
-
-    It is computed in integers. The damaged frames are shifted by a pixel and quantised, the later
-    ones more coarsely.
-    """
+    """A synthetic clip that moves to the right, and its damaged version: shifted and quantised."""
     y, x = np.mgrid[0:side, 0:side]
     planes = [x * 3 + y, (x * y) // 7, (x // 8 + y // 8) % 2 * 160 + x]
     first = np.stack(planes, axis=2).astype(np.uint8)

@@ -306,10 +306,7 @@ METRICS = (Cvvdp(),)
 
 
 def jod(source: Sequence[Picture], shown: Sequence[Picture], rate: Fraction) -> float | None:
-    """What CVVDP says of decoded frames, in JOD: a `Judge` of the planner's trials.
-
-    None of pictures too small for it. Raises MissingDependencyError without its package.
-    """
+    """CVVDP in JOD, a `Judge` of the planner's trials; None of pictures too small for it."""
     if min(source[0].shape[:2]) < SMALLEST_SIDE:
         return None
     clip = TestClip("trial", source, rate)

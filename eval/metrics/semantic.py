@@ -277,10 +277,7 @@ _last: dict[str, dict[int, MainFace]] = {}
 
 
 def main_faces(source: TestClip) -> dict[int, MainFace]:
-    """By frame, the most probable face of those that have any; kept for the last clip.
-
-    Raises MissingModelError and MissingDependencyError.
-    """
+    """By frame, the most probable face, kept for the last clip. Raises as `FaceMesh` does."""
     if source.sha256 not in _last:
         look = _face_points()
         squares = {t: look.squares(frame)[:1] for t, frame in enumerate(source.frames)}

@@ -315,10 +315,7 @@ _BITS, _COMPUTE = "bits per pixel", "decoding time, multiples of plain decoding"
 
 
 def contours(points: Sequence[MeasuredPoint]) -> "Figure":
-    """Quality over bits and computation, a mean over clips; the ways that were measured as lines.
-
-    Raises MissingDependencyError without matplotlib.
-    """
+    """Quality over bits and computation, a mean over clips; the measured ways as lines."""
     figure = new_figure("Quality over bits and computation, mean of clips", 3.2, 2)
     rates, computes = _axes(points)
     for axis, judge in zip(figure.subplots(1, 2), JUDGES, strict=True):
@@ -338,10 +335,7 @@ def contours(points: Sequence[MeasuredPoint]) -> "Figure":
 
 
 def iso_quality(points: Sequence[MeasuredPoint]) -> "Figure":
-    """The bits that a quality takes over computation, each in proportion to plain decoding's.
-
-    Beside it the published illustration, 100-fold computation for a quarter of the bits.
-    """
+    """Bits that a quality takes over computation, in parts of plain decoding's, and the claim."""
     figure = new_figure("Bits at one quality over computation", 3.2, 2)
     for axis, judge in zip(figure.subplots(1, 2), JUDGES, strict=True):
         plain(axis)
@@ -418,10 +412,7 @@ def still_name(point: MeasuredPoint) -> str:
 
 
 def stills_of(points: Sequence[MeasuredPoint], streams: Path) -> dict[str, str]:
-    """The frame in the middle of each point whose stream is in the folder, as a data: address.
-
-    A way that cannot be decoded here has none.
-    """
+    """The middle frame of each point whose stream is here and can be decoded, as a data URI."""
     found = {}
     for point in points:
         stream = streams / f"{point.key}.gsv"

@@ -115,6 +115,7 @@ class Validation:
     def _truth(
         self, plan: BudgetPlan, plain: prediction.Predictor, source: Path, clip: TestClip
     ) -> dict[str, prediction.Truth]:
+        """What was measured, beside what was foretold."""
         settings, folder = plan.best.settings, source.parent
         asked = asdict(encoder_settings(settings)) | {"tools": None}
         del asked["model_id"]  # bytes, which are no JSON
@@ -129,22 +130,13 @@ class Validation:
             "decode_memory": decoded.files[0]["memory"],
             **_scores(settings, stream, clip),
         }
-        return _beside(plan, plain, measured)
-
-
-def _beside(
-    plan: BudgetPlan, plain: prediction.Predictor, measured: Mapping[str, float]
-) -> dict[str, prediction.Truth]:
-    """What was measured, beside what was foretold."""
-    settings = plan.best.settings
-    seen, before = plan.best.prediction, plain.predict(settings)
-
-    def one(name: str, field: str) -> prediction.Truth:
-        predicted: prediction.Range = getattr(seen, field)
-        return prediction.Truth(predicted, getattr(before, field).mean, measured[name])
-
-    found = {name: one(name, "bitrate" if name == "rate" else name) for name in measured}
-    return found | {f"encode_seconds {settings.preset}": found["encode_seconds"]}
+        seen, before = plan.best.prediction, plain.predict(settings)
+        found = {}
+        for name, value in measured.items():
+            field = "bitrate" if name == "rate" else name
+            foretold = getattr(seen, field), getattr(before, field).mean
+            found[name] = prediction.Truth(*foretold, value)
+        return found | {f"encode_seconds {settings.preset}": found["encode_seconds"]}
 
 
 def _told(

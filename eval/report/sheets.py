@@ -171,10 +171,7 @@ _LEAST_SIDE = 32
 
 
 def speaking_place(source: TestClip) -> StripPlace | None:
-    """The part about the lips of the frames whose mouth opens and closes most.
-
-    None where no mouth moves. Raises MissingModelError and MissingDependencyError.
-    """
+    """Where the lips are while the mouth moves most, None where none does. As `main_faces`."""
     faces = main_faces(source)
     points = [faces[t].points if t in faces else None for t in range(len(source.frames))]
     openings = np.array([opening(one) for one in points])

@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import cv2
 
@@ -95,7 +94,11 @@ def read_key(folder: Path) -> Key:
         values = json.loads(file.read_text())
         if values.pop("schema") != SCHEMA:
             raise InputError(f"{file} is of another gsvc: score with the one that made it")
-        return Key(**{**values, "trials": [_trial(one) for one in values["trials"]]})
+        trials = []
+        for one in values["trials"]:
+            shown = {place: StudyVersion(**one[place]) for place in ("a", "b")}
+            trials.append(StudyTrial(**{**one, **shown}))
+        return Key(**{**values, "trials": trials})
     except OSError as error:
         raise InputError(
             f"{folder} holds no study: make one with gsvc bench study make RUN {folder}"
@@ -104,12 +107,6 @@ def read_key(folder: Path) -> Key:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{file} is damaged ({error}): the votes need the key as made") from error
-
-
-def _trial(values: dict[str, Any]) -> StudyTrial:
-    return StudyTrial(
-        **{**values, "a": StudyVersion(**values["a"]), "b": StudyVersion(**values["b"])}
-    )
 
 
 @dataclass(frozen=True)

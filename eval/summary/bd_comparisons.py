@@ -48,10 +48,7 @@ class PooledBdComparison:
 
 
 def bd_comparisons(found: Sequence[curves.Curve]) -> list[BdComparison]:
-    """All pairs among curves of one metric, clip by clip.
-
-    Anchors are measured against each other where no other codec is there to be measured.
-    """
+    """Pairs of one metric's curves by clip; anchors against each other where they are alone."""
     alone = all(curve.is_anchor for curve in found)
     return [
         _compared(anchor, test)

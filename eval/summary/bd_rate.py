@@ -47,10 +47,7 @@ def hull_at(hull: Sequence[RatePoint], bpp: float) -> float | None:
 
 
 def rate_at(hull: Sequence[RatePoint], distance: float) -> float | None:
-    """The least rate at which the hull is as near as `distance`, linear between its points.
-
-    The rate of its first point where that is nearer already; None where no point is as near.
-    """
+    """The least rate at which the hull is as near as `distance`; None where no point is as near."""
     if not hull or hull[-1][1] > distance:
         return None
     if hull[0][1] <= distance:
@@ -139,10 +136,7 @@ class BdRate:
 
 
 def bd_rate(anchor: Sequence[RatePoint], test: Sequence[RatePoint]) -> BdRate:
-    """Compare two lower hulls (bpp, distance), each by rising rate and strictly falling distance.
-
-    Raises MissingDependencyError without the package `bjontegaard`.
-    """
+    """Compare two lower hulls (bpp, distance). MissingDependencyError without `bjontegaard`."""
     if not anchor or not test:
         return BdRate(note=NO_POINTS)
     if min(anchor[0][0], test[0][0]) <= 0:

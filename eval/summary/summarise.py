@@ -129,11 +129,16 @@ class Duration:
 def durations(cells: Sequence[CellRecord]) -> list[Duration]:
     """Metrics whose time was kept and codecs, the slowest first, then the slowest cell."""
     times: dict[tuple[str, str], list[float]] = defaultdict(list)
+    longest, label = -1.0, ""
     for cell in cells:
-        times["codec", cell.codec].append(_coding(cell))
-        for decode in cell.decodes:
-            for name, scores in decode.scores.items():
-                times["metric", name].append(scores.seconds)
+        coding, scoring = cell.encode_seconds + sum(one.seconds for one in cell.decodes), 0.0
+        times["codec", cell.codec].append(coding)
+        for name, scores in (pair for one in cell.decodes for pair in one.scores.items()):
+            times["metric", name].append(scores.seconds)
+            scoring += scores.seconds
+        if coding + scoring > longest:
+            longest = coding + scoring
+            label = f"{clip_label(cell)}, {cell.codec}, {settings_label(cell.settings)}"
     whole = sum(map(sum, times.values())) or 1.0
     found = [
         Duration(kind, name, sum(each), sum(each) / len(each), sum(each) / whole)
@@ -141,11 +146,7 @@ def durations(cells: Sequence[CellRecord]) -> list[Duration]:
         if sum(each)
     ]
     found.sort(key=lambda one: -one.seconds)
-    slowest = max(cells, key=_all, default=None)
-    if slowest is not None and found:
-        label = f"{clip_label(slowest)}, {slowest.codec}, {settings_label(slowest.settings)}"
-        found.append(Duration("cell", label, _all(slowest), _all(slowest), _all(slowest) / whole))
-    return found
+    return [*found, Duration("cell", label, longest, longest, longest / whole)] if found else []
 
 
 def slowest(found: Sequence[Duration]) -> list[str]:
@@ -155,15 +156,6 @@ def slowest(found: Sequence[Duration]) -> list[str]:
         text = f"{one.kind} {one.name} ({one.seconds:.0f} s, {one.each:.1f} s each)"
         first.setdefault(one.kind, text)
     return list(first.values())
-
-
-def _coding(cell: CellRecord) -> float:
-    return cell.encode_seconds + sum(decode.seconds for decode in cell.decodes)
-
-
-def _all(cell: CellRecord) -> float:
-    scores = (one.seconds for decode in cell.decodes for one in decode.scores.values())
-    return _coding(cell) + sum(scores)
 
 
 SCHEMA = 1

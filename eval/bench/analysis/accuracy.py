@@ -6,15 +6,15 @@ py-motmetrics. Places: MODA, of boxes and on the ground. Events: F1 by their ove
 
 import contextlib
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.datasets.annotated.truth import NO_ID, Boxes, Ints, Places
+from gsvc.datasets.annotated.truth import NO_ID, Boxes, Ints, Places, Rows
 from gsvc.decoders.detection import findings
 from gsvc.eval.late_loading import optional
 
@@ -204,7 +204,7 @@ def event_f1(truth: Sequence[TimedEvent], found: Sequence[TimedEvent]) -> float 
 RADIUS = 0.5
 """Metres within which a place is found."""
 
-Distances = NDArray[np.float64]
+_Rows = TypeVar("_Rows", bound=Rows)
 
 
 def ground_moda(truth: Places, found: Places) -> float | None:
@@ -212,40 +212,31 @@ def ground_moda(truth: Places, found: Places) -> float | None:
 
     None without truth. Raises MissingDependencyError without scipy.
     """
-
-    def distance(ours: NDArray[np.intp], theirs: NDArray[np.intp]) -> Distances:
-        apart = truth.place[ours][:, None] - found.place[theirs][None]
-        return np.asarray(np.linalg.norm(apart, axis=-1), np.float64)
-
-    return _moda(truth, found, distance, RADIUS)
+    right = 0
+    for ours, theirs in _by_frame(truth, found):
+        apart = np.linalg.norm(ours.place[:, None] - theirs.place[None], axis=-1)
+        right += len(pairs(apart, RADIUS)[0])
+    return _moda(right, truth, found)
 
 
 def box_moda(truth: Boxes, found: Boxes) -> float | None:
     """The same of boxes of a class that overlap by half. See `ground_moda`."""
-    ours, theirs = without_ignored(truth, found)
-
-    def distance(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Distances:
-        apart = 1 - findings.overlap(ours.box[rows], theirs.box[columns])
-        same = ours.label[rows][:, None] == theirs.label[columns][None]
-        return np.where(same, apart, np.inf)
-
-    return _moda(ours, theirs, distance, 1 - LEAST_OVERLAP)
-
-
-def _moda(
-    truth: Boxes | Places,
-    found: Boxes | Places,
-    distance: Callable[[NDArray[np.intp], NDArray[np.intp]], Distances],
-    most: float,
-) -> float | None:
-    if not len(truth):
-        return None
+    truth, found = without_ignored(truth, found)
     right = 0
+    for ours, theirs in _by_frame(truth, found):
+        same = ours.label[:, None] == theirs.label[None]
+        apart = np.where(same, 1 - findings.overlap(ours.box, theirs.box), np.inf)
+        right += len(pairs(apart, 1 - LEAST_OVERLAP)[0])
+    return _moda(right, truth, found)
+
+
+def _by_frame(truth: _Rows, found: _Rows) -> Iterator[tuple[_Rows, _Rows]]:
     for frame in np.unique(truth.frame):
-        ours, theirs = (np.flatnonzero(rows.frame == frame) for rows in (truth, found))
-        right += len(pairs(distance(ours, theirs), most)[0])
-    misses, wrong = len(truth) - right, len(found) - right
-    return 1 - (misses + wrong) / len(truth)
+        yield truth.chosen(truth.frame == frame), found.chosen(found.frame == frame)
+
+
+def _moda(right: int, truth: Rows, found: Rows) -> float | None:
+    return 1 - (len(truth) + len(found) - 2 * right) / len(truth) if len(truth) else None
 
 
 class TrackScores(NamedTuple):

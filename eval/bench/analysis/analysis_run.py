@@ -359,7 +359,12 @@ def run_analysis(
         write_points(folder, points)
     if not points:
         raise InputError("no clip could be read: see above")
-    return AnalysisRun(points, _report(folder, points, subject), len(failures))
+    facts = {codec.name: codec.facts for codec in subject.codecs}
+    anchors = [name for name in curves(points) if name in facts and facts[name].is_anchor]
+    report = tables(points, subject.detector.name, anchors)
+    write_text(folder / TABLES, report)
+    write_plots(folder, points, facts)
+    return AnalysisRun(points, report, len(failures))
 
 
 def _clips(
@@ -408,12 +413,3 @@ def _subject(settings: AnalysisRunSettings) -> rate_accuracy.Subject:
     if settings.rules is not None:
         rate_accuracy.check_events(settings.rules, detector.labels)
     return rate_accuracy.Subject(codecs, detector, analysers, settings.rules)
-
-
-def _report(folder: Path, points: Sequence[AccuracyPoint], subject: rate_accuracy.Subject) -> str:
-    facts = {codec.name: codec.facts for codec in subject.codecs}
-    anchors = [name for name in curves(points) if name in facts and facts[name].is_anchor]
-    report = tables(points, subject.detector.name, anchors)
-    write_text(folder / TABLES, report)
-    write_plots(folder, points, facts)
-    return report

@@ -13,7 +13,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.objects import COCO
 from gsvc.codec.weights.extras import find_class
 from gsvc.datasets.annotated.truth import NO_ID, Boxes, joined, make_boxes
-from gsvc.decoders.detection.findings import Box, Detection, overlap
+from gsvc.decoders.detection.findings import Detection, overlap
 from gsvc.decoders.detection.tracker import Draft
 from gsvc.encoders.coding.cuts import CutDetector
 from gsvc.encoders.scaffold.object_coder import SourceFollowing
@@ -128,25 +128,18 @@ class PeopleDetector:
 
     def __call__(self, frames: Sequence[Picture]) -> SeenClip:
         """See `BoxDetector`; with their key points."""
-        boxes: list[Boxes] = []
-        points: list[Pose] = []
-        for index, frame in enumerate(frames):
-            poses = self._poses(frame)
-            boxes.append(self._boxes(index, frame, poses))
-            points += [_key_points(index, pose) for pose in poses]
-        return SeenClip(joined(boxes), points)
-
-    def _boxes(self, index: int, frame: Picture, poses: "Sequence[DetectedPose]") -> Boxes:
-        height, width = frame.shape[:2]
-        box = np.array([pose.box for pose in poses], np.float64).reshape(-1, 4)
+        found = [(index, pose) for index, frame in enumerate(frames) for pose in self._poses(frame)]
+        height, width = frames[0].shape[:2]
+        box = np.array([pose.box for _, pose in found], np.float64).reshape(-1, 4)
         size = np.tile(box[:, 2:] - box[:, :2], 2)
         box += size * (-self._SIDES, -self._HEAD, self._SIDES, 0)
-        return make_boxes(
-            np.full(len(poses), index),
+        boxes = make_boxes(
+            [index for index, _ in found],
             np.clip(box, 0, (width, height, width, height)),
             label="person",
-            score=[float(pose.visibility.mean()) for pose in poses],
+            score=[float(pose.visibility.mean()) for _, pose in found],
         )
+        return SeenClip(boxes, [_key_points(index, pose) for index, pose in found])
 
 
 def _key_points(frame: int, pose: "DetectedPose") -> Pose:
@@ -174,16 +167,13 @@ class CocoThings:
         self._find = CocoDetector()
 
     def __call__(self, frames: Sequence[Picture]) -> Boxes:
-        return joined([self._boxes(index, frame) for index, frame in enumerate(frames)])
-
-    def _boxes(self, index: int, frame: Picture) -> Boxes:
-        found = self._find(frame)
+        found = [(index, one) for index, frame in enumerate(frames) for one in self._find(frame)]
         return make_boxes(
-            np.full(len(found), index),
-            np.array([one.box for one in found]).reshape(-1, 4),
-            label=[one.kind for one in found],
-            score=[one.score for one in found],
-            ignored=[not one.begins for one in found],
+            [index for index, _ in found],
+            [one.box for _, one in found],
+            label=[one.kind for _, one in found],
+            score=[one.score for _, one in found],
+            ignored=[not one.begins for _, one in found],
         )
 
 
@@ -260,7 +250,14 @@ def followed(frames: Sequence[Picture], following: SourceFollowing) -> Boxes:
     for number, picture in enumerate(frames):
         drafts += following.push(picture, 1, is_cut=is_cut(picture) and number > 0)
     drafts += following.flush()
-    return joined([_boxes(draft, size) for draft in drafts])
+    shown = [(draft.frame, *one) for draft in drafts for one in draft.shown(size)]
+    return make_boxes(
+        [frame for frame, _, _ in shown],
+        [box for _, _, box in shown],
+        label=[track.kind for _, track, _ in shown],
+        id=[track.number for _, track, _ in shown],
+        score=[track.score for _, track, _ in shown],
+    )
 
 
 def _detections(boxes: Boxes, frame: int) -> list[Detection]:
@@ -274,11 +271,3 @@ def _detections(boxes: Boxes, frame: int) -> list[Detection]:
         )
         for row in rows
     ]
-
-
-def _boxes(draft: Draft, size: tuple[int, int]) -> Boxes:
-    shown: list[tuple[str, int, Box, float]] = [
-        (track.kind, track.number, box, track.score) for track, box in draft.shown(size)
-    ]
-    kinds, ids, boxes, scores = zip(*shown, strict=True) if shown else ((), (), (), ())
-    return make_boxes([draft.frame] * len(shown), boxes, label=kinds, id=ids, score=scores)

@@ -59,10 +59,7 @@ def standing(boxes: Boxes, homographies: Floats, height: int) -> Places:
 
 
 def merged(views: Sequence[Places]) -> Places:
-    """What several cameras see as one list: places of different cameras that are near, averaged.
-
-    Identities are left out. Raises MissingDependencyError without scipy.
-    """
+    """Places of several cameras as one list, near ones averaged, without ids. It needs scipy."""
     last = max((view.frame.max(initial=-1) for view in views), default=-1)
     frames: list[int] = []
     places: list[Floats] = []
