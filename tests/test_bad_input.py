@@ -179,6 +179,16 @@ def test_a_packet_from_a_later_version(stream: Path) -> None:
     assert kept[0].type == 13 and kept[-1].type == PacketType.END
 
 
+def test_little_memory(stream: Path) -> None:
+    """Less than libraries need to load: they would crash."""
+
+    def little() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (400_000_000, 400_000_000))
+
+    result = run_process("decode", stream, "-o", "-", preexec_fn=little)
+    assert_one_line(result, FAILED, "out of memory")
+
+
 def test_a_full_disk(clip: Path, stream: Path, folder: Path) -> None:
     def small_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))

@@ -220,6 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = Namespace(json=False)
     try:
         command_parser().parse_args(arguments, options)
+        _refuse_little_memory()
         code = find_verb(COMMANDS[options.command][1]).run(options)
         sys.stdout.flush()
         return code
@@ -317,6 +318,18 @@ def prepare_process() -> None:
     for number in _ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP for us
             signal.signal(number, _terminate)
+
+
+_LEAST_MEMORY = 500_000_000
+"""Bytes below which libraries crash while they are loaded."""
+
+
+def _refuse_little_memory() -> None:
+    with suppress(ImportError):  # Windows
+        from resource import RLIMIT_AS, getrlimit
+
+        if 0 <= getrlimit(RLIMIT_AS)[0] < _LEAST_MEMORY:
+            raise GsvcError(OUT_OF_MEMORY)
 
 
 def _open_streams() -> None:
