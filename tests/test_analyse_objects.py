@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -121,6 +122,25 @@ def test_objects_beside_pictures_are_read_without_them() -> None:
         GOLDEN / "with_objects.gsv", settings=gsvc.AnalysisSettings(detector="moving")
     )
     assert seen.cost.pictures == 3
+
+
+def test_people_of_the_scaffold_stand_beside_objects() -> None:
+    data = (GOLDEN / "every_tool.gsv").read_bytes()
+    scaffold = gsvc.analyse(io.BytesIO(data), settings=gsvc.AnalysisSettings("none")).frames
+    reader, file = gsvc.StreamReader(io.BytesIO(data)), io.BytesIO()
+    anchor = Anchor(len(scaffold), (walker(1, 5, top=2),))
+    run = replace(run_of(anchor, begins=True), is_alone=False)
+    writer = gsvc.StreamWriter(file, reader.header)
+    payload = ObjectWriter(reader.header).write(run)
+    for packet in (gsvc.Packet(gsvc.PacketType.OBJECTS, 0, payload), *reader):
+        writer.write(packet)
+    file.seek(0)
+    found = gsvc.analyse(file)
+    assert found.cost.pictures == 0 and found.frames[-1].objects
+    assert sum(len(frame.people) for frame in scaffold) > 0
+    for one, other in zip(found.frames, scaffold, strict=True):
+        for person, same in zip(one.people, other.people, strict=True):
+            assert np.array_equal(person.points, same.points)
 
 
 def test_a_stream_of_objects_alone_has_frames_and_a_rate(tmp_path: Path) -> None:

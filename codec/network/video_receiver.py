@@ -142,7 +142,8 @@ class VideoReceiver:
     ) -> AsyncIterator[FrameAnalysis]:
         """What each frame shows, as `gsvc.analyse` tells it, in place of `frames`; none is drawn.
 
-        A stream's own objects are read where it has them; its pictures are looked at otherwise.
+        A stream's own objects are read, and nothing beside them; of a stream without objects, the
+        pictures are looked at.
         What is lost is left out, and frames are numbered without it. Raises InputError as `frames`
         does, and what making a `gsvc.AnalysisSettings` and its detector raise.
         """

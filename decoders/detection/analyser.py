@@ -8,7 +8,7 @@ motion linear in time and the scaffold place them.
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, repeat, tee
 from time import monotonic
 
 import cv2
@@ -301,7 +301,8 @@ class Analyser:
         self._rules = watching.RuleWatcher(settings.rules, GONE_SECONDS)
         self._watcher = watching.Watcher(settings.lines, settings.zones, size[1], GONE_SECONDS)
         self._sent = self._sent_objects(content)
-        self._follows = settings.detector != NONE
+        self._has_pose = content.pictures and POSE.name in header.tools
+        self._follows = settings.detector != NONE and self._sent is None
         read = tracker.DecodedPieces if self._follows else tracker.ScaffoldPieces
         self._pieces: tracker.DecodedPieces | tracker.ScaffoldPieces = read(header, limits)
         self._first: int | None = None
@@ -376,9 +377,13 @@ class Analyser:
             yield replace(last, events=(*last.events, *ends))
 
     def _all(self, packets: Iterable[Packet]) -> Iterator[findings.FrameAnalysis]:
+        people: Iterator[tuple[findings.KeyPoints, ...]] = repeat(())
+        if self._sent and self._has_pose:  # objects may come long before their frames' scaffold
+            packets, again = tee(packets)
+            people = chain(self._posed(again), people)
         try:
-            for packet in packets:
-                yield from self._delayed(self._told(packet))
+            told = chain.from_iterable(map(self._told, packets))
+            yield from self._delayed(map(_having, told, people))
         except BitstreamError:
             yield from self.finish()
             raise
@@ -436,7 +441,7 @@ class Analyser:
                 findings.TrackedObject(track.kind, track.number, box, track.score)
                 for track, box in draft.shown(self._size)
             ),
-            people=tuple(self._people(draft)),
+            people=self._people(draft.piece, draft.offset),
             activity=draft.activity,
             camera=draft.camera,
         )
@@ -452,8 +457,20 @@ class Analyser:
             events.insert(0, findings.Event("cut", frame.frame, frame.seconds))
         return replace(frame, events=tuple(events)) if events else frame
 
-    def _people(self, draft: tracker.Draft) -> Iterator[findings.KeyPoints]:
-        for sample in draft.piece.interval.samples:
-            if sample.offset == draft.offset:
-                unit = pose_unit(self._header.geometry)
-                yield from (sent_objects.key_points(person, unit) for person in sample[POSE] or ())
+    def _posed(self, packets: Iterable[Packet]) -> Iterator[tuple[findings.KeyPoints, ...]]:
+        """The people of each frame that the scaffold has."""
+        for piece in chain.from_iterable(map(self._pieces.of, packets)):
+            yield from (self._people(piece, offset) for offset, _ in enumerate(piece.ticks, 1))
+
+    def _people(self, piece: tracker.StreamPiece, offset: int) -> tuple[findings.KeyPoints, ...]:
+        unit = pose_unit(self._header.geometry)
+        samples = (one for one in piece.interval.samples if one.offset == offset)
+        found = (person for sample in samples for person in sample[POSE] or ())
+        return tuple(sent_objects.key_points(person, unit) for person in found)
+
+
+def _having(
+    frame: findings.FrameAnalysis, people: tuple[findings.KeyPoints, ...]
+) -> findings.FrameAnalysis:
+    """The frame with the scaffold's people, where its objects bring none."""
+    return replace(frame, people=people) if people and not frame.people else frame

@@ -110,7 +110,7 @@ class FrameAnalysis:
     objects: tuple[TrackedObject, ...] = ()
     """What is in it, by track."""
     people: tuple[KeyPoints, ...] = ()
-    """Key points of people: at frames where the scaffold has them, or, of a stream of objects,
+    """Key points of people: at frames where the scaffold has them, or, where objects have them,
     linear in time from one anchor to the next."""
     activity: float | None = None
     """Share of the picture that moves by itself, 0 to 1; None where no motion was looked at."""
