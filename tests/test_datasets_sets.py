@@ -184,11 +184,13 @@ def test_a_copy_of_another_size_is_refused(library: Path) -> None:
         find_clips(["hevc-b/Cactus"])[0].load()
 
 
-def test_root_stands_before_the_environment(tmp_path: Path) -> None:
+def test_the_environment_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _raw(tmp_path / "mine" / "videoSRC05_1920x1080_25.yuv")
-    assert find_clips(["mcl-jcv/videoSRC05"], tmp_path / "mine")[0].load().frame_rate == 25
+    monkeypatch.setenv("GSVC_DATASETS", str(tmp_path / "none"))
     with pytest.raises(InputError, match="no copy"):
         find_clips(["mcl-jcv/videoSRC05"])[0].load()
+    monkeypatch.setenv("GSVC_DATASETS", str(tmp_path / "mine"))
+    assert find_clips(["mcl-jcv/videoSRC05"])[0].load().frame_rate == 25
 
 
 @pytest.mark.parametrize(

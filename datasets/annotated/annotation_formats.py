@@ -23,7 +23,7 @@ _TRACK = "track_id"
 """Not COCO's own; sets of video have it."""
 
 
-def read_coco(path: str | Path, images: str | Path | None = None) -> AnnotatedClip:
+def read_coco(path: str | Path) -> AnnotatedClip:
     """The images of a file as a clip, in the file's order, at 25 frames per second.
 
     Format: T.-Y. Lin et al., "Microsoft COCO: Common Objects in Context", ECCV 2014;
@@ -31,11 +31,10 @@ def read_coco(path: str | Path, images: str | Path | None = None) -> AnnotatedCl
     annotation file's own). Crowds are ignored. A box without `track_id` has no id.
     """
     path = Path(path)
-    folder = path.parent if images is None else Path(images)
     content = annotated.read_json(path)
     try:
         truth = _coco_truth(content)
-        files = tuple(folder / one["file_name"] for one in content["images"])
+        files = tuple(path.parent / one["file_name"] for one in content["images"])
     except (KeyError, TypeError, IndexError, ValueError, OverflowError) as error:
         raise InputError(
             f"{path}: {error} is missing or wrong: COCO's format has images (id, file_name), "

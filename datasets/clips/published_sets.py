@@ -103,17 +103,13 @@ def datasets_dir() -> Path:
 
 
 def load_sequence(
-    manifest: PublishedSet,
-    sequence: PublishedSequence,
-    root: Path | None,
-    frames: int | None,
-    short_side: int | None,
+    manifest: PublishedSet, sequence: PublishedSequence, frames: int | None, short_side: int | None
 ) -> tuple[list[Picture], Fraction]:
-    """The sequence from its copy below `root` (None: `datasets_dir()`), see `load_clip`.
+    """The sequence from its copy below `datasets_dir()`, see `load_clip`.
 
     Raises InputError when there is no copy, or it cannot be read or has another size.
     """
-    path = find_copy(manifest, sequence, root)
+    path = find_copy(manifest, sequence)
     if path.suffix.lower() in clip_reader.RAW_SUFFIXES and not path.is_dir():
         return clip_reader.load_clip(path, frames, short_side, _raw_format(path, sequence))
     with open_video(clip_reader.image_pattern(path) if path.is_dir() else path, frames=1) as video:
@@ -131,10 +127,10 @@ def _sizes(sequence: PublishedSequence) -> str:
     return " or ".join(f"{width}x{height}" for width, height in sequence.sizes)
 
 
-def find_copy(manifest: PublishedSet, sequence: PublishedSequence, root: Path | None) -> Path:
+def find_copy(manifest: PublishedSet, sequence: PublishedSequence) -> Path:
     """The copy to read: by the order of the sequence's sizes, 8 bits before 10, raw before y4m
     before images. Raises InputError when there is none."""
-    folder = root or datasets_dir()
+    folder = datasets_dir()
     named = [path for path in _candidates(folder) if _is_called(path, sequence)]
     fitting = [path for path in named if _fits(path, sequence)]
     if fitting:

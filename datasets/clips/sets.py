@@ -65,25 +65,24 @@ class ClipSource:
         return clip_reader.TestClip(self.name, pictures, frame_rate)
 
 
-def find_clips(names: Sequence[str], root: Path | None = None) -> list[ClipSource]:
+def find_clips(names: Sequence[str]) -> list[ClipSource]:
     """The clips of sets ("packaged"), members ("uvg/Beauty"), folders and files, each once.
 
-    A folder gives its videos and its subfolders of images, sorted by name. `root` is the folder of
-    the user's copies (None: `published_sets.datasets_dir()`). Only `load` opens files. Raises
-    ConfigError for a name of no set, clip, folder or file, InputError for a folder without videos.
+    A folder gives its videos and its subfolders of images, sorted by name. Only `load` opens files.
+    Raises ConfigError for a name of no set, clip, folder or file, InputError for a folder without
+    videos.
     """
     found: dict[tuple[str, str], ClipSource] = {}
-    for name in names:
-        for key, source in _sources(name, root):
-            found.setdefault(key, source)
+    for key, source in (pair for name in names for pair in _sources(name)):
+        found.setdefault(key, source)
     return _with_unique_names(list(found.values()))
 
 
-def _sources(name: str, root: Path | None) -> Iterator[tuple[tuple[str, str], ClipSource]]:
+def _sources(name: str) -> Iterator[tuple[tuple[str, str], ClipSource]]:
     """The clips of one name, each after the key of its identity."""
     known_set, _, member = name.partition("/")
     if known_set.lower() in SETS:
-        for source in _of_set(known_set.lower(), member, root):
+        for source in _of_set(known_set.lower(), member):
             yield (source.set, source.name), source
     elif Path(os.path.expanduser(name)).exists():
         for path in _user_paths(name):
@@ -94,10 +93,10 @@ def _sources(name: str, root: Path | None) -> Iterator[tuple[tuple[str, str], Cl
         )
 
 
-def _of_set(name: str, member: str, root: Path | None) -> list[ClipSource]:
+def _of_set(name: str, member: str) -> list[ClipSource]:
     if manifest := MANIFESTS.get(name):
         return [
-            ClipSource(one.name, name, one.description, partial(load_sequence, manifest, one, root))
+            ClipSource(one.name, name, one.description, partial(load_sequence, manifest, one))
             for one in ([manifest.sequence(member)] if member else manifest.sequences)
         ]
     clips = _BY_NAME[name]

@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 import torch
 from torch import Tensor, nn
@@ -53,11 +53,12 @@ def measure_paths() -> Iterator[CpuPath]:
     ways = [("float32", "contiguous"), ("float32", "channels last")]
     if has_bfloat16():
         ways.append(("bfloat16", "channels last"))
-    for name in _NETWORKS:
-        for precision, layout in ways:
-            for threads in sorted({1, min(2, os.cpu_count() or 1)}):
-                with _threads(threads):
-                    yield _measured(name, precision, layout, threads)
+    before = torch.get_num_threads()
+    for name, (precision, layout) in product(_NETWORKS, ways):
+        for threads in sorted({1, min(2, os.cpu_count() or 1)}):
+            torch.set_num_threads(threads)
+            yield _measured(name, precision, layout, threads)
+    torch.set_num_threads(before)
 
 
 def paths_table(paths: Sequence[CpuPath]) -> str:
@@ -114,13 +115,3 @@ def _inputs(
         else torch.rand((count,) if channels == -1 else (count, -channels))
         for channels in _INPUTS[name]
     ]
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -282,12 +282,6 @@ LATENT_BYTES = 184_000
 """Of a window of 512x288 in LTX (docs/pretrained.md), at each depth."""
 
 
-def windows(pictures: Sequence[Picture]) -> list[latent_cache.Embedding]:
-    """Of consecutive windows, which share a frame."""
-    starts = range(0, len(pictures) - WINDOW + 1, WINDOW - 1)
-    return [latent_cache.embedding(np.stack(pictures[at : at + WINDOW])) for at in starts]
-
-
 def saved(seen: Iterable[latent_cache.Embedding], capacity: int) -> float:
     """Share of all steps that a cache of `capacity` windows saves."""
     kept: list[latent_cache.Embedding] = []
@@ -305,7 +299,11 @@ def saved(seen: Iterable[latent_cache.Embedding], capacity: int) -> float:
 
 def curve(clips: Sequence[Sequence[Picture]], capacities: Sequence[int]) -> list[tuple[int, float]]:
     """Bytes of the cache, and the share of steps saved over all windows, the clips in order."""
-    seen = [one for pictures in clips for one in windows(pictures)]
+    seen = [
+        latent_cache.embedding(np.stack(pictures[at : at + WINDOW]))
+        for pictures in clips
+        for at in range(0, len(pictures) - WINDOW + 1, WINDOW - 1)  # windows share a frame
+    ]
     size = LATENT_BYTES * len(latent_cache.DEPTHS)
     return [(capacity * size, saved(seen, capacity)) for capacity in capacities]
 

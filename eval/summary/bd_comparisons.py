@@ -130,9 +130,9 @@ def headline(
     for one in pooled:
         if one.anchor == HEADLINE_ANCHOR and one.metric in curves.PRIMARY:
             rates.setdefault(one.test, {})[one.metric] = one.pchip
-    return Headline(
-        HEADLINE_ANCHOR, missing, [_row(curve, rates[curve]) for curve in sorted(rates, key=_place)]
-    )
+    codec = {curve: curve.split(",")[0] for curve in rates}
+    order = sorted(rates, key=lambda one: (codec[one] != curves.OURS, codec[one] not in FLOORS))
+    return Headline(HEADLINE_ANCHOR, missing, [_row(curve, rates[curve]) for curve in order])
 
 
 def _row(curve: str, rates: dict[str, bd_rate.Pooled | None]) -> HeadlineRow:
@@ -141,11 +141,6 @@ def _row(curve: str, rates: dict[str, bd_rate.Pooled | None]) -> HeadlineRow:
         return HeadlineRow(curve, rates, None, "")
     judge = max(means, key=lambda name: means[name])
     return HeadlineRow(curve, rates, means[judge], judge)
-
-
-def _place(curve: str) -> tuple[bool, bool]:
-    codec = curve.split(",")[0]
-    return codec != curves.OURS, codec not in FLOORS
 
 
 SLIDESHOW = "hold"

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from math import log
 from statistics import fmean
 from typing import Any
 
@@ -115,11 +114,6 @@ class Curve:
         """What the hull reaches at a rate, in the metric's own unit; None outside its rates."""
         found = hull_at(self.hull, bpp)
         return None if found is None else distance(found, self.higher_is_better)
-
-    def nearest(self, bpp: float) -> CurvePoint:
-        """The point nearest in log rate; of several, the best."""
-        sign = -1 if self.higher_is_better else 1
-        return min(self.points, key=lambda p: (abs(log(p.bpp / bpp)), sign * p.value))
 
 
 def distance(value: float, higher_is_better: bool) -> float:

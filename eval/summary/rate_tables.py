@@ -67,24 +67,19 @@ def pooled_text(pooled: Pooled | None) -> str:
     return f"{percent(pooled.mean)}{bounds} ({pooled.clips})"
 
 
+def shown(value: float | None, form: str) -> str:
+    """The value in a format such as ".2f"; a dash for None."""
+    return NONE if value is None else format(value, form)
+
+
 def percent(value: float | None) -> str:
     """ "+12.3"."""
-    return NONE if value is None else f"{value:+.1f}"
-
-
-def multiple(value: float | None) -> str:
-    """ "1.23x"."""
-    return NONE if value is None else f"{value:.2f}x"
+    return shown(value, "+.1f")
 
 
 def number(value: float | None) -> str:
     """A metric's value: four decimals, two from 10 on."""
-    return NONE if value is None else f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"
-
-
-def signed(value: float | None) -> str:
-    """A difference of a metric's values."""
-    return NONE if value is None else f"{value:+.4f}"
+    return shown(value, ".4f" if value is None or abs(value) < 10 else ".2f")
 
 
 _NARROW = 0.2

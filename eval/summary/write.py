@@ -16,7 +16,7 @@ from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.layout import csv_text, markdown, write_text
 from gsvc.eval.summary import curves, rate_tables
 from gsvc.eval.summary.bd_comparisons import PUBLISHED, UNITS
-from gsvc.eval.summary.rate_tables import NONE, Table, number, protocol, signed
+from gsvc.eval.summary.rate_tables import NONE, Table, number, protocol, shown
 from gsvc.eval.summary.summarise import Summary, load_summary
 
 
@@ -42,12 +42,11 @@ def ablation_table(summary: Summary) -> Table:
     metrics = [m.name for m in rate_tables.primary(summary)]
     rows = []
     for row in summary.ablation:
-        scores = [
-            f"{number(row.scores.get(name))} ({signed(row.gained.get(name))})" for name in metrics
-        ]
-        added = NONE if row.added_bits is None else f"{row.added_bits:+d}"
+        pairs = [(row.scores.get(name), row.gained.get(name)) for name in metrics]
+        scores = [f"{number(score)} ({shown(more, '+.4f')})" for score, more in pairs]
         clip = f"{row.clip}, {row.series}" if row.series else row.clip
-        rows.append([f"{clip}: {row.layers}", row.way or NONE, str(row.bits), added, *scores])
+        bits = str(row.bits), shown(row.added_bits, "+d")
+        rows.append([f"{clip}: {row.layers}", row.way or NONE, *bits, *scores])
     note = (
         "Each row leaves a layer out, or decodes the whole stream another way. Differences are "
         "from the whole stream decoded the first way; those of the score are in brackets. "
@@ -201,18 +200,16 @@ def frontier_table(summary: Summary, metric: curves.MetricInfo) -> Table:
 
 def _energy(rows: Sequence[curves.PointRow]) -> list[str]:
     """Joules for a second of video: measured to encode and to decode, by a model to send."""
-    found = []
-    for name in ("encode_joules", "decode_joules"):
-        mean = curves.mean_of([_a_second(row, getattr(row, name)) for row in rows])
-        found.append(NONE if mean is None else f"{mean:.3g}")
-    for radio in RADIOS:
-        sent = curves.mean_of([_a_second(row, row.send_joules[radio]) for row in rows])
-        found.append(f"{1000 * (sent or 0.0):.3g}")
-    return found
-
-
-def _a_second(row: curves.PointRow, joules: float | None) -> float | None:
-    return None if joules is None else joules * float(Fraction(row.frame_rate)) / row.frames
+    found: dict[str, list[float | None]] = {}
+    for row in rows:
+        values = {"encode": row.encode_joules, "decode": row.decode_joules, **row.send_joules}
+        for name, joules in values.items():
+            rate = float(Fraction(row.frame_rate))
+            each = None if joules is None else joules * rate / row.frames
+            found.setdefault(name, []).append(each)
+    means = {name: curves.mean_of(many) for name, many in found.items()}
+    sent = [f"{1000 * (means[radio] or 0.0):.3g}" for radio in RADIOS]
+    return [shown(means["encode"], ".3g"), shown(means["decode"], ".3g"), *sent]
 
 
 def _time_note(rows: Sequence[curves.PointRow]) -> str:
@@ -231,15 +228,18 @@ def costs_table(summary: Summary) -> Table:
     rows = []
     for curve in dict.fromkeys(row.curve for row in summary.points):
         mine = [row for row in summary.points if row.curve == curve]
+        ratios = [
+            curves.mean_of([getattr(row, f"{step}_ratio") for row in mine])
+            for step in ("encode", "decode")
+        ]
         flops = curves.mean_of([row.flops_per_pixel for row in mine])
         model = curves.mean_of([row.model_bytes for row in mine])
         memory = [row.peak_memory for row in mine if row.peak_memory is not None]
         rows.append(
             [
                 curve,
-                rate_tables.multiple(curves.mean_of([row.encode_ratio for row in mine])),
-                rate_tables.multiple(curves.mean_of([row.decode_ratio for row in mine])),
-                NONE if flops is None else f"{flops:,.0f}",
+                *(NONE if one is None else f"{one:.2f}x" for one in ratios),
+                shown(flops, ",.0f"),
                 NONE if model is None else f"{model / 1e6:.2f} MB",
                 f"{max(memory) / 1e6:.0f} MB" if memory else NONE,
                 *_energy(mine),
