@@ -5,6 +5,8 @@ Each shows a white flash and sounds a beep at the same moments. A new kind of fi
 """
 
 import os
+import zlib
+from base64 import b85decode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,7 +24,7 @@ from av.stream import Stream
 from av.video.stream import VideoStream
 
 import gsvc
-from gsvc.codec.media.track_source import encode_audio
+from gsvc.codec.media.track_source import encode_audio, read_audio
 from gsvc.codec.media.video_reader import open_video
 from video_clips import MS, SAME
 
@@ -125,6 +127,12 @@ def joined(path: Path, begin: int, sound: int = 1000) -> Path:
 def parts(path: Path, *kinds: dict[str, Any]) -> Path:
     """Films, each with its own arguments, in one file."""
     path.write_bytes(b"".join(film(path, **kind).read_bytes() for kind in kinds))
+    return path
+
+
+def behind(path: Path, junk: bytes) -> Path:
+    """A film that begins with something else."""
+    path.write_bytes(junk + film(path).read_bytes())
     return path
 
 
@@ -252,13 +260,20 @@ INPUTS: dict[str, tuple[Callable[[Path], Path], Seen]] = {
         lambda path: film(path, options={"x264-params": "crop-rect=8,0,8,0"}),
         Seen(size=(48, 48)),
     ),
+    "behind-junk.ts": (lambda path: behind(path, b"ID3" + bytes(500)), Seen()),
+    "camera.mjpg": (
+        lambda path: film(path, sound=(), codec="mjpeg", form="yuvj420p"),
+        Seen(sound=None),
+    ),
     "stuck.mkv": (lambda path: film(path, clock=lambda _: 0, sound=()), Seen(sound=None)),
     "grey.mov": (lambda path: film(path, codec="png", form="ya8"), Seen()),
 }
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_what_comes_out_is_what_went_in(name: str, tmp_path: Path) -> None:
+def test_what_comes_out_is_what_went_in(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     make, wanted = INPUTS[name]
     source, stream, target = make(tmp_path / name), tmp_path / "it.gsv", tmp_path / "back.mkv"
     settings = gsvc.EncoderSettings(preset="fast", faces=False, level=3)
@@ -274,6 +289,13 @@ def test_what_comes_out_is_what_went_in(name: str, tmp_path: Path) -> None:
     assert seconds == (wanted.sound and pytest.approx(wanted.sound, abs=0.15))
     if wanted.sound is not None:
         assert beeps == pytest.approx(wanted.beeps or flashes, abs=0.02)
+    assert "cut off" not in caplog.text
+
+
+def test_sound_of_another_time_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = film(tmp_path / "it.mkv", range(700_000, 701_000, 40), flashes=())
+    assert not list(read_audio(path))
+    assert "none of its sound" in caplog.text
 
 
 def test_a_part_begins_with_the_picture_that_stands_there(tmp_path: Path) -> None:
@@ -429,6 +451,35 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "pq.mkv": (lambda path: film(path, tags=PQ), "PQ"),
     "dolby.mp4": (lambda path: film(path, tags={"codec_tag": "dvh1"}, codec="libx265"), "Dolby"),
 }
+
+
+TILES = (
+    "c-muNV30{GsVqn=%S>Yc0uY^>nP!-"
+    "qnF!=F9?nfINo0Tk#f+4kA}E`oATzmy0S)jKWR~QDS&TrOkeQR83}U!2Ft7qe7@^`Iz`?)-"
+    "Q^)umNXsxV!}v_hU_J|+FAwIk!ui%fS`>)OGc)tRP6o?~0y(KnP&MgAnJElNf{Y;R63Yw>Q3aW?39?`lWJL%nWEQ2SLA"
+    "@c8l9`(h*24rej0NnF#>|4E0wC>^S&*C$Qj=L+kP21b0L92+4p7XKSZ3(l$iM><6DY{6$OJK%IXF0glx}80E-"
+    "V&+LCM4jw2+ypnT3HFOtOGURxk<FoSBjcj2cEppj9Bt3Uh&cE;b3#`o9Y}jD&<5AojgJd#CBh#x=%u!kBVz7>{o>n0R1"
+    ")U;`F?$3O4=!If(Ayb~_R4U>E1!~y`;wO^<"
+)
+"""An AVIF of four pictures of 64x64 in one of 128x128."""
+
+
+def test_a_picture_in_tiles_is_refused(tmp_path: Path) -> None:
+    """Not read as one of them."""
+    path = tmp_path / "it.avif"
+    path.write_bytes(zlib.decompress(b85decode(TILES)))
+    for source in (path, tmp_path / "*.avif"):
+        with pytest.raises(gsvc.InputError, match="in 4 tiles"):
+            open_video(source)
+
+
+def test_a_file_with_a_hollow_end_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = film(tmp_path / "it.mkv", range(0, 6000, 40), sound=())
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2] + bytes(len(data) // 2))
+    with open_video(path) as video:
+        assert len(list(video)) < 140
+    assert "cut off" in caplog.text
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, cast
 import av
 from av.codec.context import Flags
 from av.container import InputContainer
+from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from gsvc.codec.bitstream.errors import SHORTAGES, InputError
@@ -113,6 +114,15 @@ def _advice(name: str, error: av.FFmpegError) -> str:
     return "does another program have it? v4l2-ctl --list-devices names the cameras"
 
 
+def refuse_tiles(container: InputContainer, stream: VideoStream, name: str) -> None:
+    """Raise InputError for a picture in tiles, as phones write HEIC: PyAV cannot join them."""
+    parts = sum(bool(one.disposition & Disposition.dependent) for one in container.streams.video)
+    if parts and not stream.disposition & Disposition.default:
+        raise InputError(
+            f"{name}: a picture in {parts} tiles: join them first with ffmpeg -i INPUT OUTPUT.png"
+        )
+
+
 def open_pipe(pipe: InputPipe) -> InputContainer:
     """Open y4m on standard input. Raises InputError when it carries anything else."""
     advice = "pipe y4m into it: ffmpeg -i INPUT -f yuv4mpegpipe -pix_fmt yuv420p - | gsvc ..."
@@ -170,7 +180,7 @@ _ASF_FILE = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
 """The mark of the object that tells of the file; its size stands 40 bytes later."""
 _EBML, _SEGMENT = bytes.fromhex("1a45dfa3"), bytes.fromhex("18538067")
 _NUT_INDEX = bytes.fromhex("4e58dd672f23e64e")
-_LONGEST_PAGE = 65_307
+_LONGEST_PAGE, _HOLLOW = 65_307, 64
 
 
 class End:
@@ -184,11 +194,14 @@ class End:
         """The byte at which it says that it ends, or where its last part would; 0: it says none."""
         self.is_joined = False
         """Whether another file begins there."""
+        self._is_hollow = False  # as of a download that reserved its place
         if container.size > 0:  # no pipe, which is not to be opened again
             with suppress(OSError, IndexError), open(source, "rb") as file:  # a URL, or not so
                 for name, end in _ENDS.items():
                     if name in self._name.split(","):
                         self.stated = end(file, size)
+                file.seek(max(0, size - _HOLLOW))
+                self._is_hollow = not any(file.read())
                 self.is_joined = 0 < self.stated < size and _is_file_at(file, self.stated)
 
     def breaks_off(self, in_trouble: bool) -> bool:
@@ -205,7 +218,8 @@ class End:
 
     def is_cut(self, last: bytes, read_to: int, is_short: bool) -> bool:
         """Whether it ends within the last packet, which ends at the byte `read_to`, or before the
-        end that it states, which some cameras do wrongly; where it states none, if `is_short`."""
+        end that it states, which some cameras do wrongly; where it states none or
+        is hollow there, if `is_short`."""
         if self._name in _RAW:
             shown = _pictures(self._stream, last)
             return not shown or shown != _pictures(self._stream, last + _JUNK)
@@ -214,7 +228,7 @@ class End:
         if self._name in _BARE and self._size > 0:
             return self._size != read_to
         end = max(self.stated, self._indexed())
-        return 0 < self._size < end or (is_short and not end)
+        return 0 < self._size < end or (is_short and (self._is_hollow or not end))
 
 
 def _is_file_at(file: BinaryIO, end: int) -> bool:

@@ -176,6 +176,7 @@ class ImageSource:
         with source_file.open_media(path) as container:
             try:
                 stream = container.streams.video[0]
+                source_file.refuse_tiles(container, stream, path)
                 self.pixel_aspect = source_clock.fraction(stream.sample_aspect_ratio) or Fraction(1)
                 return next(container.decode(stream))
             except (IndexError, StopIteration):
@@ -262,6 +263,7 @@ class VideoSource:
         stream = self._container.streams.best("video")
         if not isinstance(stream, av.VideoStream) or stream.disposition & Disposition.attached_pic:
             raise InputError(f"{self.name}: has no video stream: give a file with pictures")
+        source_file.refuse_tiles(self._container, stream, self.name)
         if stream.codec_context is None:
             raise InputError(
                 f"{self.name}: FFmpeg here has no decoder for this video: convert it to H.264 first"
