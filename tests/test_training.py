@@ -87,10 +87,10 @@ def packs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what pip installs for torch, numpy and Pillow alone."""
+    """A folder with what pip installs for torch, numpy, Pillow and safetensors alone."""
     folder, pending, seen = (
         tmp_path_factory.mktemp("bare"),
-        ["torch", "numpy", "pillow"],
+        ["torch", "numpy", "pillow", "safetensors"],
         set[str](),
     )
     while pending:
@@ -119,7 +119,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def started(bare: Path, script: Path, *arguments: object) -> "subprocess.Popen[str]":
-    """The script in a process that has torch, numpy, Pillow and Python's own modules alone."""
+    """The script in a process that has these four packages and Python's own modules alone."""
     code = "import runpy, sys; sys.path.append(sys.argv.pop(1)); sys.argv.pop(0)"
     code += "; runpy.run_path(sys.argv[0], run_name='__main__')"
     command = [sys.executable, "-I", "-S", "-W", "error", "-c", code, bare, script, *arguments]

@@ -51,7 +51,7 @@ _TARGET = "train_standalone.pyz"
 _MAIN = "gsvc.decoders.training.main"
 _RECIPES = "gsvc/decoders/training/recipes"
 _EXPORT = f"""Write the trainer and its recipes as one file, for a machine that has Python, torch,
-numpy and Pillow: python3 {_TARGET} PACK RUN --recipe nano --minutes 9
+numpy, Pillow and safetensors: python3 {_TARGET} PACK RUN --recipe nano --minutes 9
 
 target [FILE]           the file to write (={_TARGET})
 """

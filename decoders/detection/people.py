@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import cv2
 import numpy as np
@@ -33,7 +32,23 @@ class LiteRtModel:
     """
 
     def __init__(self, name: str) -> None:
-        self._interpreter = _interpreter(name)
+        path = model_path(name)
+        try:
+            from ai_edge_litert.interpreter import Interpreter
+        except ImportError as cause:
+            raise MissingDependencyError(
+                f"the extractors need LiteRT ({cause}); run: pip install ai-edge-litert"
+            ) from cause
+        try:
+            with _without_notices():
+                # One thread: pictures are small, and results must not depend on the machine.
+                self._interpreter = Interpreter(model_path=str(path), num_threads=1)
+                self._interpreter.allocate_tensors()
+        except (ValueError, RuntimeError) as cause:
+            reason = str(cause).strip().partition("\n")[0] or "no reason given"
+            raise MissingModelError(
+                f"model {name} cannot be loaded ({reason}); delete {path} and run: {PULL_COMMAND}"
+            ) from cause
         entry = self._interpreter.get_input_details()[0]
         self._input = int(entry["index"])
         self._outputs = [int(each["index"]) for each in self._interpreter.get_output_details()]
@@ -44,27 +59,6 @@ class LiteRtModel:
         self._interpreter.set_tensor(self._input, values)
         self._interpreter.invoke()
         return [self._interpreter.get_tensor(index) for index in self._outputs]
-
-
-def _interpreter(name: str) -> Any:
-    path = model_path(name)
-    try:
-        from ai_edge_litert.interpreter import Interpreter
-    except ImportError as cause:
-        raise MissingDependencyError(
-            f"the extractors need LiteRT ({cause}); run: pip install ai-edge-litert"
-        ) from cause
-    try:
-        with _without_notices():
-            # One thread: pictures are small, and results must not depend on the machine.
-            interpreter = Interpreter(model_path=str(path), num_threads=1)
-            interpreter.allocate_tensors()
-    except (ValueError, RuntimeError) as cause:
-        reason = str(cause).strip().partition("\n")[0] or "no reason given"
-        raise MissingModelError(
-            f"model {name} cannot be loaded ({reason}); delete {path} and run: {PULL_COMMAND}"
-        ) from cause
-    return interpreter
 
 
 @contextmanager

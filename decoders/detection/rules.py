@@ -440,12 +440,11 @@ class _Reader:
         kind = self._word("a class, anything, count or activity")
         self._expect("in")
         zone = self._word("a zone")
-        return Inside(kind, zone, self._seconds() if self._taken(">") else 0.0)
-
-    def _seconds(self) -> float:
-        value = self._number()
+        if not self._taken(">"):
+            return Inside(kind, zone)
+        seconds = self._number()
         self._expect("s")
-        return value
+        return Inside(kind, zone, seconds)
 
     def _comparison(self) -> str:
         return self._read("one of " + " ".join(COMPARE), lambda match: match.group(2))

@@ -197,7 +197,12 @@ class SentObjects:
             self._first = self._clock
         number, self._frame = self._frame, self._frame + 1
         seconds = (self._clock - self._first) * self._base[0] / self._base[1]
-        activity, camera = _measured(anchor.motion)
+        activity = camera = None
+        if anchor.motion is not None:
+            pairs = zip(anchor.motion.camera, coded_objects.CAMERA_SCALES, strict=True)
+            dx, dy, zoom, turn = (value / scale for value, scale in pairs)
+            activity = anchor.motion.activity / coded_objects.ACTIVITY_STEPS
+            camera = findings.CameraStep(dx, dy, 1 + zoom, turn)
         return findings.FrameAnalysis(number, seconds, objects, people, activity, camera)
 
     def _spans(self, anchor: coded_objects.Anchor, *, anew: bool) -> list[_SentSpan]:
@@ -270,17 +275,3 @@ def key_points(person: Person, unit: float) -> findings.KeyPoints:
 def _edges(box: coded_objects.ObjectBox) -> NDArray[np.float64]:
     right, bottom = box.left + box.width, box.top + box.height
     return np.array([box.left, box.top, right, bottom], np.float64)
-
-
-def _measured(
-    motion: coded_objects.AnchorMotion | None,
-) -> tuple[float | None, findings.CameraStep | None]:
-    if motion is None:
-        return None, None
-    dx, dy, zoom, turn = (
-        value / scale
-        for value, scale in zip(motion.camera, coded_objects.CAMERA_SCALES, strict=True)
-    )
-    return motion.activity / coded_objects.ACTIVITY_STEPS, findings.CameraStep(
-        dx, dy, 1 + zoom, turn
-    )

@@ -313,7 +313,17 @@ class GroundTracker:
                 track.kinds.update(one.one.kind for one in track.now.values())
         self._merge(seconds)
         self._forget(seconds)
-        return [_shown(track) for track in self._tracks if track.now]
+        return [
+            GroundObject(
+                track.kind,
+                track.number,
+                track.place,
+                max(one.one.score for one in track.now.values()),
+                {camera: one.one for camera, one in sorted(track.now.items())},
+            )
+            for track in self._tracks
+            if track.now
+        ]
 
     def _goes_on(self, one: _Standing) -> bool:
         """Whether a camera's object is still the one that it was; it is noted there then."""
@@ -379,12 +389,6 @@ def _middle(track: _Track) -> Floats:
 def _alike(one: str, other: str) -> bool:
     """Whether classes agree; what only moves may be anything."""
     return MOVING in (one, other) or one == other
-
-
-def _shown(track: _Track) -> GroundObject:
-    seen = {camera: one.one for camera, one in sorted(track.now.items())}
-    score = max(one.score for one in seen.values())
-    return GroundObject(track.kind, track.number, track.place, score, seen)
 
 
 @dataclass(frozen=True, eq=False)

@@ -366,23 +366,17 @@ class LatentCache:
 
     def _nearest(self, store: EntryStore, kind: str, wanted: Embedding) -> tuple[Path | None, int]:
         """The most similar entry, and the depth at which it can be begun with."""
-        paths = store.names(kind)
-        alike = {
-            path: similarity(held, wanted)
-            for path in paths
-            if self._is_held(store, path) and (held := self._embeddings[path]).shape == wanted.shape
-        }
+        alike = {}
+        for path in store.names(kind):
+            if path not in self._embeddings:
+                tensor = self._read(store, path, _EMBEDDING)
+                if tensor is None:
+                    continue
+                self._embeddings[path] = tensor.numpy().astype(np.float32)
+            if (held := self._embeddings[path]).shape == wanted.shape:
+                alike[path] = similarity(held, wanted)
         best = max(alike, key=alike.__getitem__, default=None)
         return best, 0 if best is None else reuse_depth(alike[best])
-
-    def _is_held(self, store: EntryStore, path: Path) -> bool:
-        """Whether its embedding could be read, now or before."""
-        if path not in self._embeddings:
-            tensor = self._read(store, path, _EMBEDDING)
-            if tensor is None:
-                return False
-            self._embeddings[path] = tensor.numpy().astype(np.float32)
-        return True
 
     def _read(self, store: EntryStore, path: Path, name: str) -> Tensor | None:
         try:

@@ -175,25 +175,21 @@ class Windows:
         self._window, self._interval = [], None
 
     def _take(self, frame: Frame, interval: DecodedInterval, number: int) -> Iterator[Frame]:
-        if interval is not self._interval and not self._fits(interval, number):
-            yield from self._ended() if self._goes_on(interval) else self.flush()
-        if not self._window and number == 1:
-            self._window = _context(interval)
+        goes_on = self._interval is not None and interval.start is self._interval.key
+        size = len(self._window) + interval.interval.length - number + 1
+        if interval is not self._interval and not (goes_on and size <= self._refiner.delay + 1):
+            yield from self._ended() if goes_on else self.flush()
+        start = interval.start
+        if not self._window and number == 1 and start is not None and not start.stands_in:
+            # The keyframe that the interval goes on from, which was shown before.
+            trust = np.ones(start.shown.shape[:2], np.float32)
+            self._window = [_Rendering(start.shown, trust, True, None)]
         self._interval = interval
         picture, confidence = frame.pixels, interval.confidence(number)
         self._window.append(_Rendering(picture, confidence, interval.is_key(number), frame))
         if len(self._window) > self._refiner.delay:
             yield from self._restored()
             self._window = [replace(self._window[-1], frame=None)]
-
-    def _fits(self, interval: DecodedInterval, number: int) -> bool:
-        """Whether the window can go on with this interval, from a frame of it to its end."""
-        size = len(self._window) + interval.interval.length - number + 1
-        return self._goes_on(interval) and size <= self._refiner.delay + 1
-
-    def _goes_on(self, interval: DecodedInterval) -> bool:
-        """Whether it begins with the keyframe that the last one ended in."""
-        return self._interval is not None and interval.start is self._interval.key
 
     def _restored(self) -> Iterator[Frame]:
         """The frames of the window, its last one repeated up to a length that a refiner takes."""
@@ -215,11 +211,3 @@ class Windows:
                 pasted = rendering.is_key and self._refiner.pastes_keys
                 pixels = rendering.picture if pasted else picture
                 yield replace(rendering.frame, pixels=pixels)
-
-
-def _context(interval: DecodedInterval) -> list[_Rendering]:
-    """The keyframe that an interval goes on from, which was shown before."""
-    if interval.start is None or interval.start.stands_in:
-        return []
-    picture = interval.start.shown
-    return [_Rendering(picture, np.ones(picture.shape[:2], np.float32), True, None)]

@@ -1,7 +1,7 @@
 """Training for machines without gsvc: a module and all that it imports, as one file.
 
 The file is a zip archive that Python runs, as `python -m zipapp` makes them. It needs Python,
-torch, numpy and Pillow.
+torch, numpy, Pillow and safetensors.
 """
 
 import ast

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -47,19 +48,14 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = func(*args, **(kwargs or {}))
         for each in tree_leaves(given):
-            if isinstance(each, Tensor):
-                self._note(each)
+            storage = each.untyped_storage() if isinstance(each, Tensor) else None
+            if storage is None or storage._cdata in self._live or not storage.nbytes():
+                continue
+            self._live[storage._cdata] = storage.nbytes()
+            self.now += storage.nbytes()
+            self.peak = max(self.peak, self.now)
+            weakref.finalize(storage, self._freed, storage._cdata)
         return given
-
-    def _note(self, tensor: Tensor) -> None:
-        storage = tensor.untyped_storage()
-        key, size = storage._cdata, storage.nbytes()
-        if key in self._live or not size:
-            return
-        self._live[key] = size
-        self.now += size
-        self.peak = max(self.peak, self.now)
-        weakref.finalize(storage, self._freed, key)
 
     def _freed(self, key: int) -> None:
         self.now -= self._live.pop(key, 0)
@@ -150,18 +146,15 @@ _PASSES = 3
 class Splitting(NamedTuple):
     """Bytes and operations that processes share out between them, and bytes that they sum."""
 
-    parameters: int
+    parameters: int = 0
     """Bytes."""
-    sample: int
+    sample: int = 0
     """Bytes of activations that are kept for the way back, for each sample."""
-    flops: int
+    flops: int = 0
     """Operations of a sample's step."""
-    summed: int
+    summed: int = 0
     """Bytes of a sample that are summed over all processes in a step: results of blocks
     forwards, gradients of their inputs backwards."""
-
-
-NOT_SPLIT = Splitting(0, 0, 0, 0)
 
 
 class _Counts:
@@ -170,21 +163,14 @@ class _Counts:
         self._inner: saved_tensors_hooks | None = None
         self._seen: set[int] = set()
 
-    def watch(self, block: Any) -> list[Any]:
-        """Handles of hooks on both convolutions."""
-        return [
-            block.first.register_forward_hook(self._enter),
-            block.second.register_forward_hook(self._leave),
-        ]
-
-    def _enter(self, layer: nn.Conv2d, given: Any, made: Tensor) -> None:
+    def enter(self, layer: nn.Conv2d, given: Any, made: Tensor) -> None:
         """From here on, up to the second convolution, channels are in parts."""
         self._count(layer, made)
         if torch.is_grad_enabled():
             self._inner = saved_tensors_hooks(self._note, lambda kept: kept)
             self._inner.__enter__()
 
-    def _leave(self, layer: nn.Conv2d, given: Any, made: Tensor) -> None:
+    def leave(self, layer: nn.Conv2d, given: Any, made: Tensor) -> None:
         self._count(layer, made)
         if self._inner is not None:
             self._inner.__exit__(None, None, None)
@@ -210,8 +196,8 @@ def splitting_of(trial: Trial) -> Splitting:
     blocks = [block for network in networks for block in parallel.pairs_of(network)]
     with ExitStack() as stack:
         for block in blocks:
-            for handle in counts.watch(block):
-                stack.callback(handle.remove)
+            for layer, hook in ((block.first, counts.enter), (block.second, counts.leave)):
+                stack.callback(layer.register_forward_hook(hook).remove)
         trial.step(learner, 1)
     layers = [layer for block in blocks for layer in (block.first, block.second)]
     parameters = bytes_of(layer.weight for layer in layers)
@@ -265,14 +251,17 @@ def needs_of(trial: Trial, layout: str = "") -> Needs:
     `layout`: measure the memory of this one only, not what others or operations take.
     """
     plain = _activations(trial, recomputes=False)
-    again = _activations(trial, recomputes=True) if not layout or "recomp" in layout else (0, 0)
+    redone = _activations(trial, recomputes=True) if not layout or "recomp" in layout else (0, 0)
     learner = trial.learner()
     trial.step(learner, 1)
     learned = [x for x in learner.task.networks.parameters() if x.grad is not None]
     state = tree_leaves(list(learner.optimizer.state.values()))
     adversary = learner.adversary
     critic = list(adversary.critic.parameters()) if adversary is not None else []
-    flops, more = _flops(trial) if not layout else (0, 0)
+    flops, more = (
+        0 if layout else flops_of(partial(trial.step, trial.learner(recomputes=again), 1))
+        for again in (False, True)
+    )
     frozen = [value.float() for net in trial.frozen.values() for value in net.values()]
     return Needs(
         parameters=bytes_of(learner.task.networks.parameters()),
@@ -283,17 +272,12 @@ def needs_of(trial: Trial, layout: str = "") -> Needs:
         gathered=largest_block(learner.task.networks),
         base=plain[0],
         sample=plain[1],
-        recomputed_base=again[0],
-        recomputed_sample=again[1],
+        recomputed_base=redone[0],
+        recomputed_sample=redone[1],
         flops=flops,
         recomputed_flops=more,
-        splitting=splitting_of(trial) if not layout or "tensor" in layout else NOT_SPLIT,
+        splitting=splitting_of(trial) if not layout or "tensor" in layout else Splitting(),
     )
-
-
-def _flops(trial: Trial) -> tuple[int, int]:
-    plain, again = (trial.learner(recomputes=recomputes) for recomputes in (False, True))
-    return flops_of(lambda: trial.step(plain, 1)), flops_of(lambda: trial.step(again, 1))
 
 
 def _activations(trial: Trial, recomputes: bool) -> tuple[int, int]:

@@ -68,7 +68,7 @@ class PartMaker:
         rng = default_rng((self.seed, number))
         is_held = bool(self.held) and number % _HELD_EVERY == _HELD_EVERY - 1
         kind = crops.KINDS[self.kind]
-        found = _coded(self._held if is_held else self._footage, rng)
+        found = _coded(self._footage[is_held], rng)
         if found is None:
             return []
         scene, run = found
@@ -79,12 +79,9 @@ class PartMaker:
         ]
 
     @cached_property
-    def _footage(self) -> Footage:
-        return Footage(self.files, crops.KINDS[self.kind].clips)
-
-    @cached_property
-    def _held(self) -> Footage:
-        return Footage(self.held, clips=1.0)
+    def _footage(self) -> tuple[Footage, Footage]:
+        """To train on, and held out."""
+        return Footage(self.files, crops.KINDS[self.kind].clips), Footage(self.held, clips=1.0)
 
 
 def _stored(sample: stored.Sample, about: Mapping[str, Any], restored: str) -> Files:
@@ -146,7 +143,14 @@ class PartFolder:
         self.path, self.maker = path, maker
         with explain_failure(path):
             path.mkdir(exist_ok=True)
-        note_settings(path / "parts.json", _settings(maker))
+        told = {
+            "kind": maker.kind,
+            "seed": maker.seed,
+            "version": __version__,
+            "footage": _fingerprint(maker.folder, maker.files),
+            "held-out footage": _fingerprint(maker.folder, maker.held),
+        }
+        note_settings(path / "parts.json", told)
 
     def parts(self) -> Iterator[list[dict[str, bytes]]]:
         """The samples of each part that is there. Raises InputError where one is damaged."""
@@ -178,16 +182,6 @@ class PartFolder:
 
     def _paths(self) -> list[Path]:
         return sorted(self.path.glob(stored.SHARD_PATTERN))
-
-
-def _settings(maker: PartMaker) -> dict[str, object]:
-    return {
-        "kind": maker.kind,
-        "seed": maker.seed,
-        "version": __version__,
-        "footage": _fingerprint(maker.folder, maker.files),
-        "held-out footage": _fingerprint(maker.folder, maker.held),
-    }
 
 
 def _fingerprint(folder: Path, files: Sequence[Path]) -> str:

@@ -115,7 +115,7 @@ def read_pack(path: Path, least: int = 0) -> Pack:
     if manifest.get("format") != PACK_FORMAT:
         raise ValueError(f"{path} is not a pack of this version: gsvc train pack makes one")
     networks: dict[str, dict[str, Tensor]] = {}
-    for name, value in tensors_of(bytearray(files.pop(_NETWORKS, b"")), str(path))[0].items():
+    for name, value in tensors_of(files.pop(_NETWORKS, b""), str(path))[0].items():
         network, key = name.split("/", 1)
         networks.setdefault(network, {})[key] = value
     chosen = stored.by_sample(files)[: least or None]

@@ -1,9 +1,4 @@
-"""Tensors in files and on devices.
-
-Files have the safetensors format, for machines that lack its package. See
-https://huggingface.co/docs/safetensors: the length of a JSON header (8 bytes, little endian), the
-header (type, shape and place of each tensor), then the values.
-"""
+"""Tensors in safetensors files, and on devices."""
 
 import json
 from collections.abc import Mapping
@@ -11,6 +6,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from gsvc.codec.bitstream.errors import InputError
@@ -18,26 +15,13 @@ from gsvc.codec.bitstream.errors import InputError
 AVERAGE, RUN = "average.safetensors", "run"
 """The result of a run in its folder, and the metadata that says what it is."""
 
-_TYPES = {
-    "U8": torch.uint8,
-    "I32": torch.int32,
-    "I64": torch.int64,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "F32": torch.float32,
-}
-_NAMES = {kind: name for name, kind in _TYPES.items()}
-_ALIGNED = 8
-_LONGEST_HEADER = 100_000_000
-
 
 def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str], most_bytes: int
 ) -> None:
     """Write a file whole or not at all.
 
-    Types are uint8, int32, int64, float16, bfloat16 and float32. Raises ValueError where the file
-    would be larger than `most_bytes`.
+    Raises ValueError where the file would be larger than `most_bytes`.
     """
     data = tensor_bytes(tensors, metadata)
     if len(data) > most_bytes:
@@ -48,49 +32,25 @@ def write_tensors(
 
 
 def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
-    """Tensors as the bytes of a file; types as of `write_tensors`."""
-    header: dict[str, object] = {"__metadata__": dict(metadata)}
-    parts, place = [], 0
-    # Larger types first, so that each tensor lies where its type may lie.
-    for name, tensor in sorted(tensors.items(), key=lambda item: -item[1].element_size()):
-        data = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
-        end = place + len(data)
-        shape, kind = list(tensor.shape), _NAMES[tensor.dtype]
-        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [place, end]}
-        parts.append(data)
-        place = end
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % _ALIGNED)
-    return b"".join([len(text).to_bytes(_ALIGNED, "little"), text, *parts])
+    """Tensors as the bytes of a file."""
+    held = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    data: bytes = save(held, dict(metadata))
+    return data
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of a file by name, and its metadata. Raises ValueError for a damaged file."""
-    return tensors_of(bytearray(path.read_bytes()), str(path))
+    return tensors_of(path.read_bytes(), str(path))
 
 
-def tensors_of(data: bytearray, place: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+def tensors_of(data: bytes, place: str) -> tuple[dict[str, Tensor], dict[str, str]]:
     """As `read_tensors`, of a file's bytes. `place`: where they are from, for errors."""
-    length = int.from_bytes(data[:_ALIGNED], "little")
-    start = _ALIGNED + length
-    if length > _LONGEST_HEADER or start > len(data):
-        raise ValueError(f"{place} is cut off or not a file of tensors")
     try:
-        header = json.loads(data[_ALIGNED:start])
-        metadata = header.pop("__metadata__", {})
-        return {name: _tensor(data, start, entry) for name, entry in header.items()}, metadata
-    except (AttributeError, KeyError, TypeError, RuntimeError, ValueError) as error:
+        tensors = load(data)
+    except SafetensorError as error:
         raise ValueError(f"{place} is damaged ({error})") from error
-
-
-def _tensor(data: bytearray, start: int, entry: Mapping[str, list[int]]) -> Tensor:
-    kind, (first, end) = _TYPES[str(entry["dtype"])], entry["data_offsets"]
-    if first == end:
-        return torch.zeros(entry["shape"], dtype=kind)
-    count = (end - first) // torch.empty((), dtype=kind).element_size()
-    found = torch.frombuffer(data, dtype=torch.uint8, count=end - first, offset=start + first)
-    # A copy: the bytes in the file need not lie where the type may lie.
-    return found.clone().view(kind)[:count].view(entry["shape"])
+    length = int.from_bytes(data[:8], "little")
+    return tensors, json.loads(data[8 : 8 + length]).get("__metadata__", {})
 
 
 def read_average(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

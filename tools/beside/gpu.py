@@ -1,7 +1,7 @@
 """Trains the restorer on a GPU: its memory holds all samples, and the rate falls by the clock.
 
 `python tools/train_beside.py gpu` writes it as one file beside the samples; it needs Python, torch,
-numpy and Pillow. Samples that come while it runs are taken too.
+numpy, Pillow and safetensors. Samples that come while it runs are taken too.
 """
 
 import argparse

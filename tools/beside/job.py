@@ -1,6 +1,7 @@
 """The job: trains the restorer on one core at the lowest priority, for as long as it may.
 
-`tools/train_beside.py` writes it as one file, which needs Python, torch, numpy and Pillow.
+`tools/train_beside.py` writes it as one file, which needs Python, torch, numpy, Pillow
+and safetensors.
 """
 
 import argparse

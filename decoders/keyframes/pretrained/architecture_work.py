@@ -77,7 +77,6 @@ class ArchitectureWork:
 
     @cached_property
     def autoencoder(self) -> Any:
-        """Without weights, or with random ones."""
         return self._made(self.form.autoencoder, self.form.autoencoder_settings)
 
     @cached_property

@@ -215,13 +215,6 @@ class Pretrained(Backend):
         network = getattr(pipeline, "transformer", None) or pipeline.unet
         return pipes.load_prompt(self.name, self.device, network.dtype)
 
-    @contextmanager
-    def _cached(self, pipeline: Any, steps: int) -> Iterator[None]:
-        network = getattr(pipeline, "transformer", None)
-        cache = self.step_cache.on(network, steps) if self.step_cache else nullcontext()
-        with cache:
-            yield
-
 
 class PretrainedWindows(Pretrained, WindowRefiner):
     """A back end that restores windows of frames."""
@@ -257,7 +250,8 @@ class PretrainedWindows(Pretrained, WindowRefiner):
         noise = seed if shared else seed << 32 | crc32(ends)
         with enough_memory(self.device):
             pipeline = self._loaded(window.frames[0, ..., 0].size)
-            with torch.no_grad(), self._cached(pipeline, steps):
+            network, cache = getattr(pipeline, "transformer", None), self.step_cache
+            with torch.no_grad(), cache.on(network, steps) if cache else nullcontext():
                 return window.cropped(self._drawn(pipeline, window, steps, noise))
 
     @abstractmethod
