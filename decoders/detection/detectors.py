@@ -8,7 +8,7 @@ import logging
 from ast import literal_eval
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import cv2
 import numpy as np
@@ -179,9 +179,8 @@ class OnnxDetector:
             self._net = cv2.dnn.readNetFromONNX(str(path))
         except cv2.error as error:
             raise MissingModelError(f"{path} cannot be loaded as ONNX: check the file") from error
-        told = _metadata(path)
-        self._path, self._names = path, names or told.names
-        self._side = side or told.side
+        told, told_side = _metadata(path)
+        self._path, self._names, self._side = path, names or told, side or told_side
 
     def __call__(self, picture: Picture) -> list[findings.Detection]:
         height, width = picture.shape[:2]
@@ -246,27 +245,22 @@ class UltralyticsDetector:
         ]
 
 
-class _Told(NamedTuple):
-    names: Sequence[str] = ()
-    side: int = _SIDE
-
-
-def _metadata(path: str | Path) -> _Told:
-    """What Ultralytics writes into its exports, where onnx is installed."""
+def _metadata(path: str | Path) -> tuple[Sequence[str], int]:
+    """Names and side that Ultralytics writes into its exports, where onnx is installed."""
     try:
         import onnx
         from google.protobuf.message import DecodeError
     except ImportError:
-        return _Told()
+        return (), _SIDE
     try:
         entries = onnx.load(path, load_external_data=False).metadata_props
         told = {one.key: literal_eval(one.value) for one in entries if one.key in _KEYS}
         names = dict(told.get("names", {}))
         count = min(_MOST_CLASSES, max(names, default=-1) + 1)
         ordered = [str(names.get(n, f"class {n}")) for n in range(count)]
-        return _Told(ordered, int(max(told.get("imgsz", [_SIDE]))))
+        return ordered, int(max(told.get("imgsz", [_SIDE])))
     except (ValueError, TypeError, SyntaxError, OSError, DecodeError):
-        return _Told()  # another tool's file
+        return (), _SIDE  # another tool's file
 
 
 def from_torchvision(name: str) -> findings.Detector:

@@ -180,8 +180,14 @@ class Background:
         now, scale = self._kept[self._at].color, self._kept[self._at].scale
         if speed.shape != now.shape[:2]:
             speed = np.asarray(cv2.resize(speed, now.shape[1::-1]), np.float32)
-        behind = self._behind()
-        differs = self._differs(behind, speed)
+        others = [self._aligned(n) for n in range(len(self._kept)) if n != self._at]
+        # The background; a picture alone is its own.
+        behind = _median([*others, now] if len(others) != 1 else others)
+        change = cv2.absdiff(behind, now).max(axis=2)
+        differs = _grown(cv2.GaussianBlur(change, (3, 3), 0))
+        if len(self._kept) < 3:
+            # Of two pictures nobody can say which shows the background: what moves is an object.
+            differs = differs & (speed > _MOVES)
         moves = float((differs & (speed > _MOVES)).mean())
         self._at += 1
         if self._at > _BEFORE:
@@ -191,20 +197,6 @@ class Background:
         if not has_background:
             return [], moves
         return _places(differs, speed, scale, _edges(now) - _GHOST * _edges(behind)), moves
-
-    def _behind(self) -> Picture:
-        """The background; a picture alone is its own."""
-        now = self._kept[self._at].color
-        others = [self._aligned(n) for n in range(len(self._kept)) if n != self._at]
-        if not others:
-            return now
-        return _median([*others, now] if len(others) > 1 else others)
-
-    def _differs(self, behind: Picture, speed: optical_flow.FloatImage) -> NDArray[np.bool_]:
-        change = cv2.absdiff(behind, self._kept[self._at].color).max(axis=2)
-        differs = _grown(cv2.GaussianBlur(change, (3, 3), 0))
-        # Of two pictures nobody can say which one shows the background: what moves is an object.
-        return differs if len(self._kept) > 2 else differs & (speed > _MOVES)
 
     def _aligned(self, number: int) -> Picture:
         """A picture as it would look from where the camera is now; what it lacks is as now."""

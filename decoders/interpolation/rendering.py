@@ -11,6 +11,7 @@ shows better, comes from that one. A blend of two pictures that differ is a blur
 raised to the energy that theirs has.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import Protocol, TypeVar
@@ -68,7 +69,13 @@ class BidirectionalWarp:
         left, right = map(warp, self._energies, _looked_up(self._block_grid, motion, time, bend))
         wanted, energy = _blended(left, right, share), self._energy(detail)
         gain = np.clip(cv2.sqrt((wanted + _NOISE) / (energy + _NOISE)), 1, _RAISED) - 1
-        return _added(frame, detail * cv2.resize(gain, self._size))
+        luma = detail * cv2.resize(gain, self._size)
+        # Levels above and below 0 apart: OpenCV adds bytes to bytes ten times as fast.
+        above = np.asarray(cv2.add(luma, 0, dtype=cv2.CV_8U), np.uint8)
+        below = np.asarray(cv2.subtract(0, luma, dtype=cv2.CV_8U), np.uint8)
+        if frame.ndim == 3:
+            above, below = (cv2.merge([one] * 3) for one in (above, below))
+        return np.asarray(cv2.subtract(cv2.add(frame, above), below), np.uint8)
 
     def _warped(
         self, motion: FrameMotion, time: float, bend: Bend | None
@@ -143,16 +150,6 @@ def _detail(picture: Picture) -> FloatImage:
     return np.asarray(cv2.subtract(luma, blur, dtype=cv2.CV_32F), np.float32)
 
 
-def _added(picture: Picture, luma: FloatImage) -> Picture:
-    """`picture` with `luma`, float32 (H, W), added to all of its channels."""
-    # Levels above and below 0 apart: OpenCV adds bytes to bytes ten times as fast.
-    above = np.asarray(cv2.add(luma, 0, dtype=cv2.CV_8U), np.uint8)
-    below = np.asarray(cv2.subtract(0, luma, dtype=cv2.CV_8U), np.uint8)
-    if picture.ndim == 3:
-        above, below = (cv2.merge([one] * 3) for one in (above, below))
-    return np.asarray(cv2.subtract(cv2.add(picture, above), below), np.uint8)
-
-
 class Renderer(Protocol):
     """Draws the frames between two keyframes."""
 
@@ -163,18 +160,8 @@ class Renderer(Protocol):
         """How far to trust it at each pixel, float32 (H, W), 0 to 1."""
 
 
-class MakeRenderer(Protocol):
-    """A maker of renderers, one for each interval: `IntervalRenderer`, say."""
-
-    def __call__(
-        self,
-        left: Picture,
-        right: Picture,
-        interval: Interval,
-        before: Sample | None,
-        drawn: tuple[Picture, Picture],
-        estimator: int = optical_flow.MOTION_ESTIMATOR,
-    ) -> Renderer: ...
+MakeRenderer = Callable[..., Renderer]
+"""Makes one for each interval, of arguments as of `IntervalRenderer`."""
 
 
 class IntervalRenderer:

@@ -6,10 +6,10 @@ decoder's own estimate by DIS; here it is added to RIFE's, which is linear in ti
 """
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import MissingModelError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.bitstream.scaffold import Interval, Sample
 from gsvc.codec.weights.extras import need
 from gsvc.codec.weights.model_files import RIFE, cached_path, model_path, pull_command, sha256_of
 from gsvc.codec.weights.safetensors_files import check_shipped, load_network
-from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATOR, Flow, pixel_grid, warp
+from gsvc.decoders.interpolation.optical_flow import Flow, pixel_grid, warp
 from gsvc.decoders.interpolation.rendering import IntervalRenderer, MakeRenderer
 
 if TYPE_CHECKING:
@@ -148,7 +147,8 @@ def loaded_rife(device: str = "cpu") -> Rife:
 
 
 def _published(path: Path) -> "dict[str, Tensor]":
-    """The published weights, under the names of `IFNet`."""
+    """The published weights, under the names of `IFNet`: theirs are like
+    `module.block2.conv0.1.0.weight`, and the rest is not used."""
     import torch
 
     if sha256_of(path) != RIFE.sha256:
@@ -157,11 +157,6 @@ def _published(path: Path) -> "dict[str, Tensor]":
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, pickle.UnpicklingError) as error:
         raise MissingModelError(f"this version of torch cannot read {path}: {error}") from error
-    return _renamed(state)
-
-
-def _renamed(state: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
-    """Our names for tensors like `module.block2.conv0.1.0.weight`; the rest is not used."""
     renamed = {}
     for name, value in state.items():
         _, block, *rest = name.split(".")
@@ -187,19 +182,9 @@ def _padded(picture: Picture, device: "torch.device") -> "Tensor":
 class LearnedRenderer(IntervalRenderer):
     """Renders the frames between two keyframes by RIFE."""
 
-    def __init__(
-        self,
-        left: Picture,
-        right: Picture,
-        interval: Interval,
-        before: Sample | None,
-        drawn: tuple[Picture, Picture],
-        estimator: int = MOTION_ESTIMATOR,
-        *,
-        rife: Callable[[], Rife] = loaded_rife,
-    ) -> None:
+    def __init__(self, *given: Any, rife: Callable[[], Rife] = loaded_rife, **more: Any) -> None:
         """As of `IntervalRenderer`; `rife`: gives what draws, when the first frame needs it."""
-        super().__init__(left, right, interval, before, drawn, estimator)
+        super().__init__(*given, **more)
         self._load = rife
 
     @cached_property

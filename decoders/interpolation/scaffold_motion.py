@@ -264,7 +264,7 @@ class AnchoredMotion:
         if anchor.offset not in self._fields:
             if len(self._fields) == _KEPT_FIELDS:
                 del self._fields[next(iter(self._fields))]
-            field, side = dense_correction(anchor, self._geometry)
+            field, side = _dense_correction(anchor, self._geometry)
             field = field + _limb_motion(anchor, self._samples, self._length, self._geometry)
             self._fields[anchor.offset] = field, side
         return self._fields[anchor.offset]
@@ -279,7 +279,7 @@ def _moves(sample: Sample) -> bool:
     )
 
 
-def dense_correction(sample: Sample, geometry: Geometry) -> tuple[Flow, FloatImage]:
+def _dense_correction(sample: Sample, geometry: Geometry) -> tuple[Flow, FloatImage]:
     """A sample's corrections at every pixel: vectors (H, W, 2) and sides (H, W), as in `Bend`.
 
     Block values are interpolated between block centres within a label, so that motion edges follow
@@ -307,23 +307,18 @@ def _interpolate_blocks(
     if labels is None or not labels.any():
         return smooth
     # Normalised convolution per label: a block's weight is the label's share of its area.
+    side, (rows, columns) = geometry.cell << correction.block_log2, correction.sides.shape
     result = smooth.copy()
     for label in np.unique(labels):
         mask = labels == label
-        share = _block_share(mask, correction, geometry)[..., None]
+        padded = np.zeros((rows * side, columns * side), np.float32)
+        padded[: mask.shape[0], : mask.shape[1]] = mask
+        share = padded.reshape(rows, side, columns, side).mean((1, 3))[..., None]
         total = _enlarge(share, correction.block_log2, geometry)
         own = _enlarge(blocks * share, correction.block_log2, geometry)
         inside = mask & (total > 1e-2)
         result[inside] = own[inside] / total[inside][..., None]
     return result
-
-
-def _block_share(mask: NDArray[np.bool_], correction: Correction, geometry: Geometry) -> FloatImage:
-    side = geometry.cell << correction.block_log2
-    rows, columns = correction.sides.shape
-    padded = np.zeros((rows * side, columns * side), np.float32)
-    padded[: mask.shape[0], : mask.shape[1]] = mask
-    return np.asarray(padded.reshape(rows, side, columns, side).mean((1, 3)), np.float32)
 
 
 def _enlarge(blocks: FloatImage, block_log2: int, geometry: Geometry) -> FloatImage:
@@ -410,12 +405,9 @@ def camera_field(
     corners = corners_at(camera, place, length, [time])[0]
     if not corners.any():
         return None
-    return _spread_blocks(corners * camera_unit(geometry), geometry.height, geometry.width)
-
-
-def _spread_blocks(corners: NDArray[np.floating], height: int, width: int) -> Flow:
-    """The affine field with `corners`, (3, 2), at the top left, top right and bottom left pixel."""
-    start, right, down = corners.astype(np.float32)
+    height, width = geometry.height, geometry.width
+    # An affine field with these corners at the top left, top right and bottom left pixel.
+    start, right, down = (corners * camera_unit(geometry)).astype(np.float32)
     across = start + np.linspace(0, 1, width, dtype=np.float32)[:, None] * (right - start)
     along = np.linspace(0, 1, height, dtype=np.float32)[:, None] * (down - start)
     field = np.empty((height, width, 2), np.float32)

@@ -10,7 +10,6 @@ takes: each tile sees what its pixels depend on.
 import hashlib
 import json
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
@@ -21,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from gsvc.codec.bitstream.errors import DeviceError
+from gsvc.codec.media.output import atomic_output
 from gsvc.codec.weights.extras import machine
 from gsvc.codec.weights.model_files import cache_dir
 
@@ -69,9 +69,8 @@ def bfloat16_pays() -> bool:
     pays = seconds["bfloat16"] < seconds["float32"]
     with suppress(OSError):  # without a cache it is measured again next time
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps({"bfloat16": pays, "seconds": seconds}))
-        part.replace(path)
+        with atomic_output(path, overwrite=True) as part:
+            part.write_text(json.dumps({"bfloat16": pays, "seconds": seconds}))
     return pays
 
 

@@ -147,8 +147,6 @@ class EntryStore:
             with safe_open(path, framework="pt") as file:
                 told = file.metadata() or {}
                 tensor: Tensor = file.get_tensor(name)
-        except FileNotFoundError:
-            raise
         except (SafetensorError, OSError, RuntimeError, ValueError) as error:
             if not path.exists():  # torch maps the file itself, and says so in words of its own
                 raise FileNotFoundError(path) from error

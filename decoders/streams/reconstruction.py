@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import accumulate, islice
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ from gsvc.codec.bitstream.layers import BRIGHTNESS, GUIDE, TEXTURE
 from gsvc.codec.bitstream.layers.brightness import brightened
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Sample, nominal_time
 from gsvc.decoders.interpolation import rendering
-from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATOR
 from gsvc.decoders.keyframes.keyframe import Keyframe, KeyframeDecoder, temporal_layer
 
 Refine = Callable[[Keyframe], Picture]
@@ -415,17 +414,10 @@ def paced_refine(refine: RefineIn, steps: int, pace: Pace) -> Refine:
 def paced_motion(make: rendering.MakeRenderer, pace: Pace) -> rendering.MakeRenderer:
     """The same where there is time for it; else motion is what `IntervalRenderer` finds."""
 
-    def make_in_time(
-        left: Picture,
-        right: Picture,
-        interval: Interval,
-        before: Sample | None,
-        drawn: tuple[Picture, Picture],
-        estimator: int = MOTION_ESTIMATOR,
-    ) -> rendering.Renderer:
+    def make_in_time(*given: Any, **more: Any) -> rendering.Renderer:
         if not pace.may(MOTION):
-            return rendering.IntervalRenderer(left, right, interval, before, drawn, estimator)
-        return _TimedRenderer(make(left, right, interval, before, drawn, estimator), pace)
+            return rendering.IntervalRenderer(*given, **more)
+        return _TimedRenderer(make(*given, **more), pace)
 
     return make_in_time
 

@@ -42,7 +42,11 @@ def joined(shown: Picture, window: Sequence[Picture]) -> Iterator[Picture]:
     All RGB uint8 (H, W, 3). A constant difference goes in equal parts, one of `FADE` a frame; from
     the frame `FADE` on nothing is changed, nor anywhere if the shared frame is equal in both.
     """
-    step = _coarse(shown.astype(np.float32) - window[0])
+    height, width = shown.shape[:2]
+    cell = max(height, width) / _CELLS
+    grid = max(1, round(width / cell)), max(1, round(height / cell))
+    means = cv2.resize(shown.astype(np.float32) - window[0], grid, interpolation=cv2.INTER_AREA)
+    step = cv2.resize(means, (width, height), interpolation=cv2.INTER_LINEAR)  # what is coarser
     if not step.any():
         yield from window
         return
@@ -52,16 +56,6 @@ def joined(shown: Picture, window: Sequence[Picture]) -> Iterator[Picture]:
             yield levels.clip(0, 255).astype(np.uint8)
         else:
             yield picture
-
-
-def _coarse(difference: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The part of a difference, float32 (H, W, 3), that is coarser than a cell."""
-    height, width = difference.shape[:2]
-    cell = max(height, width) / _CELLS
-    grid = max(1, round(width / cell)), max(1, round(height / cell))
-    means = cv2.resize(difference, grid, interpolation=cv2.INTER_AREA)
-    coarse: NDArray[np.float32] = cv2.resize(means, (width, height), interpolation=cv2.INTER_LINEAR)
-    return coarse
 
 
 _MARK = "gsvc-windows"

@@ -49,11 +49,8 @@ def _modules(main: str) -> Iterator[tuple[str, str]]:
         yield name, text
         for node in ast.parse(text).body:
             if isinstance(node, ast.ImportFrom) and str(node.module).startswith(own):
-                waiting += _named(node)
-
-
-def _named(node: ast.ImportFrom) -> list[str]:
-    spec = find_spec(str(node.module))
-    if spec is not None and spec.submodule_search_locations:
-        return [f"{node.module}.{alias.name}" for alias in node.names]
-    return [str(node.module)]
+                spec = find_spec(str(node.module))
+                if spec is not None and spec.submodule_search_locations:
+                    waiting += [f"{node.module}.{alias.name}" for alias in node.names]
+                else:
+                    waiting.append(str(node.module))

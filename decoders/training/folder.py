@@ -157,7 +157,8 @@ class Scorer:
             count += len(truth)
             for name, picture in shown.items():
                 picture = picture.float().clamp(-1, 1)
-                pair = torch.stack([self._alex(picture, truth), _psnr(picture, truth)]).double()
+                error = luma_of(picture - truth).div(2).square().mean((1, 2, 3)).clamp(min=1e-10)
+                pair = torch.stack([self._alex(picture, truth), -10 * error.log10()]).double()
                 sums[name] = sums.get(name, 0) + pair.sum(1)
         means = {name: (total / count).tolist() for name, total in sums.items()}
         return {name: {"alex": mean[0], "psnr": mean[1]} for name, mean in means.items()}
@@ -172,8 +173,3 @@ class Scorer:
         part = path.with_name(path.name + ".part")
         Image.fromarray(np.ascontiguousarray(levels.permute(1, 2, 0).cpu())).save(part, "PNG")
         part.replace(path)
-
-
-def _psnr(picture: Tensor, truth: Tensor) -> Tensor:
-    error = luma_of(picture - truth).div(2).square().mean((1, 2, 3))
-    return -10 * torch.log10(error.clamp(min=1e-10))

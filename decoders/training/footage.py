@@ -73,11 +73,8 @@ class Footage:
 
     def scene(self, frames: int, rng: Generator) -> Scene | None:
         """`frames` pictures of a clip or of photographs; None where the place drawn has no run."""
-        if not self.photos or (self.clips and rng.random() < self._share):
-            return self._of_clip(frames, rng)
-        return filmed(self.photos, frames, rng)
-
-    def _of_clip(self, frames: int, rng: Generator) -> Scene | None:
+        if self.photos and not (self.clips and rng.random() < self._share):
+            return filmed(self.photos, frames, rng)
         number = int(rng.choice(len(self.clips), p=self._probability))
         path, (short, rate, seconds) = self.clips[number], self._shapes[number]
         start = rng.random() * max(0.0, seconds - 1.4 * frames / rate)

@@ -91,17 +91,12 @@ def training_operators(settings: Settings) -> list[pipeline.Operator]:
     read = pipeline.Operator("read", partial(_read, settings))
     degrade = pipeline.Operator("degrade", partial(_degrade, settings))
     release = pipeline.Operator("_release", _release)
-    return [read, degrade, release, *network_operators(settings)]
+    operators = [read, degrade, release]
+    if asked := [name for name in NETWORKS if name in settings.extract]:
+        from gsvc.decoders.training.networks import network_operator  # it needs torch
 
-
-def network_operators(settings: Settings) -> list[pipeline.Operator]:
-    """Those with a network that `settings` ask for."""
-    asked = [name for name in NETWORKS if name in settings.extract]
-    if not asked:
-        return []
-    from gsvc.decoders.training.networks import network_operator  # it needs torch
-
-    return [network_operator(name, settings) for name in asked]
+        operators += [network_operator(name, settings) for name in asked]
+    return operators
 
 
 def _survey(settings: Settings, item: pipeline.SourceItem) -> None:

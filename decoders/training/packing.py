@@ -243,24 +243,24 @@ def _chosen(folder: PartFolder, room: int) -> tuple[list[Files], list[dict[str, 
 
 
 def _manifest(maker: PartMaker, facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    rows = np.array([row for one in facts for row in one["loss"]]).T
+    columns = zip(("truth_luma", "damage_luma"), rows, strict=True)
     return {
         "kind": maker.kind,
         "side": crops.KINDS[maker.kind].side,
         "samples": len(facts),
         "held": sum(one["held"] for one in facts),
-        "loss": _loss_summary([row for one in facts for row in one["loss"]]),
+        "loss": {
+            name: {
+                "mean": round(float(v.mean()), 2),
+                "low": round(float(np.percentile(v, _LOW)), 2),
+            }
+            for name, v in columns
+        },
         "held_out": [path.name for path in maker.held],
         "sources": _described(maker.folder, Counter(x for one in facts for x in one["files"])),
         "seed": maker.seed,
         "version": __version__,
-    }
-
-
-def _loss_summary(rows: Sequence[tuple[float, float]]) -> dict[str, dict[str, float]]:
-    columns = zip(("truth_luma", "damage_luma"), np.array(rows).T, strict=True)
-    return {
-        name: {"mean": round(float(v.mean()), 2), "low": round(float(np.percentile(v, _LOW)), 2)}
-        for name, v in columns
     }
 
 

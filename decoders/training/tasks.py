@@ -298,11 +298,13 @@ class Restore(Task):
 
     def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
         picture, goal = batch["picture"], self._goal(batch, stage, dice)
+        stages = self._recipe.stages
+        learned = any("prior" in each.learns for each in stages[: stages.index(stage) + 1])
         given = given_to(
             batch,
             self.quick,
             with_gradient="prior" in stage.learns,
-            drawn=batch.get("drawn") if self._is_as_published(stage) else None,
+            drawn=None if learned else batch.get("drawn"),  # by the prior as it is published
         )
         noise = self._noise * dice.normal(*picture.shape)
         steps = int(dice.one_of(stage.steps))
@@ -328,11 +330,6 @@ class Restore(Task):
         for steps in _SHOWN_STEPS:
             shown[str(steps)] = restored(networks["refiner"], given, batch["scalars"], steps)
         return shown
-
-    def _is_as_published(self, stage: Stage) -> bool:
-        """Whether the prior has learned nothing, and does not now."""
-        stages = self._recipe.stages
-        return not any("prior" in each.learns for each in stages[: stages.index(stage) + 1])
 
     def _goal(self, batch: Batch, stage: Stage, dice: Dice) -> Tensor:
         """What samples shall look like."""

@@ -156,7 +156,9 @@ class CompactRefiner(UNet):
         """
         picture = given[:, :3]
         offset = state - picture
-        embedding = self.embed(torch.cat([_sigma_waves(sigma), scalars], dim=1))
+        angles = sigma[:, None] * torch.pi * 2.0 ** torch.arange(_WAVES, device=sigma.device) / 2
+        waves = torch.cat([angles.sin(), angles.cos()], dim=1).to(sigma.dtype)
+        embedding = self.embed(torch.cat([waves, scalars], dim=1))
         inputs = nn.functional.pixel_unshuffle(torch.cat([offset, given], dim=1), 2)
         fine = self.fine_in(self.enter(inputs), embedding)
         middle = self.middle_in(self.to_middle(fine), embedding)
@@ -205,11 +207,6 @@ class _Block(nn.Module):
 
 _WAVES = 4
 _NOISE_TO_RESIDUAL = 0.6
-
-
-def _sigma_waves(sigma: Tensor) -> Tensor:
-    angles = sigma[:, None] * torch.pi * 2.0 ** torch.arange(_WAVES, device=sigma.device) / 2
-    return torch.cat([angles.sin(), angles.cos()], dim=1).to(sigma.dtype)
 
 
 def _skip(sigma: Tensor) -> Tensor:

@@ -39,7 +39,10 @@ __all__ = ["PretrainedWindow", "PretrainedWindows", "pipes", "torch"]
 
 @dataclass(frozen=True)
 class PretrainedWindow:
-    """Consecutive frames with padded sides, and the keyframes that a model is given of them."""
+    """Consecutive frames, and the keyframes that a model is given of them.
+
+    Sides are padded with the pixels at the edge.
+    """
 
     frames: NDArray[np.uint8]
     """The rendering, RGB (n, H, W, 3); n is 8k + 1."""
@@ -49,35 +52,6 @@ class PretrainedWindow:
     """(n, H, W), 0 to 1."""
     size: tuple[int, int]
     """Height and width without padding."""
-
-    @classmethod
-    def of(
-        cls,
-        rendering: NDArray[np.uint8],
-        keys: Mapping[int, Picture],
-        confidence: NDArray[np.float32],
-        *,
-        multiple: int,
-        grid: int,
-        exact: bool,
-    ) -> "PretrainedWindow":
-        """A window as `WindowRefiner.restore` gets it; arguments as of it and `keys_on_grid`.
-
-        Sides are padded to a `multiple`, at least twice it, with the pixels at the edge: some
-        autoencoders reflect latents at their borders, and need two.
-        """
-        height, width = rendering.shape[1:3]
-        padded = (max(2 * multiple, side + -side % multiple) for side in (height, width))
-        sides = tuple((0, far - side) for far, side in zip(padded, (height, width), strict=True))
-        return cls(
-            np.pad(rendering, ((0, 0), *sides, (0, 0)), "edge"),
-            {
-                at: np.pad(picture, (*sides, (0, 0)), "edge")
-                for at, picture in keys_on_grid(keys, grid, exact=exact).items()
-            },
-            np.pad(confidence, ((0, 0), *sides), "edge"),
-            (height, width),
-        )
 
     def cropped(self, drawn: NDArray[np.uint8]) -> list[Picture]:
         """The frames of the window from those drawn, RGB uint8 (n or more, H, W, 3), padded."""
@@ -241,8 +215,16 @@ class PretrainedWindows(Pretrained, WindowRefiner):
         """See `WindowRefiner.restore`. Errors as of `Backend.check` and `Backend.files`."""
         from gsvc.decoders.keyframes.devices import enough_memory
 
-        grid = {"multiple": self.multiple, "grid": self.grid, "exact": self.exact}
-        window = PretrainedWindow.of(rendering, keys, confidence, **grid)  # type: ignore[arg-type]
+        # Some autoencoders reflect latents at their borders, and need two.
+        size, least = rendering.shape[1:3], 2 * self.multiple
+        sides = [(0, max(least, side + -side % self.multiple) - side) for side in size]
+        chosen = keys_on_grid(keys, self.grid, exact=self.exact)
+        window = PretrainedWindow(
+            np.pad(rendering, ((0, 0), *sides, (0, 0)), "edge"),
+            {at: np.pad(one, (*sides, (0, 0)), "edge") for at, one in chosen.items()},
+            np.pad(confidence, ((0, 0), *sides), "edge"),
+            (size[0], size[1]),
+        )
         # One noise for all windows where their latents are to be compared, else one each: equal
         # windows get equal noise, from wherever a stream is decoded, others do not repeat it.
         ends = rendering[:: max(1, len(rendering) - 1)].tobytes()
