@@ -22,6 +22,7 @@ from gsvc.codec.weights.model_files import RIFE, cached_path, model_path, pull_c
 from gsvc.codec.weights.safetensors_files import check_shipped, load_network
 from gsvc.decoders.interpolation.optical_flow import Flow, pixel_grid, warp
 from gsvc.decoders.interpolation.rendering import IntervalRenderer, MakeRenderer
+from gsvc.decoders.keyframes.refiner import enough_memory
 
 if TYPE_CHECKING:
     import torch
@@ -92,7 +93,7 @@ class RifePair:
         """
         import torch
 
-        from gsvc.decoders.keyframes.devices import enough_memory, precision_on
+        from gsvc.decoders.keyframes.devices import precision_on
 
         height, width = self._size
         at = torch.tensor([time], device=self._device)
@@ -129,7 +130,7 @@ def load_rife(device: str = "cpu", weights: Path | None = None) -> Rife:
     """
     weights = weights or rife_file()
     from gsvc.decoders.interpolation.ifnet import IFNet
-    from gsvc.decoders.keyframes.devices import enough_memory, placed
+    from gsvc.decoders.keyframes.devices import placed
 
     if weights == cached_path(RIFE):
         network = IFNet()

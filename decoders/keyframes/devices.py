@@ -10,8 +10,8 @@ takes: each tile sees what its pixels depend on.
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from time import perf_counter
 from typing import TypeVar
@@ -19,7 +19,6 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from gsvc.codec.bitstream.errors import DeviceError
 from gsvc.codec.media.output import atomic_output
 from gsvc.codec.weights.extras import machine
 from gsvc.codec.weights.model_files import cache_dir
@@ -88,17 +87,6 @@ def _convolution_seconds(dtype: torch.dtype) -> float:
             layer(x)
             best = min(best, perf_counter() - begin)
     return best
-
-
-@contextmanager
-def enough_memory(device: str) -> Iterator[None]:
-    """Raises DeviceError when a GPU's memory runs out in it."""
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        raise DeviceError(
-            f"{device} has not enough free memory for this: take cpu, a smaller refiner or video"
-        ) from error
 
 
 def in_tiles(

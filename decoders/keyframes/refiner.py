@@ -3,7 +3,8 @@
 A back end inherits from `KeyRefiner` or `WindowRefiner` and has a line in the table of `backends`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, runtime_checkable
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, runtime_checkab
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError, DeviceError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.model_files import weights_id
 
@@ -176,3 +177,16 @@ class Budget:
         if not size > 0:
             raise ConfigError(f"vram {text!r}: write a size, 8G, or one of {', '.join(KINDS)}")
         return cls(bytes=int(size))
+
+
+@contextmanager
+def enough_memory(device: str) -> Iterator[None]:
+    """Raises DeviceError when a GPU's memory runs out in it."""
+    import torch
+
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise DeviceError(
+            f"{device} has not enough free memory for this: take cpu, a smaller refiner or video"
+        ) from error

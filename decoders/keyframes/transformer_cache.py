@@ -28,16 +28,14 @@ class _Kind:
     least: float
     most: float
     whole: bool
-    """Whether the number counts steps."""
-    by_blocks: bool
-    """Whether whole blocks are left out, else parts of each."""
+    """Whether the number counts steps, and parts of blocks are left out; else whole blocks are."""
 
 
 _KINDS = {
-    "first-block": _Kind(0.05, 0, 1, whole=False, by_blocks=True),
-    "mag": _Kind(0.06, 0, 1, whole=False, by_blocks=True),
-    "faster": _Kind(2, 2, 10, whole=True, by_blocks=False),
-    "taylorseer": _Kind(5, 2, 10, whole=True, by_blocks=False),
+    "first-block": _Kind(0.05, 0, 1, whole=False),
+    "mag": _Kind(0.06, 0, 1, whole=False),
+    "faster": _Kind(2, 2, 10, whole=True),
+    "taylorseer": _Kind(5, 2, 10, whole=True),
 }
 CACHES = tuple(_KINDS)
 """Their names."""
@@ -73,8 +71,8 @@ class TransformerCache:
         name = type(transformer).__name__
         if not hasattr(transformer, "enable_cache"):
             raise ConfigError(f"cache={self.name!r}: diffusers keeps nothing of a {name}: omit it")
-        if _KINDS[self.name].by_blocks and name in _NO_BLOCKS:
-            others = " or ".join(other for other in CACHES if not _KINDS[other].by_blocks)
+        if not _KINDS[self.name].whole and name in _NO_BLOCKS:
+            others = " or ".join(other for other in CACHES if _KINDS[other].whole)
             raise ConfigError(f"cache={self.name!r}: not with {name}, {_NO_BLOCKS[name]}: {others}")
 
     @contextmanager

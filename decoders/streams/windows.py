@@ -90,7 +90,10 @@ class KeptWindows:
         from safetensors import SafetensorError
         from safetensors.numpy import load_file, save_file
 
-        path = self._folder / f"{self._name(rendering, keys, confidence)}{_SUFFIX}"
+        digest = sha256(f"{self._made_by}, {rendering.shape}, {sorted(keys)}".encode())
+        for array in (rendering, *(keys[at] for at in sorted(keys)), np.float16(confidence)):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        path = self._folder / f"{digest.hexdigest()[:32]}{_SUFFIX}"
         with suppress(OSError, ValueError, KeyError, SafetensorError):
             frames: NDArray[np.uint8] = load_file(path)["frames"]
             if frames.shape == rendering.shape and frames.dtype == np.uint8:
@@ -100,17 +103,6 @@ class KeptWindows:
         with atomic_output(path, overwrite=True) as part:
             save_file({"frames": np.stack(pictures)}, part)
         return pictures
-
-    def _name(
-        self,
-        rendering: NDArray[np.uint8],
-        keys: Mapping[int, Picture],
-        confidence: NDArray[np.float32],
-    ) -> str:
-        digest = sha256(f"{self._made_by}, {rendering.shape}, {sorted(keys)}".encode())
-        for array in (rendering, *(keys[at] for at in sorted(keys)), np.float16(confidence)):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()[:32]
 
 
 _STEP = 8

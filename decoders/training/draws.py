@@ -5,7 +5,7 @@ by parts of a pixel, as frames show them: frames interpolate the key picture bic
 softens it, while the true frame is as sharp as ever.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -28,13 +28,14 @@ class Dice:
         self.device, self.part, self.parts = device, part, parts
         self._seed = seed
         self._generator = torch.Generator(device).manual_seed(seed)
-        self._random = Random(seed)
+        self.random = Random(seed)
+        """For a whole batch."""
 
     def begin(self, step: int) -> None:
         """Begin anew, with what this step draws."""
         seed = self._seed + _STEPS_APART * (step + 1)
         self._generator.manual_seed(seed)
-        self._random.seed(seed)
+        self.random.seed(seed)
 
     def uniform(self, *shape: int) -> Tensor:
         """Float, from 0 up to below 1; the first of `shape` is of samples."""
@@ -56,14 +57,6 @@ class Dice:
     def is_true(self, count: int, probability: float = 0.5) -> Tensor:
         """`count` decisions."""
         return self.uniform(count) < probability
-
-    def one_of(self, shares: Mapping[str, float]) -> str:
-        """A key, as often as its share says: for a whole batch."""
-        return self._random.choices(list(shares), list(shares.values()))[0]
-
-    def whole(self, first: int, end: int) -> int:
-        """An integer from `first` up to below `end`: for a whole batch."""
-        return self._random.randrange(first, end)
 
 
 _DARKEST = 0.85

@@ -307,8 +307,8 @@ class Restore(Task):
             drawn=None if learned else batch.get("drawn"),  # by the prior as it is published
         )
         noise = self._noise * dice.normal(*picture.shape)
-        steps = int(dice.one_of(stage.steps))
-        done = dice.whole(1, steps) if steps > 1 else 0
+        (steps,) = map(int, dice.random.choices(list(stage.steps), list(stage.steps.values())))
+        done = dice.random.randrange(1, steps) if steps > 1 else 0
         sigmas = noise_levels(steps)
         denoise = _denoiser(self.quick["refiner"], given, batch["scalars"])
         with torch.no_grad():

@@ -25,9 +25,15 @@ from gsvc.decoders.interpolation.rendering import IntervalRenderer
 from gsvc.decoders.interpolation.rife import load_rife
 from gsvc.decoders.keyframes.backends import BACKENDS, check_device, load_refiner
 from gsvc.decoders.keyframes.compact.backend import CompactBackend
-from gsvc.decoders.keyframes.devices import bfloat16_pays, enough_memory
+from gsvc.decoders.keyframes.devices import bfloat16_pays
 from gsvc.decoders.keyframes.keyframe import Keyframe
-from gsvc.decoders.keyframes.refiner import KeyRefiner, Refiner, RefinerCost, WindowRefiner
+from gsvc.decoders.keyframes.refiner import (
+    KeyRefiner,
+    Refiner,
+    RefinerCost,
+    WindowRefiner,
+    enough_memory,
+)
 from gsvc.eval.bench.flops import wide
 from gsvc.eval.bench.store import versions
 from gsvc.eval.compute import Flops, PeakMemory, refiner_flops

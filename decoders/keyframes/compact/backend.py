@@ -9,7 +9,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights import safetensors_files as weight_files
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.priors.prior_files import prior_path
-from gsvc.decoders.keyframes.refiner import KeyRefiner, RefinerCost
+from gsvc.decoders.keyframes.refiner import KeyRefiner, RefinerCost, enough_memory
 
 if TYPE_CHECKING:
     from gsvc.decoders.keyframes.compact.pipeline import RefinerPipeline
@@ -53,8 +53,6 @@ class CompactBackend(KeyRefiner):
         _ = self.pipeline
 
     def refine(self, key: Keyframe, *, steps: int, seed: int) -> Picture:
-        from gsvc.decoders.keyframes.devices import enough_memory
-
         with enough_memory(self.device):
             refined: Picture = self.pipeline(
                 key, num_inference_steps=steps, seed=seed, cache=self.latents, model=self.id.hex()
@@ -74,7 +72,7 @@ def load_pipeline(weights: Path, device: str = "cpu") -> "RefinerPipeline":
     """
     from gsvc.decoders.keyframes.compact.network import CompactRefiner
     from gsvc.decoders.keyframes.compact.pipeline import RefinerPipeline
-    from gsvc.decoders.keyframes.devices import enough_memory, placed
+    from gsvc.decoders.keyframes.devices import placed
     from gsvc.decoders.keyframes.priors.prior_drawings import load_prior
     from gsvc.decoders.keyframes.priors.prior_networks import PRIORS
 

@@ -18,10 +18,9 @@ from PIL import Image
 from torch import Tensor
 
 from gsvc.codec.bitstream.errors import DeviceError, MissingModelError
-from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.hub import PROMPT, hub_folder, hub_model, pull_line, read_hub_manifest
-from gsvc.decoders.keyframes.devices import enough_memory
 from gsvc.decoders.keyframes.pretrained.gpu_memory import place
+from gsvc.decoders.keyframes.refiner import enough_memory
 
 
 def video_tensor(frames: NDArray[np.uint8]) -> Tensor:
@@ -32,11 +31,6 @@ def video_tensor(frames: NDArray[np.uint8]) -> Tensor:
 def frame_tensors(frames: NDArray[np.uint8]) -> Tensor:
     """RGB uint8 (n, H, W, 3) as float32 (n, 3, H, W) in [0, 1], as video processors take it."""
     return torch.from_numpy(frames).permute(0, 3, 1, 2).float() / 255
-
-
-def picture_tensor(picture: Picture) -> Tensor:
-    """RGB uint8 (H, W, 3) as float32 (1, 3, H, W) in [0, 1]."""
-    return frame_tensors(picture[None])
 
 
 def video_frames(video: Tensor) -> NDArray[np.uint8]:

@@ -64,7 +64,7 @@ def _conditions(window: pretrained.PretrainedWindow) -> list[Any]:
     from diffusers.pipelines.ltx.pipeline_ltx_condition import LTXVideoCondition
 
     return [
-        LTXVideoCondition(image=pipes.picture_tensor(picture), frame_index=at, strength=1.0)
+        LTXVideoCondition(image=pipes.frame_tensors(picture[None]), frame_index=at, strength=1.0)
         for at, picture in sorted(window.keys.items())
     ]
 

@@ -22,7 +22,7 @@ from gsvc.codec.weights.extras import Late
 from gsvc.codec.weights.hub import check_hub_model, hub_folder, hub_model
 from gsvc.decoders.keyframes.pretrained.architectures import ARCHITECTURES
 from gsvc.decoders.keyframes.pretrained.gpu_memory import kind_for, need_of
-from gsvc.decoders.keyframes.refiner import Backend, RefinerCost, WindowRefiner
+from gsvc.decoders.keyframes.refiner import Backend, RefinerCost, WindowRefiner, enough_memory
 
 if TYPE_CHECKING:
     import torch
@@ -213,8 +213,6 @@ class PretrainedWindows(Pretrained, WindowRefiner):
         seed: int,
     ) -> Sequence[Picture]:
         """See `WindowRefiner.restore`. Errors as of `Backend.check` and `Backend.files`."""
-        from gsvc.decoders.keyframes.devices import enough_memory
-
         # Some autoencoders reflect latents at their borders, and need two.
         size, least = rendering.shape[1:3], 2 * self.multiple
         sides = [(0, max(least, side + -side % self.multiple) - side) for side in size]

@@ -9,7 +9,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.pretrained import pretrained
 from gsvc.decoders.keyframes.pretrained.pretrained import pipes, torch
-from gsvc.decoders.keyframes.refiner import KeyRefiner
+from gsvc.decoders.keyframes.refiner import KeyRefiner, enough_memory
 
 STRENGTH = 0.25
 """Share of the schedule that is run, 0 to 1: nobody has tuned it."""
@@ -23,8 +23,6 @@ class SdTurboBackend(pretrained.Pretrained, KeyRefiner):
 
     def refine(self, key: Keyframe, *, steps: int, seed: int) -> Picture:
         """See `KeyRefiner.refine`. Errors as of `Backend.check` and `Backend.files`."""
-        from gsvc.decoders.keyframes.devices import enough_memory
-
         height, width = key.picture.shape[:2]
         sides = (0, -height % _MULTIPLE), (0, -width % _MULTIPLE), (0, 0)
         padded = np.pad(key.picture, sides, "edge")
@@ -36,7 +34,7 @@ class SdTurboBackend(pretrained.Pretrained, KeyRefiner):
         whole = ceil(steps / STRENGTH)
         with torch.no_grad():
             output = pipeline(
-                image=pipes.picture_tensor(picture),
+                image=pipes.frame_tensors(picture[None]),
                 strength=(steps + 0.5) / whole,
                 num_inference_steps=whole,
                 **self._prompt(pipeline),

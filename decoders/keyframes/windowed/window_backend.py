@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights import safetensors_files as weight_files
-from gsvc.decoders.keyframes.refiner import RefinerCost, WindowRefiner
+from gsvc.decoders.keyframes.refiner import RefinerCost, WindowRefiner, enough_memory
 
 if TYPE_CHECKING:
     from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
@@ -46,7 +46,7 @@ class WindowedBackend(WindowRefiner):
     @cached_property
     def network(self) -> "WindowRestorer":
         """The network with its weights, loaded when first asked for."""
-        from gsvc.decoders.keyframes.devices import enough_memory, placed
+        from gsvc.decoders.keyframes.devices import placed
         from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
 
         with enough_memory(self.device):
@@ -65,7 +65,6 @@ class WindowedBackend(WindowRefiner):
         seed: int,
     ) -> Sequence[Picture]:
         """See `WindowRefiner.restore`. Raises ConfigError for more than one step."""
-        from gsvc.decoders.keyframes.devices import enough_memory
         from gsvc.decoders.keyframes.windowed.window_frames import restored_frames
 
         if steps != 1:
