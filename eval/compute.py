@@ -40,10 +40,17 @@ def count_flops(work: Callable[[], object]) -> Flops:
     torch (OpenCV, NumPy, FFmpeg) is not seen.
     """
     import torch
-    from torch.utils.flop_counter import FlopCounterMode
+    from torch.utils import flop_counter
 
+    count: Any = flop_counter.sdpa_flop_count
+
+    def attention(query: Any, key: Any, value: Any, *_: object, **__: object) -> int:
+        return int(count(query, key, value))
+
+    # What torch's counter does not know before 2.15: attention as CPUs compute it.
+    more = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention}
     unknown: set[str] = set()
-    counter = FlopCounterMode(display=False, custom_mapping=_formulas())
+    counter = flop_counter.FlopCounterMode(display=False, custom_mapping=more)
     with torch.no_grad(), counter, _note_unknown(unknown, set(counter.flop_registry)):
         work()
     return Flops(int(counter.get_total_flops()), tuple(sorted(unknown)))
@@ -53,19 +60,6 @@ def refiner_flops(cost: RefinerCost) -> tuple[int, Flops]:
     """Operations that come once, however many steps follow, and those of a step."""
     once = count_flops(cost.once).count if cost.once else 0
     return once, count_flops(cost.step)
-
-
-def _formulas() -> dict[Any, Callable[..., int]]:
-    """What torch's counter does not know before 2.15: attention as CPUs compute it."""
-    import torch
-    from torch.utils import flop_counter
-
-    count: Any = flop_counter.sdpa_flop_count
-
-    def attention(query: Any, key: Any, value: Any, *_: object, **__: object) -> int:
-        return int(count(query, key, value))
-
-    return {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention}
 
 
 def _note_unknown(unknown: set[str], known: set[Any]) -> AbstractContextManager[object]:

@@ -42,7 +42,8 @@ def run(options: Namespace) -> int:
     from gsvc.eval.metrics import DEFAULT_METRICS
 
     _check_plot(options)
-    score.check_stride(options.stride)
+    if options.stride < 1:
+        raise ConfigError(f"stride {options.stride}: must be 1 or more")
     metrics = score.named_metrics(options.metric or DEFAULT_METRICS)
     with without_warnings(options.quiet):
         pair = with_options(score.read_pair, options, options.source, options.test)

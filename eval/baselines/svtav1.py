@@ -93,26 +93,20 @@ class SvtAv1Offsets(SvtAv1):
     points: ClassVar[conventional.Points] = {"1": (63, 57)}
 
     def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
-        speed, key, layers = _parsed(str(preset))
+        speed, *texts = str(preset).split("/")
+        try:
+            key, *layers = map(int, texts)
+        except ValueError:
+            layers = []
+        are_as_many = 0 < len(layers) <= OFFSET_LAYERS
+        if not are_as_many or not all(-_MOST <= one < _MOST for one in (key, *layers)):
+            raise ConfigError(
+                f"preset {preset!r}: write 4/-60/-30/-10, a preset and quantiser offsets from "
+                f"-{_MOST} to {_MOST - 1} of key pictures and of up to {OFFSET_LAYERS} layers"
+            )
         offsets = quantiser_offsets(key, layers)
         params = f"rc=0:qp={quality}:{offsets}:lp={conventional.THREADS}{VISUAL_TUNING}"
         return {"preset": speed, "svtav1-params": params}
-
-
-def _parsed(preset: str) -> tuple[str, int, Sequence[int]]:
-    """Speed, the offset of key pictures, and those of layers. Raises ConfigError."""
-    speed, *texts = preset.split("/")
-    try:
-        key, *layers = map(int, texts)
-    except ValueError:
-        layers = []
-    are_as_many = 0 < len(layers) <= OFFSET_LAYERS
-    if not are_as_many or not all(-_MOST <= one < _MOST for one in (key, *layers)):
-        raise ConfigError(
-            f"preset {preset!r}: write 4/-60/-30/-10, a preset and quantiser offsets from "
-            f"-{_MOST} to {_MOST - 1} of key pictures and of up to {OFFSET_LAYERS} layers"
-        )
-    return speed, key, layers
 
 
 _PROTOCOL = 1

@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from gsvc.codec.api.decoder import Decoder
-from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
+from gsvc.codec.bitstream.errors import GsvcError, InputError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.stream_info import StreamIndex
 from gsvc.codec.media.places import SUFFIX, PathOrFile, is_glob, open_stream, shown
@@ -177,12 +177,6 @@ class Measured:
 def named_metrics(names: Sequence[str]) -> dict[str, Metric]:
     """The metrics by name. Raises ConfigError for an unknown one."""
     return {name: make_metric(name) for name in names}
-
-
-def check_stride(stride: int) -> None:
-    """Raise ConfigError for a stride below 1."""
-    if stride < 1:
-        raise ConfigError(f"stride {stride}: must be 1 or more")
 
 
 def measure(

@@ -422,16 +422,12 @@ def stills_of(points: Sequence[MeasuredPoint], streams: Path) -> dict[str, str]:
 
 def _still(stream: Path, way: str) -> str:
     from gsvc.codec.api.decoder import Decoder
-    from gsvc.codec.bitstream.container import decoded_frames
 
     with stream.open("rb") as file:
         index = StreamIndex(file)
-        middle = len(index.times) // 2
         with Decoder(index.header, WAYS[way].settings) as decoder:
-            wanted = index.times[middle]
-            frames = decoded_frames(decoder, index.packets(middle, 1))
-            picture = next(frame.pixels for frame in frames if frame.pts == wanted)
-    return picture_uri(picture)
+            (frame,) = index.decode(decoder, len(index.times) // 2, 1)
+    return picture_uri(frame.pixels)
 
 
 def _commands(point: MeasuredPoint) -> dict[str, str]:

@@ -262,7 +262,7 @@ def missing(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Iterato
                 lacks[f"{codec} on"][clip if size == "288" else f"{clip} at {size}"] = None
     for cell in cells:
         for decode in () if cell.error else cell.decodes:
-            for metric in settings.get("metrics", {}).keys() - decode.scores.keys():
+            for metric in (one for one in settings.get("metrics", {}) if one not in decode.scores):
                 lacks[f"{metric} of"][cell.codec] = None
     return (f"{what} {', '.join(where)}" for what, where in lacks.items())
 
