@@ -92,6 +92,20 @@ class _Trickle:
         return self._file.read(min(size, 7))
 
 
+def check_packet(data: bytes) -> None:
+    """One packet as a message; what can be read is written again, and must come back equal."""
+    packet = Packet.from_bytes(data)
+    assert Packet.from_bytes(packet.to_bytes()) == packet
+
+
+def make_packet(rng: random.Random) -> bytes:
+    """A golden stream's packet, its content or all of it bent."""
+    part = rng.choice(rng.choice(golden_streams())[1])
+    frames = part.frames if rng.random() < 0.5 else rng.randrange(1 << 12)
+    data = Packet(part.type, frames, bend(rng, part.payload)).to_bytes()
+    return data if rng.random() < 0.5 else bend(rng, data)
+
+
 def check_info(data: bytes) -> None:
     """A stream, every packet taken apart, nothing drawn."""
     info = read_info(io.BytesIO(data), elements=True)
@@ -273,6 +287,7 @@ def make_pieces(rng: random.Random) -> bytes:
 TARGETS: dict[str, Target] = {
     "header": Target(any_header, check_header),
     "header_bytes": Target(lambda rng: bend(rng, golden_streams()[0][0]), check_header),
+    "packet": Target(make_packet, check_packet),
     "container_bytes": Target(
         lambda rng: bend(rng, join_stream(*rng.choice(golden_streams()))), check_container
     ),

@@ -320,6 +320,7 @@ def test_addresses() -> None:
 def test_a_queue_keeps_the_latest() -> None:
     async def main() -> None:
         queue: LatestQueue[int] = LatestQueue(3)
+        assert queue and not len(queue)  # an empty one is a queue all the same
         for item in range(5):
             queue.put(item)
         assert queue.dropped == 2 and [await anext(queue) for _ in range(3)] == [2, 3, 4]

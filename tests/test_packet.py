@@ -49,6 +49,20 @@ def test_packets_come_back_with_little_overhead(kind: int, size: int) -> None:
     assert len(data) - size <= 8
 
 
+def test_messages_come_back() -> None:
+    """By what users call: each message is one packet."""
+    packet = Packet(PacketType.INTER, 3, b"payload")
+    back = Packet.from_bytes(packet.to_bytes())
+    assert back == packet and back.type is PacketType.INTER
+    for data in (b"", packet.to_bytes()[:-1], packet.to_bytes() + b"\0", bytes(40)):
+        with pytest.raises(BitstreamError):
+            Packet.from_bytes(data)
+    with pytest.raises(LimitError):
+        Packet.from_bytes(packet.to_bytes(), Limits(packet_bytes=6))
+    with pytest.raises(TypeError, match="give bytes"):
+        Packet.from_bytes(packet)  # type: ignore[arg-type]
+
+
 def test_literal_bytes_stay() -> None:
     data = Packet(PacketType.INTER, 130, b"scaffold and picture").to_bytes()
     assert data.hex() == "c202" + "8201" + b"scaffold and picture".hex() + "6e6997bf"

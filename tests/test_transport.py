@@ -107,6 +107,19 @@ def test_durations_and_groups_come_back() -> None:
     assert others == packets[1:-1]
 
 
+def test_objects_that_share_a_datagram_with_a_picture_do_no_harm() -> None:
+    packets = stream([100] * 9)
+    depacketizer, packetizer = Depacketizer(), Packetizer(HEADER, 1)
+    came: list[Packet] = []
+    for packet in packets:
+        objects = Packet(PacketType.OBJECTS, 0, b"objects", duration=0)
+        for datagram in packetizer.packetize([objects, packet]):
+            came += depacketizer.push(datagram.to_bytes(), 0.0)
+    same([p for p in came if p.type != PacketType.OBJECTS], packets)
+    assert depacketizer.counts.damaged == depacketizer.counts.repeated == 0
+    assert isinstance(came[0].type, PacketType)
+
+
 def test_packets_that_are_ready_together_share_datagrams() -> None:
     packets = stream([100] * 12, group=12)
     datagrams = Packetizer(HEADER, 1, PLAIN).packetize(packets)

@@ -10,6 +10,7 @@ import pytest
 import gsvc
 
 VIDEO = gsvc.VideoFormat(64, 48, time_base=Fraction(1, 25), frame_rate=Fraction(25))
+HEADER = gsvc.Header(VIDEO, level=1)
 ANY: Any = gsvc  # a caller whose types nobody checked
 
 
@@ -39,6 +40,7 @@ ANY: Any = gsvc  # a caller whose types nobody checked
         (lambda: ANY.mux("a.gsv", None), "target is None: give a path"),
         (lambda: ANY.Encoder(None), "video is None: give a VideoFormat"),
         (lambda: ANY.Decoder("x"), "header is 'x' (str): give a Header"),
+        (lambda: ANY.Decoder(HEADER).decode(b""), "which Packet.from_bytes makes of bytes"),
         (lambda: ANY.StreamReader("a.gsv"), "file is 'a.gsv' (str): give a file opened in binary"),
         (lambda: ANY.VideoReceiver(5), "address is 5 (int): give text"),
     ],

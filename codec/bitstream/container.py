@@ -150,6 +150,21 @@ class Packet:
         body = varint(len(self.payload) << 4 | self.type) + varint(self.frames) + self.payload
         return bytes(body + crc32c(body).to_bytes(4, "little"))
 
+    @classmethod
+    @errors.typed
+    def from_bytes(cls, data: bytes, limits: errors.Limits = errors.DEFAULT_LIMITS) -> "Packet":
+        """The packet of `to_bytes`, all of it: type, frames and payload. The stream's header is no
+        packet.
+
+        Raises BitstreamError for damaged bytes, among them ChecksumError, VersionError for a packet
+        of a newer gsvc and LimitError for one beyond `limits`.
+        """
+        cutter = Cutter(data)
+        packet = read_packet(cutter.take, limits)
+        if cutter.left:
+            raise errors.BitstreamError(f"{cutter.left} bytes follow the packet: give one packet")
+        return packet
+
 
 Read = Callable[[int], bytes]
 """Reads n bytes; fewer at the end of the stream."""
@@ -190,9 +205,10 @@ def read_packet(read: Read, limits: errors.Limits = errors.DEFAULT_LIMITS) -> Pa
     body = bytes(head)
     if crc32c(body) != int.from_bytes(take(4), "little"):
         raise errors.ChecksumError("a packet is damaged (CRC-32C mismatch): copy the file again")
-    if kind < OPTIONAL and kind not in tuple(PacketType):
+    is_known = kind in tuple(PacketType)
+    if kind < OPTIONAL and not is_known:
         raise errors.VersionError(f"packet type {kind} is not known: install a newer gsvc")
-    packet = Packet(kind, frames, payload)
+    packet = Packet(PacketType(kind) if is_known else kind, frames, payload)
     if packet.is_picture == (frames == 0):
         raise errors.BitstreamError(
             f"a packet of type {kind} has {frames} frames: the stream is damaged"

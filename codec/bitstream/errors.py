@@ -103,6 +103,7 @@ _WORDS = {
     "BinaryIO": "a file opened in binary",
     "ndarray": "an array",
     "NoneType": "None",
+    "Packet": "a Packet, which Packet.from_bytes makes of bytes",
 }
 """By the name of the type: NumPy need not be loaded for it."""
 _NUMBERS: dict[type, type] = {int: Integral, float: Real, Fraction: Rational}

@@ -253,6 +253,10 @@ class _Timed:
     timestamp: int
 
 
+def _order(timed: _Timed) -> tuple[int, bool]:
+    return timed.unit.number, timed.unit.kind != UnitKind.OTHER
+
+
 class Packetizer:
     """Makes the datagrams of one stream, source `ssrc`, numbered from `sequence`."""
 
@@ -354,7 +358,8 @@ class Packetizer:
 
     def _payload(self, batch: Sequence[_Timed]) -> bytes | None:
         """The payload of a datagram with the latest timestamp; None if the units do not fit."""
-        latest = max(batch, key=lambda timed: timed.unit.number).timestamp
+        # What is no picture has the number of the next one, and the time of the last.
+        latest = max(batch, key=_order).timestamp
         payload = b"".join(
             replace(timed.unit, age=(latest - timed.timestamp) % (1 << 32)).to_bytes()
             for timed in batch

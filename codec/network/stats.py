@@ -129,7 +129,8 @@ class ReceiverStats:
     bits: stream_info.Ledger = field(repr=False)
     """Bits of the packets by layer."""
     latency: Latency
-    """From a frame's capture by the sender's clock to its handing out by this one; UDP only."""
+    """From a frame's capture by the sender's clock to its handing out by this one; over UDP alone,
+    and of `frames`, not of `analysis`."""
     decoding: Latency
     """Of one packet."""
     left_out: int = 0

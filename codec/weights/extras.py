@@ -38,7 +38,7 @@ class Extra(NamedTuple):
 
 _REFINE = "torch", "diffusers", "safetensors"
 EXTRAS = {
-    "refine": Extra("decoding with steps or --motion rife", _REFINE),
+    "refine": Extra("larger refiners, as --backend compact:small, and --motion rife", _REFINE),
     "eval": Extra("gsvc bench and gsvc train", (*_REFINE, "stlpips_pytorch")),
     "pretrained": Extra("--backend ltx and its like", (*_REFINE, "accelerate", "transformers")),
     "quantize": Extra("--quantize", (*_REFINE, "accelerate", "torchao", "transformers")),

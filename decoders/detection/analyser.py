@@ -344,7 +344,10 @@ class Analyser:
                     "lines and zones need objects, and this stream has neither them nor pose: "
                     "choose another detector than none, or encode with objects=True"
                 )
-            _log.warning("this stream has neither objects nor pose: encode it with objects=True")
+            _log.warning(
+                "this stream has neither objects nor pose: encode it with objects=True or, for "
+                "pose, semantics=True"
+            )
         return sent_objects.SentPeople(self._header.geometry)
 
     @property
