@@ -30,7 +30,7 @@ PRINTED = {
     "Many files into a folder": r"(?s)(size +128x96.*){2}",
     "16 kbit/s at 180 lines and 10 frames a second": r"size +128x96\n +frame rate +10 ",
     "In pipes of FFmpeg": r"frames +30 in",
-    "Live over UDP with loss": r"[1-9]\d* of \d+ datagrams lost,\n\d+ of \d+ frames made up",
+    "Live over UDP with loss": r"[1-9]\d* of \d+ datagrams lost\n",
     "Against AV1, on your own clips": r"(?s)svtav1.*gsvc, steps 0",
     "A codec of your own": r"(?s)against x264.*\| small ",
     "A metric of your own": r"MeanError \| +\d",
@@ -54,7 +54,7 @@ def kitchen(
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "gsvc").symlink_to(Path(sys.executable).with_name("gsvc"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'tools'}:{os.environ.get('PYTHONPATH', '')}")
+    (tmp_path / "tools").symlink_to(ROOT / "tools")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

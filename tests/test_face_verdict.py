@@ -97,15 +97,21 @@ class Told(FaceMesh):
         return [] if time is None else [face[time] for face in self._faces]
 
 
-def packets_of(
+def encoder_of(
     pictures: Sequence[Picture], *, faces: bool, bpp: float = 0.01, low_delay: bool = False
-) -> tuple[Header, list[Packet]]:
+) -> Encoder:
     height, width = pictures[0].shape[:2]
     video = VideoFormat(width, height, Fraction(1, 25), Fraction(25))
     settings = EncoderSettings(
         bpp=bpp, preset="fast", face_weight=1, faces=faces, low_delay=low_delay
     )
-    with Encoder(video, settings) as encoder:
+    return Encoder(video, settings)
+
+
+def packets_of(
+    pictures: Sequence[Picture], *, faces: bool, bpp: float = 0.01, low_delay: bool = False
+) -> tuple[Header, list[Packet]]:
+    with encoder_of(pictures, faces=faces, bpp=bpp, low_delay=low_delay) as encoder:
         packets = [p for k, one in enumerate(pictures) for p in encoder.encode(Frame(one, k))]
         return encoder.header, packets + encoder.flush()
 
@@ -115,11 +121,16 @@ def coded(
 ) -> tuple[bytes, int, list[Picture]]:
     """The payloads, how many faces are in them, and what the decoder shows."""
     header, packets = packets_of(pictures, faces=faces, bpp=bpp, low_delay=low_delay)
+    count, shown = decoded(header, packets)
+    return b"".join(packet.payload for packet in packets), count, shown
+
+
+def decoded(header: Header, packets: Sequence[Packet]) -> tuple[int, list[Picture]]:
+    """How many faces are in packets, and what the decoder shows."""
     reader, decoder = GroupReader(header), Decoder(header, DecoderSettings(steps=0))
     intervals = [one for p in packets if p.is_picture for one in reader.read(p).intervals]
     count = sum(face is not None for one in intervals for face in one[FACES] or ())
-    shown = [frame.pixels for packet in packets for frame in decoder.decode(packet)]
-    return b"".join(packet.payload for packet in packets), count, shown
+    return count, [frame.pixels for packet in packets for frame in decoder.decode(packet)]
 
 
 def distance(pictures: Sequence[Picture], shown: Sequence[Picture]) -> float:

@@ -12,7 +12,9 @@ from test_face_verdict import (
     Tell,
     coded,
     cut,
+    decoded,
     distance,
+    encoder_of,
     hidden,
     landmarks,
     packets_of,
@@ -72,3 +74,22 @@ def test_a_lost_packet_with_faces_is_concealed(tell: Tell) -> None:
         kept = [*packets[:1], *packets[2:]]
         shown = [frame for packet in kept for frame in decoder.decode(packet)]
     assert len(shown) == FRAMES and any(frame.concealed for frame in shown)
+
+
+def test_faces_are_left_out_from_where_the_encoder_is_to_hurry(tell: Tell) -> None:
+    pictures, faces = one()
+    tell(pictures, faces)
+
+    def sent(at: int) -> tuple[int, int]:
+        """Faces and frames, where it is to hurry from one frame on."""
+        encoder = encoder_of(pictures, faces=True, low_delay=True)
+        packets = []
+        for number, picture in enumerate(pictures):
+            if number == at:
+                assert encoder.hurry() and not encoder.hurry()
+            packets += encoder.encode(picture)
+        count, shown = decoded(encoder.header, [*packets, *encoder.flush()])
+        return count, len(shown)
+
+    whole, half = sent(FRAMES), sent(FRAMES // 2)
+    assert 0 < half[0] < whole[0] and half[1] == whole[1] == FRAMES

@@ -1,7 +1,14 @@
-"""A bad network between two programs on one machine: relays UDP both ways and loses some of it."""
+"""A bad network between two programs on one machine: relays UDP both ways and loses some of it.
+
+    python tools/lossy_relay.py 5012 5010 --loss 0.1 --burst 2 --delay 0.05
+
+Send to port 5012 and receive at 5010. Ctrl-C or SIGTERM ends it.
+"""
 
 import asyncio
 import random
+import signal
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -38,21 +45,21 @@ class Loss:
 
 
 class LossyRelay:
-    """Async context manager: relays from a port of its own to `target` on this machine, and back.
+    """Async context manager: relays from `port` to `target` on this machine, and back.
 
-    `port`: where to send to.
+    `port`: where to send to; 0: a free one, known when it has begun. `delay`: seconds each way.
     `passed`, `lost`: datagrams towards the target.
     """
 
-    def __init__(self, target: int, loss: Loss) -> None:
-        self._target, self._loss = target, loss
-        self.port = self.passed = self.lost = 0
+    def __init__(self, target: int, loss: Loss, port: int = 0, delay: float = 0.0) -> None:
+        self._target, self._loss, self._delay = target, loss, delay
+        self.port, self.passed, self.lost = port, 0, 0
         self._sender: Any = None
 
     async def __aenter__(self) -> Self:
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         self._inside, _ = await loop.create_datagram_endpoint(
-            lambda: _Port(self._forward), local_addr=("127.0.0.1", 0)
+            lambda: _Port(self._forward), local_addr=("127.0.0.1", self.port)
         )
         self._outside, _ = await loop.create_datagram_endpoint(
             lambda: _Port(self._back), remote_addr=("127.0.0.1", self._target)
@@ -71,11 +78,18 @@ class LossyRelay:
             self.lost += 1
             return
         self.passed += 1
-        self._outside.sendto(data)
+        self._put(self._outside, data)
 
     def _back(self, data: bytes, _: Any) -> None:
         if self._sender and not self._lost_back():
-            self._inside.sendto(data, self._sender)
+            self._put(self._inside, data, self._sender)
+
+    def _put(self, port: asyncio.DatagramTransport, *what: Any) -> None:
+        def put() -> None:
+            if not port.is_closing():
+                port.sendto(*what)
+
+        self._loop.call_later(self._delay, put) if self._delay else put()
 
 
 class _Port(asyncio.DatagramProtocol):
@@ -87,3 +101,27 @@ class _Port(asyncio.DatagramProtocol):
 
     def error_received(self, exc: Exception) -> None:
         """Nothing listens there yet."""
+
+
+def main() -> None:
+    """Relay until it is ended, then tell what was lost."""
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("port", type=int, help="where to send to")
+    parser.add_argument("target", type=int, help="where the receiver listens")
+    parser.add_argument("--loss", type=float, default=0.0, help="share lost each way, 0 to 1")
+    parser.add_argument("--burst", type=float, default=1.0, help="mean number lost in a row")
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds each way")
+    asyncio.run(_relay(parser.parse_args()))
+
+
+async def _relay(options: Namespace) -> None:
+    loss, ended = Loss(options.loss, options.burst), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    async with LossyRelay(options.target, loss, options.port, options.delay) as relay:
+        await ended.wait()
+    print(f"{relay.lost} of {relay.lost + relay.passed} datagrams lost")
+
+
+if __name__ == "__main__":
+    main()

@@ -264,6 +264,11 @@ class Encoder:
         """Without look-ahead: see `gsvc.encoders.coding.low_delay.LowDelay.hold`."""
         self._coder.hold(is_held=is_held, intra_bits=intra_bits, fills=fills)
 
+    def hurry(self) -> bool:
+        """Without look-ahead: leave out what takes most time for least from now on, the motion of
+        faces. Gives whether it was sent until now."""
+        return self._coder.hurry()
+
     def force_keyframe(self) -> None:
         """Start a group with the next frame: an intra picture, where a receiver can join.
 

@@ -22,7 +22,8 @@ from gsvc import __version__
 from gsvc.codec.bitstream.errors import OUT_OF_MEMORY, TOO_MANY_FILES, ConfigError, GsvcError
 
 _NAMES = (
-    *("audio", "backend", "cache", "deinterlace", "detector", "device", "frames", "latent_cache"),
+    *("audio", "backend", "cache", "deinterlace", "detector", "device", "fps", "frames"),
+    *("latent_cache", "preset"),
     *("max_bitrate", "max_packet_bytes"),
     *("motion", "objects", "paste_keys", "quantize", "resume", "scale", "size", "start", "steps"),
     *("task", "vram"),

@@ -22,7 +22,7 @@ from gsvc.codec.command.decode import settings_of
 from gsvc.codec.media.output import STANDARD_OUTPUT, explain_failure, refuse_foreign
 from gsvc.codec.network.address import VARIABLE, TlsSettings, find_key
 from gsvc.codec.network.depacketizer import ReorderLimits
-from gsvc.codec.network.stats import ReceiverStats, SenderStats
+from gsvc.codec.network.stats import ReceiverStats, SenderStats, faster
 
 if TYPE_CHECKING:
     from gsvc.codec.media.video_writer import VideoWriter
@@ -48,6 +48,8 @@ def security_of(options: Namespace) -> dict[str, Any]:
     return {"key": find_key(options.key_file), "tls": tls}
 
 
+_MANY = 0.05
+"""Part of the frames dropped from which that is told."""
 _STATS_SECONDS = 1.0
 _SIGNALS = signal.SIGINT, signal.SIGTERM
 
@@ -59,15 +61,16 @@ class LiveSession(Protocol):
     def stats(self) -> SenderStats | ReceiverStats: ...
 
 
-def status_text(stats: SenderStats | ReceiverStats) -> str:
-    """How a session goes, in a line."""
-    rate = f"{stats.bitrate / 1000:.1f} kbit/s"
+def status_text(stats: SenderStats | ReceiverStats, of_video: str = "") -> str:
+    """How a session goes, in a line; `of_video`: what of the rate is."""
+    rate = f"{stats.bitrate / 1000:.1f} kbit/s{of_video}"
     if stats.refused:
         rate += f", {stats.refused} refused"
     if isinstance(stats, SenderStats):
-        loss = "" if stats.fraction_lost is None else f", {stats.fraction_lost:.0%} lost"
+        told = f", {stats.lost} datagrams lost, {stats.again} repeated"
+        loss = "" if stats.lost is None else told
         receivers = "" if stats.receivers is None else f", {stats.receivers} connected"
-        return f"sent {stats.sent} frames, {stats.dropped} dropped, {rate}{loss}{receivers}"
+        return f"sent {stats.sent} frames, {_dropped(stats)}, {rate}{loss}{receivers}"
     late = "" if stats.latency.p50 is None else f", {stats.latency.p50:.1f} s late"
     return (
         f"received {stats.frames} frames, {stats.concealed} concealed, "
@@ -75,9 +78,16 @@ def status_text(stats: SenderStats | ReceiverStats) -> str:
     )
 
 
+def _dropped(stats: SenderStats) -> str:
+    """Frames dropped, and why."""
+    causes = {"slow encoder": stats.dropped - stats.left_out, "full link": stats.left_out}
+    told = ", ".join(f"{cause}: {count}" for cause, count in causes.items() if count)
+    return f"{stats.dropped} dropped" + (f" ({told})" if told else "")
+
+
 class Watch:
     """While a session runs, Ctrl-C ends it in good order (a second one at once), and every second
-    its statistics are written, and shown on a terminal."""
+    its statistics are written, and shown on a terminal. The last ones are always told."""
 
     was_interrupted = False
 
@@ -85,7 +95,7 @@ class Watch:
         self, session: LiveSession, options: Namespace, note: Callable[[], str] = lambda: ""
     ) -> None:
         """`options`: those of `SECURITY`; `note`: gives what else there is to say."""
-        self._note = note
+        self._note, self._preset = note, getattr(options, "preset", "fast")
         self._session, self._target, self._stays = session, options.stats, options.verbose
         self._line = sys.stderr is not None and sys.stderr.isatty() and not self._stays
         if self._stays:
@@ -98,11 +108,11 @@ class Watch:
         self._task = asyncio.create_task(self._every_second())
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, failed: object, *_: object) -> None:
         self._task.cancel()
         stats = self._session.stats()
         self._put("done", stats)
-        self._show(self._closing(stats), ended=True)
+        self._show(self._closing(stats), ended=failed is None or self._line)
         if self._file and self._file is not sys.stdout:
             self._file.close()
 
@@ -123,18 +133,20 @@ class Watch:
         """On a terminal, write over the last line."""
         if self._line:
             write_over(sys.stderr, text + "\n" * ended)
-        elif self._stays:
+        elif (ended or self._stays) and sys.stderr is not None:
             print(text, file=sys.stderr, flush=True)
 
     def _closing(self, stats: SenderStats | ReceiverStats) -> str:
         """The last line: its rates are over all the time."""
         wire, seconds = 8.0 * stats.bytes, max(1e-6, stats.seconds)
-        of_video = ""
+        of_video = remedy = ""
         if isinstance(stats, SenderStats):
             wire = stats.wire_bits
             of_video = f" in all, {stats.picture_bits / seconds / 1000:.1f} for video"
-        mean = status_text(replace(stats, bitrate=wire / seconds))
-        return f"{mean}{of_video}, {stats.bytes} bytes in {stats.seconds:.1f} s"
+            if stats.dropped > _MANY * stats.frames:
+                remedy = f": {main.as_options(faster(self._preset))}"
+        mean = status_text(replace(stats, bitrate=wire / seconds), of_video)
+        return f"{mean}, {stats.bytes} bytes in {stats.seconds:.1f} s{remedy}"
 
     def _open(self) -> TextIO | None:
         if self._target is None or self._target == STANDARD_OUTPUT:

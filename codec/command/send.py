@@ -152,7 +152,10 @@ async def send_video(
         async with Watch(sender, options) as watch:
             await sender.run(frames, sound.rest(None))
         if settings.adapt is None:
-            _tell_of_rate(sender.stats(), float(video.format.frame_rate), options.total_bitrate)
+            stats = sender.stats()
+            seconds = stats.frames / float(video.format.frame_rate)
+            seconds = max(seconds, stats.seconds) if settings.realtime else seconds
+            _tell_of_rate(stats, seconds, options.total_bitrate)
         return watch.was_interrupted
 
 
@@ -214,19 +217,19 @@ def _sound(options: Namespace, *, has_any: bool) -> track_source.Sound:
     return track_source.Sound(chunks)
 
 
-def _tell_of_rate(stats: SenderStats, fps: float, link: float | None) -> None:
+def _tell_of_rate(stats: SenderStats, seconds: float, link: float | None) -> None:
     """Warn of a rate that was asked for, of the pictures or the `link`, and not kept."""
-    seconds = stats.frames / fps
     asked = link or stats.target
     if not asked or not seconds:
         return
     if (stats.wire_bits if link else stats.picture_bits) > _KEPT * asked * seconds:
         _log.warning(
-            "asked for %.3g kbit/s%s, sent %.3g in all, with sound, copies, parity and headers, "
+            "asked for %.3g kbit/s%s, sent %.3g in all, with %scopies, parity and headers, "
             "%.3g for video: take a lower --fps or a smaller video%s",
             asked / 1000,
             " in all" if link else " for video",
             stats.wire_bits / seconds / 1000,
+            "sound, " if stats.bits["audio"] else "",
             stats.picture_bits / seconds / 1000,
             ", or leave the sound out" if stats.bits["audio"] else "",
         )

@@ -13,6 +13,12 @@ IP_UDP_BYTES = 28
 """Headers of IPv4 and UDP in a datagram."""
 
 
+def faster(preset: str) -> str:
+    """What loses fewer frames to an encoder of this preset, or to a link, that is too slow."""
+    told = "" if preset == "fast" else 'preset="fast", '
+    return f'take {told}fewer frames a second (fps=10) or smaller ones (size="auto")'
+
+
 @dataclass(frozen=True)
 class Latency:
     """Percentiles in seconds of the last `count` measurements; None without any."""
@@ -57,7 +63,7 @@ class SenderStats:
     keys_asked: int
     """Groups begun on request."""
     fraction_lost: float | None
-    """Share of datagrams lost (0-1), as last reported by the receiver."""
+    """Share of datagrams lost (0-1) in the second before the receiver's last report."""
     round_trip: float | None
     """Round-trip time in seconds, measured by that report."""
     receivers: int | None
@@ -73,6 +79,11 @@ class SenderStats:
     """Bits per second of packets that the encoder is to meet; None: its level decides."""
     estimate: float | None = None
     """Bits per second that the network is taken to carry; None where the rate does not follow."""
+    left_out: int = 0
+    """Frames among those dropped that the network had no room for; the encoder was too slow for the
+    others."""
+    lost: int | None = None
+    """Datagrams that never came, not even again, as last reported by the receiver."""
     wire_bits: float = 0.0
     """All bits that a receiver was sent, with the headers of IP and UDP or TCP."""
 

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,10 +37,12 @@ from gsvc.codec.network.stats import (
     LayerMeter,
     RateMeter,
     SenderStats,
+    faster,
     picture_bits,
 )
 from gsvc.codec.network.tcp_websocket import Announced, Broadcaster, end_all, run_channels
 
+_log = logging.getLogger(__name__)
 _ROOM, _LEAST_ROOM = 0.6, 1 / 3
 """Seconds that an intra picture and what waits before it may take; least part of them that it may
 take alone."""
@@ -273,6 +276,38 @@ _WAITING_SECONDS = 0.6
 """Seconds of frames that may wait for the encoder: a key picture takes longer than a frame."""
 
 
+_LATE = 3
+"""Seconds in which frames were dropped after which an encoder is too slow: models load at first."""
+
+
+class Haste:
+    """Has an encoder hurry that is slower than frames come, and tells."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._dropped = self._late = self._told = 0
+        self._at = float("-inf")
+
+    def dropped(self, count: int) -> None:
+        """Take note of the frames dropped so far. Runs where frames are encoded."""
+        now = time.monotonic()
+        if count == self._dropped or now - self._at < 1:
+            return
+        self._at, self._dropped, self._late = now, count, self._late + 1
+        if self._late < _LATE or self._told > 1:
+            return
+        self._late = 0
+        if self._encoder.hurry():
+            self._told = 1
+            _log.warning(
+                "the encoder is slower than frames come: from now on without faces' motion"
+            )
+        else:
+            self._told = 2
+            advice = faster(self._encoder.preset)
+            _log.warning("the encoder is slower than frames come, some are dropped: %s", advice)
+
+
 @typed
 @dataclass(frozen=True)
 class SendSettings:
@@ -358,6 +393,7 @@ class VideoSender:
         self._sound, self._shown = Sound(iter(())), Fraction(0)
         self._rate = RateMeter()
         self._is_stopped = asyncio.Event()
+        self._haste = Haste(encoder)
 
     async def run(self, frames: Iterable[Frame], sound: Iterable[AudioChunk] = ()) -> None:
         """Send all frames, then END. `frames` is read in a thread of its own, `sound` in another.
@@ -467,6 +503,8 @@ class VideoSender:
             waiting=self._waiting.summary(),
             encoding=self._encoding.summary(),
             target=self._encoder.target_bitrate,
+            left_out=self._left_out,
+            lost=session.report.lost if session.report else None,
             estimate=self._adapter.controller.estimate if self._adapter else None,
             wire_bits=self._wire_bits,
         )
@@ -491,6 +529,7 @@ class VideoSender:
         self._encoder.keyframes_on_request = is_answered = self._is_answered
         if self._adapter or self._link:
             self._rtp.protect(time.time(), is_answered=is_answered)
+        self._haste.dropped(self._queue.dropped)
         form = self._encoder.header.format
         self._shown = frame.pts * form.time_base + 1 / form.frame_rate
         sound = [rtp.sound_packet(chunk) for chunk in self._sound.until(self._shown)]

@@ -68,6 +68,10 @@ class GroupCoder(Protocol):
         """Where nothing is chosen by probe: let frames wait, see `LowDelay.hold`."""
         return
 
+    def hurry(self) -> bool:
+        """Leave out what takes most time for least, the motion of faces; whether it was sent."""
+        return False
+
     def close(self) -> None:
         """Forget what waits and let the threads go. May be called again."""
         return

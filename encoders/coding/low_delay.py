@@ -145,6 +145,10 @@ class LowDelay(GroupCoder):
         """
         self._is_held, self._most_bits, self._fills = is_held, intra_bits, fills
 
+    def hurry(self) -> bool:
+        sent, self._faces = self._faces is not None, None
+        return sent
+
     def close(self) -> None:
         self.drop()
         self._pool.shutdown(cancel_futures=True)
