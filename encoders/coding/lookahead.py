@@ -4,7 +4,7 @@ Where shots may come back, those of a group's time are known before any is coded
 one by one; those that show the same become one AV1 sequence, with one quantiser and size.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -121,20 +121,20 @@ class Lookahead(GroupCoder):
             self._cuts.append(len(self._group))
             # A shot that goes on from another group does not come back in this one.
             if self._before is not None or not self._config.header.returns:
-                coded = self._complete()
+                coded = self._code_shots()
         self._group.append(picture)
         self._ticks.append(ticks)
         most = 1 if opens_group else self._longest
         if len(self._group) > most:
-            coded += self._complete()
+            coded += self._code_shots()
         if len(self._group) > most:
-            coded += self._open_ended()
+            coded += self._code_full_group()
         return coded
 
     def flush(self) -> list[CodedPacket]:
         if self._group:
             self._cuts.append(len(self._group))
-        return self._complete()
+        return self._code_shots()
 
     def drop(self) -> None:
         self._group = FrameBuffer(packs=self._config.lean)
@@ -153,9 +153,10 @@ class Lookahead(GroupCoder):
         self.drop()
         self._pool.shutdown(cancel_futures=True)
 
-    def _complete(self) -> list[CodedPacket]:
+    def _code_shots(self) -> list[CodedPacket]:
         """Code the shots that wait up to the last cut; their packets in order of the shots."""
-        shots = self._taken_shots()
+        shots = [self._take(end - start) for start, end in pairwise([0, *self._cuts])]
+        self._cuts = []
         sequences, slots = in_slots(shared_sequences([one.pictures for one in shots], self._config))
         coded: dict[int, list[CodedPacket]] = {}
         for numbers in sequences:  # of one shot each, but for shots that come back
@@ -166,22 +167,19 @@ class Lookahead(GroupCoder):
         self._done = 0.0
         return [packet for _, packets in sorted(coded.items()) for packet in packets]
 
-    def _taken_shots(self) -> list[_Shot]:
-        """The shots up to the last cut, which wait no longer; the first takes late ticks along."""
-        late, shots, end = len(self._ticks) - len(self._group), list[_Shot](), 0
-        for start, end in pairwise([0, *self._cuts]):
-            ticks = self._ticks[start and start + late : end + late]
-            shots.append(_Shot(self._group[start:end], ticks))
-        if end:
-            self._group, self._ticks = self._group[end:], self._ticks[end + late :]
-        self._cuts = []
-        return shots
+    def _take(self, frames: int) -> _Shot:
+        """The first frames of the group, which wait no longer, as a shot."""
+        # Its packets carry the frames of `_before.after`, too.
+        count = len(self._ticks) - len(self._group) + frames
+        shot = _Shot(self._group[:frames], self._ticks[:count])
+        self._group, self._ticks = self._group[frames:], self._ticks[count:]
+        return shot
 
-    def _open_ended(self) -> list[CodedPacket]:
+    def _code_full_group(self) -> list[CodedPacket]:
         """Code all that waits; its last frame is the next group's intra picture."""
         # That frame keeps its brightness, so frames before a lasting change are coded apart.
         self._cuts = lasting_changes(self._group)[-1:]
-        packets = self._complete()
+        packets = self._code_shots()
         rest = self._code([_Shot(self._group, self._ticks)], open_ended=True)
         self._group, self._done = self._group[-1:], 0.0
         self._ticks = self._ticks[sum(packet.frames for packet in rest) :]
@@ -202,7 +200,7 @@ class Lookahead(GroupCoder):
         self._done, self._frames = begun, frames
         keys = self._keyframes(planned, goal)
         self._tell(_CODED)
-        group, plain = self._packed(planned, keys, budget, open_ended=open_ended)
+        group, plain = self._packed(planned, keys, budget)
         # Do not charge faces to later groups: at an exact rate their bits come on top of it.
         counted = plain if self._rate.exact else group
         self._packer.sent(group, counted.rest, budget)
@@ -233,10 +231,10 @@ class Lookahead(GroupCoder):
         return _PlannedShot(shot, probe, keys, prepared, probes.reference)
 
     def _packed(
-        self, planned: Sequence[_PlannedShot], keys: Keyframes, budget: float, *, open_ended: bool
+        self, planned: Sequence[_PlannedShot], keys: Keyframes, budget: float
     ) -> tuple[PackedGroup, PackedGroup]:
         """The shots with their scaffold, with faces where they pay, and without."""
-        sources_of = partial(self._sources, planned, open_ended=open_ended)
+        sources_of = partial(self._sources, planned)
         ticks = [tick for one in planned for tick in one.shot.ticks]
         intervals = self._intervals(keys, sources_of(keys), ticks)
         packed = partial(self._packer.packed, budget=budget, exact=self._rate.exact)
@@ -272,36 +270,31 @@ class Lookahead(GroupCoder):
         return keys
 
     def _sources(
-        self, planned: Sequence[_PlannedShot], keys: Keyframes, *, open_ended: bool
+        self, planned: Sequence[_PlannedShot], keys: Keyframes
     ) -> list[list[SourceInterval]]:
         """The frames of each interval, by shots."""
         # Luma is enough to judge by.
         shown = (gray(keys.textured(number)) for number in range(len(keys.units)))
-        return [
-            self._sources_of(one, list(islice(shown, len(one.keys))), open_ended) for one in planned
-        ]
+        return [self._sources_of(one, {key: next(shown) for key in one.keys}) for one in planned]
 
     def _sources_of(
-        self, planned: _PlannedShot, shown: Sequence[Picture], open_ended: bool
+        self, planned: _PlannedShot, shown: Mapping[int, Picture]
     ) -> list[SourceInterval]:
+        """`shown`: the shot's coded pictures as displayed, by their indices."""
         pictures, drawings, first = planned.shot.pictures, planned.probe.drawings, planned.keys[0]
-        lead = pictures[: first + 1]
+        frames, place = pictures[: first + 1], Place.BETWEEN
         if self._before is not None:
-            sources = [
-                SourceInterval(
-                    JoinedFrames(self._before.after, lead), shown[0], drawing=self._before.drawing
-                )
-            ]
+            frames, drawing = JoinedFrames(self._before.after, frames), self._before.drawing
         else:
-            held = PlannedInterval(0, first, Place.BEFORE if first else Place.BETWEEN)
-            sources = [SourceInterval(lead, shown[0], held.place, drawings.get(held, PLAIN))]
-        later = [one for one in drawings if one.place is not Place.BEFORE]
-        # The last of an open-ended group is carried by the next one's first packet.
-        for interval, picture in zip(
-            later[:-1] if open_ended else later, [*shown[1:], shown[-1]], strict=False
-        ):
-            frames = pictures[interval.start + 1 : interval.end + 1]
-            sources.append(SourceInterval(frames, picture, interval.place, drawings[interval]))
+            place = Place.BEFORE if first else Place.BETWEEN
+            drawing = drawings.get(PlannedInterval(0, first, place), PLAIN)
+        sources = [SourceInterval(frames, shown[first], place, drawing)]
+        for interval, drawing in drawings.items():
+            key = interval.start if interval.place is Place.AFTER else interval.end
+            # One that ends with the next group's picture is carried by that one's packet.
+            if interval.place is not Place.BEFORE and key in shown:
+                frames = pictures[interval.start + 1 : interval.end + 1]
+                sources.append(SourceInterval(frames, shown[key], interval.place, drawing))
         return sources
 
     def _intervals(
