@@ -1,5 +1,6 @@
 """What `import gsvc` offers, and that the list of it is true."""
 
+import pydoc
 import subprocess
 import sys
 
@@ -20,6 +21,15 @@ def test_every_public_thing_says_what_it_is() -> None:
         thing = getattr(gsvc, name)
         if callable(thing) and name != "Picture":
             assert thing.__doc__ and thing.__doc__.strip(), name
+
+
+def test_help_explains_fields_too() -> None:
+    for thing, told in (
+        (gsvc.EncoderSettings, "bitrate: Bits per second to meet"),
+        (gsvc.Encoder, "header: The stream's"),
+        (gsvc.Packet, "payload: The content; its layout"),
+    ):
+        assert told in pydoc.plain(pydoc.render_doc(thing))
 
 
 def test_names_that_do_not_exist_fail_as_attributes_do() -> None:

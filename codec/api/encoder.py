@@ -125,6 +125,9 @@ class Encoder:
     and `flush` raise ConfigError in another.
     """
 
+    header: Header
+    """The stream's, which whoever decodes needs before the packets."""
+
     def __init__(
         self, video: VideoFormat, settings: EncoderSettings | None = None, *, audio: bool = False
     ) -> None:
@@ -261,7 +264,13 @@ class Encoder:
         self._settings = settings
 
     def hold(self, *, is_held: bool, intra_bits: float | None = None, fills: bool = False) -> None:
-        """Without look-ahead: see `gsvc.encoders.coding.low_delay.LowDelay.hold`."""
+        """Without look-ahead: let frames wait for the next key picture, or code again.
+
+        `intra_bits`: what an intra picture may take; it is coded as coarsely as need be, and not
+        coarser than possible. None: what its quantiser gives. `fills`: pictures follow each other
+        as soon as they are not held, and so meet the rate; the quantiser, which cannot move within
+        a group, has only to keep them about the level's spacing apart.
+        """
         self._coder.hold(is_held=is_held, intra_bits=intra_bits, fills=fills)
 
     def hurry(self) -> bool:

@@ -65,7 +65,7 @@ class GroupCoder(Protocol):
         return
 
     def hold(self, *, is_held: bool, intra_bits: float | None = None, fills: bool = False) -> None:
-        """Where nothing is chosen by probe: let frames wait, see `LowDelay.hold`."""
+        """Where nothing is chosen by probe: let frames wait, see `Encoder.hold`."""
         return
 
     def hurry(self) -> bool:

@@ -136,13 +136,6 @@ class LowDelay(GroupCoder):
         self._ends_soon = self._ends_soon or not (self._fills or 0.8 <= change <= 1.5)
 
     def hold(self, *, is_held: bool, intra_bits: float | None = None, fills: bool = False) -> None:
-        """Let frames wait for the next coded picture, however many; or code again.
-
-        `intra_bits`: what an intra picture may take; it is coded as coarsely as need be, and not
-        coarser than possible. None: what its quantiser gives. `fills`: pictures follow each other
-        as soon as they are not held, and so meet the rate; the quantiser, which cannot move within
-        a group, has only to keep them about the level's spacing apart.
-        """
         self._is_held, self._most_bits, self._fills = is_held, intra_bits, fills
 
     def hurry(self) -> bool:

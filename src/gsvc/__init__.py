@@ -25,13 +25,37 @@ def _homes() -> dict[str, str]:
     return {alias.name: node.module or "" for node in imports for alias in node.names}
 
 
+class _Doc:
+    """The docstring of a class with those of its fields, read when `help` asks for it."""
+
+    def __init__(self, text: str | None) -> None:
+        self._text = text or ""
+
+    def __get__(self, _: object, owner: type) -> str:
+        import ast
+        from contextlib import suppress
+        from inspect import cleandoc, getsource
+        from itertools import pairwise
+
+        told = [cleandoc(self._text) + "\n"]
+        with suppress(OSError):  # installed without its source
+            tree = ast.parse(getsource(owner)).body[0]
+            for field, doc in pairwise(tree.body if isinstance(tree, ast.ClassDef) else ()):
+                match field, doc:
+                    case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                        told.append(f"{name}: {cleandoc(text)}")
+        return "\n".join(told).strip()
+
+
 def __getattr__(name: str) -> object:
     if name == "__all__":
         return __dir__()
     if name not in _homes():
         raise AttributeError(f"module 'gsvc' has no attribute {name!r}")
-    globals()[name] = getattr(import_module(_homes()[name]), name)
-    return globals()[name]
+    thing = globals()[name] = getattr(import_module(_homes()[name]), name)
+    if type(thing) is type:  # no enumeration
+        thing.__doc__ = _Doc(thing.__doc__)  # type: ignore[assignment]
+    return thing
 
 
 def __dir__() -> list[str]:
