@@ -261,6 +261,10 @@ INPUTS: dict[str, tuple[Callable[[Path], Path], Seen]] = {
         Seen(size=(48, 48)),
     ),
     "behind-junk.ts": (lambda path: behind(path, b"ID3" + bytes(500)), Seen()),
+    "joined.h264": (
+        lambda path: parts(path, {"sound": ()}, {"sound": (), "form": "yuv422p"}),
+        Seen(50, (0.4, 1.4), None),
+    ),
     "camera.mjpg": (
         lambda path: film(path, sound=(), codec="mjpeg", form="yuvj420p"),
         Seen(sound=None),

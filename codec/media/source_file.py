@@ -216,13 +216,13 @@ class End:
         entries = self._stream.index_entries if _MP4 in self._name else ()
         return max((each.pos + each.size for each in entries), default=0)
 
-    def is_cut(self, last: bytes, read_to: int, is_short: bool) -> bool:
+    def is_cut(self, key: bytes, last: bytes, read_to: int, is_short: bool) -> bool:
         """Whether it ends within the last packet, which ends at the byte `read_to`, or before the
         end that it states, which some cameras do wrongly; where it states none or
         is hollow there, if `is_short`."""
         if self._name in _RAW:
-            shown = _pictures(self._stream, last)
-            return not shown or shown != _pictures(self._stream, last + _JUNK)
+            shown = _pictures(self._stream, key, last)
+            return not shown or shown != _pictures(self._stream, key, last + _JUNK)
         if self._name in _JPEGS:
             return b"\xff\xd9" not in last
         if self._name in _BARE and self._size > 0:
@@ -239,22 +239,25 @@ def _is_file_at(file: BinaryIO, end: int) -> bool:
     return then[:4] == first[:4] or then[4:] in (first[4:], b"moov")
 
 
-def _pictures(stream: VideoStream, data: bytes) -> list[bytes]:
-    """What a packet shows by itself: what comes behind a whole one changes nothing."""
+def _pictures(stream: VideoStream, key: bytes, last: bytes) -> list[bytes]:
+    """What a packet shows by itself: what comes behind a whole one changes nothing. It needs the
+    parameters of the last key picture."""
     decoder = av.CodecContext.create(stream.codec_context.name, "r")
     assert isinstance(decoder, av.VideoCodecContext)
     decoder.extradata = stream.codec_context.extradata
     decoder.flags |= Flags.output_corrupt
+    shown = list[av.VideoFrame]()
     with suppress(av.FFmpegError):
-        frames = [*decoder.decode(av.Packet(data)), *decoder.decode(None)]
-        return [bytes(plane) for frame in frames for plane in frame.planes]
-    return []
+        shown += [*decoder.decode(av.Packet(key)), *decoder.decode(None)]
+        decoder.flush_buffers()
+        shown = [*decoder.decode(av.Packet(last)), *decoder.decode(None)]
+    return [bytes(plane) for frame in shown for plane in frame.planes]
 
 
 def _mp4(file: BinaryIO, size: int) -> int:
     """Boxes of a size in four bytes and four letters; of size 1: in the eight bytes behind these,
     0: up to the end (ISO/IEC 14496-12, section 4.2)."""
-    end, known = 0, set[bytes]()
+    end, is_live, known = 0, False, set[bytes]()
     while len(head := file.read(16)) >= 8:
         length, kind = int.from_bytes(head[:4]), head[4:8]
         if length == 1:
@@ -264,9 +267,10 @@ def _mp4(file: BinaryIO, size: int) -> int:
         if length < 8 or kind in known or not re.fullmatch(rb"[ -~\xa9]{4}", kind):
             break
         known |= {kind} & {b"ftyp", b"moov"}
+        is_live |= kind == b"moof"
         end += length
         file.seek(end)
-    return end
+    return end if is_live else min(end, size)  # of others, the index tells
 
 
 def _matroska(file: BinaryIO, size: int) -> int:

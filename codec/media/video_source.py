@@ -218,6 +218,7 @@ class VideoSource:
         self._reached = self._damaged_frames = 0
         self._is_last_damaged = False
         self._last, self._read_to = b"", 0  # the packet before, and the byte behind it
+        self._key = b""  # the last packet of a key picture
         self._times: deque[int] | None = None  # of packets, while they are needed
         self.matrix = Matrices()
         self._pipe = source_file.InputPipe() if str(source) == places.STANDARD_INPUT else None
@@ -412,6 +413,7 @@ class VideoSource:
                     yield packet
                     if packet.size:
                         self._last, self._read_to = bytes(packet), (packet.pos or 0) + packet.size
+                        self._key = self._last if packet.is_keyframe else self._key
                 return
             except av.error.InvalidDataError as error:
                 yield error
@@ -453,7 +455,7 @@ class VideoSource:
             )
         is_short = self._clock.missing > LONG + 2 / self.frame_rate
         is_cut = self._is_last_damaged or self._clock.is_cut
-        if is_cut or end.is_cut(self._last, self._read_to, is_short):
+        if is_cut or end.is_cut(self._key, self._last, self._read_to, is_short):
             _log.warning(_CUT, self.name, self._reached)
         elif end.is_joined and self._read_to <= end.stated:
             _log.warning(_BEHIND, self.name, self._reached, ", it is left out")
