@@ -7,6 +7,7 @@ which puts them after the end of what was there. Who reads pictures, sound or te
 his own; the packets are the same, and so are the offsets.
 """
 
+import errno
 from collections import deque
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -164,7 +165,7 @@ class SourceClock:
             return None
         except av.FFmpegError as error:
             self._source = self._container.demux(self._streams)
-            return error
+            return None if error.errno == errno.EPERM else error  # -1 of old demuxers at the end
 
     def _place(self, packet: AnyPacket) -> None:
         """Move a packet's times to this clock."""

@@ -440,7 +440,7 @@ class VideoSource:
                 _log.warning(told, self.name, count)
         if self._reached == 0 and not sought:
             why = "" if trouble is None else f", FFmpeg says '{trouble.strerror}'"
-            advice = "check that the file is whole"
+            advice = "check that the file is whole, and not encrypted"
             if self._container.format.name == _WEBP:
                 advice += ", convert it to GIF or MP4 first if it is animated"
             raise InputError(f"{self.name}: not one frame could be decoded{why}: {advice}")
