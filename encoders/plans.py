@@ -89,16 +89,16 @@ class DrawnInterval:
         self,
         interval: Interval,
         key: Picture,
-        before: Picture | None,
+        previous_key: Picture | None,
         closing: Sample | None = None,
         *,
         quick: bool = False,
     ) -> None:
-        """`key`: its coded picture, at its end or held; `before`: the one before it; both RGB uint8
-        (H, W, 3) or luma (H, W). `closing`: the sample on that one. `quick`: as of
+        """`key`: its coded picture, at its end or held; `previous_key`: the one before it; both
+        RGB uint8 (H, W, 3) or luma (H, W). `closing`: the sample on that one. `quick`: as of
         `IntervalRenderer`.
         """
-        self.interval, self._shown, self._before = interval, key, before
+        self.interval, self._shown, self._previous_key = interval, key, previous_key
         self._closing, self._quick = closing, quick
 
     def picture(self, interval: Interval, time: int) -> Picture:
@@ -114,8 +114,8 @@ class DrawnInterval:
 
     @cached_property
     def _renderer(self) -> IntervalRenderer:
-        assert self._before is not None  # of an interval BETWEEN that is not a picture alone
-        ends = gray(self._before), self._key
+        assert self._previous_key is not None  # of an interval BETWEEN that is not a picture alone
+        ends = gray(self._previous_key), self._key
         return IntervalRenderer(*ends, self.interval, self._closing, quick=self._quick)
 
 

@@ -422,7 +422,7 @@ class DecodedPieces:
         for one, ticks in self._strict.intervals(packet):
             has_picture = one.interval.place is not Place.AFTER
             picture = one.key.textured if has_picture else None
-            yield StreamPiece(one.interval, one.closing, ticks, one.before is None, picture)
+            yield StreamPiece(one.interval, one.closing, ticks, one.previous_key is None, picture)
 
 
 class ScaffoldPieces:

@@ -172,7 +172,7 @@ class IntervalRenderer:
         left: Picture,
         right: Picture,
         interval: Interval,
-        before: Sample | None,
+        closing: Sample | None,
         drawn: tuple[Picture, Picture] | None = None,
         estimator: int = optical_flow.MOTION_ESTIMATOR,
         *,
@@ -180,7 +180,7 @@ class IntervalRenderer:
     ) -> None:
         """Motion is estimated between `left` and `right`, RGB uint8 (H, W, 3) or luma (H, W).
 
-        `drawn`: pictures to move in their place; `before`: the sample on the left picture;
+        `drawn`: pictures to move in their place; `closing`: the sample on the left picture;
         `estimator`: the stream's, for motion; `quick`: motion and look-ups are rougher, and the
         motion of every frame is kept.
         """
@@ -190,16 +190,16 @@ class IntervalRenderer:
         self._size = left.shape[1], left.shape[0]
         self._geometry = Geometry(*self._size)
         self._motions: dict[int, FrameMotion] = {}
-        self.set_interval(before, interval)
+        self.set_interval(closing, interval)
 
-    def set_samples(self, before: Sample | None, samples: tuple[Sample, ...]) -> None:
+    def set_samples(self, closing: Sample | None, samples: tuple[Sample, ...]) -> None:
         """Change the samples; all else, the motion estimate too, is kept."""
-        self.set_interval(before, replace(self._interval, samples=samples))
+        self.set_interval(closing, replace(self._interval, samples=samples))
 
-    def set_interval(self, before: Sample | None, interval: Interval) -> None:
+    def set_interval(self, closing: Sample | None, interval: Interval) -> None:
         """Change the scaffold; the motion estimate is kept."""
         self._interval = interval
-        self._sources = [make(self._interval, before, self._geometry) for make in SOURCES]
+        self._sources = [make(self._interval, closing, self._geometry) for make in SOURCES]
 
     @cached_property
     def _motion(self) -> optical_flow.MotionBetween:

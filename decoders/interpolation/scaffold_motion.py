@@ -124,7 +124,7 @@ forged one would have a grid of as many points as the frame has pixels."""
 class FaceMotion:
     """The motion of an interval's faces; see `MotionSource`."""
 
-    def __init__(self, interval: Interval, _before: Sample | None, geometry: Geometry) -> None:
+    def __init__(self, interval: Interval, _closing: Sample | None, geometry: Geometry) -> None:
         self._faces = [face for face in interval[FACES] or () if face is not None]
         self._place, self._length, self._geometry = interval.place, interval.length, geometry
 
@@ -234,9 +234,9 @@ _KEPT_FIELDS = 2  # of the anchors around a frame: an interval may have 15
 class AnchoredMotion:
     """The motion of an interval's samples; see `MotionSource`."""
 
-    def __init__(self, interval: Interval, before: Sample | None, geometry: Geometry) -> None:
+    def __init__(self, interval: Interval, closing: Sample | None, geometry: Geometry) -> None:
         self._geometry, self._length = geometry, interval.length
-        self._samples = [s for s in (before, *interval.samples) if s is not None]
+        self._samples = [s for s in (closing, *interval.samples) if s is not None]
         self._anchors = [
             s for s in interval.samples if _moves(s) and 0 < s.offset < interval.length
         ]
@@ -383,7 +383,7 @@ def _find(sample: Sample, person: Person) -> Person | None:
 class CameraMotion:
     """The camera's path over an interval; see `MotionSource`."""
 
-    def __init__(self, interval: Interval, _before: Sample | None, geometry: Geometry) -> None:
+    def __init__(self, interval: Interval, _closing: Sample | None, geometry: Geometry) -> None:
         self._camera, self._geometry = interval[CAMERA], geometry
         self._place, self._length = interval.place, interval.length
 

@@ -226,7 +226,7 @@ class Concealer:
             interval = decoded.interval
             own = tuple(sample for sample in interval.samples if sample.offset == length)
             interval = replace(interval, samples=own, values={})
-            decoded = replace(decoded, before=self._last_drawn(), interval=interval)
+            decoded = replace(decoded, previous_key=self._last_drawn(), interval=interval)
         for number in range(max(decoded.first, self._not_due(times) + 1), length + 1):
             frame = Frame(decoded.picture(number), times[number - 1], number < first_sound)
             yield self._show(DrawnFrame(frame, decoded, number))
@@ -247,9 +247,9 @@ class Concealer:
         beginning and end."""
         interval = decoded.interval
         self._motion = None
-        if interval.place is Place.BETWEEN and decoded.before is not None:
+        if interval.place is Place.BETWEEN and decoded.previous_key is not None:
             extrapolator = Extrapolator(
-                decoded.before.textured, decoded.key.textured, decoded.key.shown
+                decoded.previous_key.textured, decoded.key.textured, decoded.key.shown
             )
             ticks = interval.ticks
             self._motion = _CarriedMotion(extrapolator, time, sum(ticks), len(ticks))

@@ -57,7 +57,7 @@ class DecodedInterval:
     interval: Interval
     key: ShownKeyframe
     """The keyframe at its end; of frames AFTER a scene's last one, the one that they hold."""
-    before: ShownKeyframe | None
+    previous_key: ShownKeyframe | None
     """The keyframe before it, if that is known; None where a scene begins."""
     closing: Sample | None
     """The sample on the keyframe before."""
@@ -66,14 +66,14 @@ class DecodedInterval:
 
     @property
     def first(self) -> int:
-        """The first frame that can be drawn: of those BETWEEN, only the last without `before`."""
-        is_cut = self.before is None and self.interval.place is Place.BETWEEN
+        """The first frame that can be drawn: of those BETWEEN, the last if no key is before."""
+        is_cut = self.previous_key is None and self.interval.place is Place.BETWEEN
         return self.interval.length if is_cut else 1
 
     @property
     def start(self) -> ShownKeyframe | None:
         """The keyframe that its frames go on from."""
-        return self.key if self.interval.place is Place.AFTER else self.before
+        return self.key if self.interval.place is Place.AFTER else self.previous_key
 
     def is_key(self, number: int) -> bool:
         """Whether a frame is the keyframe itself."""
@@ -108,13 +108,13 @@ class DecodedInterval:
 
     @cached_property
     def _renderer(self) -> rendering.Renderer:
-        assert self.before is not None  # of the frames from `first` on
+        assert self.previous_key is not None  # of the frames from `first` on
         return self.make_renderer(
-            self.before.textured,
+            self.previous_key.textured,
             self.key.textured,
             self.interval,
             self.closing,
-            drawn=(self.before.shown, self.key.shown),
+            drawn=(self.previous_key.shown, self.key.shown),
         )
 
 
@@ -193,12 +193,12 @@ class Reconstruction:
             yield decoded
 
     def pictures(
-        self, packet: Packet, ticks: Sequence[int], before: ShownKeyframe | None
+        self, packet: Packet, ticks: Sequence[int], previous_key: ShownKeyframe | None
     ) -> Iterator[DecodedInterval]:
         """Decode the keyframes of a packet after a lost one, without their scaffold.
 
-        `ticks`: times for its frames; `before`: what they begin with. Raises BitstreamError where
-        one cannot be told from the packet alone; not every picture builds on the lost ones.
+        `ticks`: times for its frames; `previous_key`: what they begin with. Raises BitstreamError
+        where one cannot be told from the packet alone; not every picture builds on the lost ones.
         """
         if self._decoder is None or self._coding is None:
             raise BitstreamError("a picture lacks the intra picture it builds on: begin at one")
@@ -207,14 +207,14 @@ class Reconstruction:
         for length, unit in zip(lengths, units, strict=False):
             interval = Interval(tuple(islice(left, length)))
             key = self._keyframe(unit, interval)
-            yield self._decoded(interval, key, before)
-            before = key
+            yield self._decoded(interval, key, previous_key)
+            previous_key = key
 
     def _decoded(
-        self, interval: Interval, key: ShownKeyframe, before: ShownKeyframe | None
+        self, interval: Interval, key: ShownKeyframe, previous_key: ShownKeyframe | None
     ) -> DecodedInterval:
         make = partial(self._make_renderer, estimator=self._header.motion_estimator)
-        return DecodedInterval(interval, key, before, self._closing, make)
+        return DecodedInterval(interval, key, previous_key, self._closing, make)
 
     def _keyframe(self, unit: bytes, interval: Interval) -> ShownKeyframe:
         """The keyframe that a temporal unit holds, decoded now; RGB is made when asked for."""

@@ -156,7 +156,7 @@ def _decoded(frames: Sequence[Picture], header: Header, coded: Sequence[CodedPac
                 continue
             assert decoded.key.shown is keys[-1].picture  # `shown` has asked for it
             pictures.append(CodedPicture(end, keys[-1]))
-            if decoded.before is not None:
+            if decoded.previous_key is not None:
                 gaps.append(Gap(pictures[-2], pictures[-1], decoded))
     return CodedRun(frames.__getitem__, pictures, gaps)
 

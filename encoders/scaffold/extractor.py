@@ -50,7 +50,7 @@ class AnchorProbe:
     def __init__(
         self,
         renderer: IntervalRenderer,
-        before: Sample | None,
+        closing: Sample | None,
         sources: Sequence[Picture],
         header: Header,
         lmbda: float,
@@ -58,17 +58,17 @@ class AnchorProbe:
         samples: Sequence[Sample],
         index: int,
     ) -> None:
-        """A probe of `samples[index]`, of an interval's in order; `before`: the one before those.
+        """A probe of `samples[index]`, of an interval's in order; `closing`: the one before those.
 
         `sources`: the interval's frames, both coded pictures included. `lmbda`: the distortion,
         over the pixels of the frame, that a bit must save. `header`, `distortion`: the stream's.
         """
         self.anchor, self.lmbda = samples[index], lmbda
-        self.predictor = samples[index - 1] if index else before
+        self.predictor = samples[index - 1] if index else closing
         """The sample that the anchor is coded against."""
         self.is_left_nearer = renderer.is_left_nearer(self.anchor.offset)
         self.source = distortion.reference(sources[self.anchor.offset])
-        self._renderer, self._before, self._sources = renderer, before, sources
+        self._renderer, self._closing, self._sources = renderer, closing, sources
         self._header, self._samples, self._index = header, samples, index
 
     @cached_property
@@ -79,7 +79,7 @@ class AnchorProbe:
     def _show(self, sample: Sample) -> IntervalRenderer:
         """The renderer, with `sample` in the anchor's place."""
         samples = (*self._samples[: self._index], sample, *self._samples[self._index + 1 :])
-        self._renderer.set_samples(self._before, samples)
+        self._renderer.set_samples(self._closing, samples)
         return self._renderer
 
     def picture(self, sample: Sample) -> Picture:
