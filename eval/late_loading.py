@@ -50,14 +50,14 @@ kept_sha256 = cache(sha256_of)
 
 
 def hub_file(path: Path, name: str, remedy: str) -> Path:
-    """The path of weights of `name`, a file whose name ends with the first digits of its SHA-256.
+    """The path of a file of weights, whose name ends with the first digits of its SHA-256.
 
-    Raises MissingModelError with the remedy where it is missing or another one.
+    Raises MissingModelError where it is missing or another one; `name` is what that calls it.
     """
     if not path.is_file():
-        raise MissingModelError(f"{name} has no weights on this machine: {remedy}")
+        raise MissingModelError(f"{name} is not on this machine: {remedy}")
     if not kept_sha256(path).startswith(path.name.partition(".")[0].rpartition("-")[2]):
-        raise MissingModelError(f"the file of {name} is damaged or another one: {remedy}")
+        raise MissingModelError(f"{name} is damaged or another one: {remedy}")
     return path
 
 

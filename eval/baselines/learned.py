@@ -128,7 +128,7 @@ class LearnedCodec(QualityCodec):
         address: str = _package(self.zoo).model_urls[self.name]["mse"][quality]
         name = address.rpartition("/")[2]
         remedy = f"put {name} of CompressAI's zoo into {folder}"
-        return hub_file(folder / name, self.name, remedy)
+        return hub_file(folder / name, f"the file of {self.name}", remedy)
 
 
 class ImageModel(LearnedCodec):
@@ -147,11 +147,10 @@ class ImageModel(LearnedCodec):
     def _decompress(
         self, network: Any, parts: Iterator[bytes], shape: tuple[int, int], clip: ClipFormat
     ) -> "list[torch.Tensor]":
-        found = []
-        for _ in range(clip.frames):
-            strings = [[next(parts)], [next(parts)]]
-            found.append(network.decompress(strings, shape)["x_hat"])
-        return found
+        return [
+            network.decompress([[next(parts)], [next(parts)]], shape)["x_hat"]
+            for _ in range(clip.frames)
+        ]
 
 
 class Hyperprior(ImageModel):

@@ -126,16 +126,11 @@ def fits(rows: Sequence[Replay]) -> list[CapacityFit]:
 
 def table(rows: Sequence[Replay]) -> str:
     """As Markdown."""
-    shown = [
-        [
-            f"{row.capacity / 1e6:.3g}",
-            str(row.entries),
-            f"{row.hit_rate:.1%}",
-            f"{row.saved:.1%}",
-            "equal" if row.psnr == float("inf") else f"{row.psnr:.1f}",
-        ]
-        for row in rows
-    ]
+    shown = []
+    for row in rows:
+        psnr = "equal" if row.psnr == float("inf") else f"{row.psnr:.1f}"
+        shares = f"{row.hit_rate:.1%}", f"{row.saved:.1%}"
+        shown.append([f"{row.capacity / 1e6:.3g}", str(row.entries), *shares, psnr])
     return markdown(_HEADER, shown)
 
 

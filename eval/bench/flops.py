@@ -122,7 +122,7 @@ def table(rows: Sequence[BackendFlops]) -> str:
     for name, source in {row.name: row.source for row in rows}.items():
         notes = ARCHITECTURES[name].notes if name in ARCHITECTURES else ""
         below.append("; ".join([f"- {name}: {source}", *([notes] if notes else [])]))
-    return "\n".join([markdown(_HEADER, [_row(row) for row in rows]), "", *below])
+    return "\n".join([markdown(_HEADER, list(map(_row, rows))), "", *below])
 
 
 def _row(row: BackendFlops) -> list[str]:

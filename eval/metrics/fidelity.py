@@ -34,13 +34,10 @@ def psnr_y(reference: base.Frames, test: base.Frames) -> base.Values:
     infinite where a pair is equal. Raises InputError when the sequences do not pair.
     """
     base.check_pairs(reference, test)
+    pairs = zip(reference, test, strict=True)
+    errors = [np.mean((base.luma(a) - base.luma(b)) ** 2) for a, b in pairs]
     with np.errstate(divide="ignore"):
-        return np.array(
-            [
-                10 * np.log10(255**2 / np.mean((base.luma(a) - base.luma(b)) ** 2))
-                for a, b in zip(reference, test, strict=True)
-            ]
-        )
+        return np.array([10 * np.log10(255**2 / error) for error in errors])
 
 
 class PsnrY(base.ProvedMetric):

@@ -182,10 +182,8 @@ def frontier(summary: Summary, metric: curves.MetricInfo, unit: str) -> "Figure"
 
 def layers(summary: Summary) -> "Figure":
     """Bits by layer of each of our streams: a bar as long as its bits per pixel, in parts."""
-    streams = {
-        row.key: row for row in summary.points if row.codec in (curves.OURS, curves.ABLATION)
-    }
-    rows = list(streams.values())
+    ours = (row for row in summary.points if row.codec in (curves.OURS, curves.ABLATION))
+    rows = list({row.key: row for row in ours}.values())
     names = curves.layers_of(rows)
     figure = exhibits.new_figure("Bits by layer", 0.19 * len(rows) + 0.9)
     axis = exhibits.plain(figure.subplots())

@@ -96,20 +96,13 @@ def ledgers_table(summary: Summary) -> Table:
 
 def seeds_table(summary: Summary) -> Table:
     """The spread of scores over seeds."""
-    rows = [
-        [
-            f"{s.clip}, {s.curve}, {s.settings}",
-            s.metric,
-            str(s.seeds),
-            number(s.mean),
-            f"{s.deviation:.2g}",
-        ]
-        for s in summary.seeds
-    ]
+    rows = []
+    for s in summary.seeds:
+        numbers = str(s.seeds), number(s.mean), f"{s.deviation:.2g}"
+        rows.append([f"{s.clip}, {s.curve}, {s.settings}", s.metric, *numbers])
     note = f"The same stream decoded with several seeds. {protocol(summary)}"
-    return Table(
-        "Spread over seeds", note, ["stream", "metric", "seeds", "mean", "standard deviation"], rows
-    )
+    header = ["stream", "metric", "seeds", "mean", "standard deviation"]
+    return Table("Spread over seeds", note, header, rows)
 
 
 def durations_table(summary: Summary) -> Table:
@@ -153,17 +146,11 @@ ENERGY_NOTE = (
 
 def exchange_table(summary: Summary) -> Table:
     """The exchange of compute for rate, beside the published claim."""
-    rows = [
-        [
-            row.metric,
-            row.unit,
-            f"{row.exchange.compute:.3g}x",
-            f"{row.exchange.compression:.2f}x",
-            f"{row.exchange.exponent:.3f}",
-            str(row.frontiers),
-        ]
-        for row in summary.exchange
-    ]
+    rows = []
+    for row in summary.exchange:
+        one = row.exchange
+        numbers = f"{one.compute:.3g}x", f"{one.compression:.2f}x", f"{one.exponent:.3f}"
+        rows.append([row.metric, row.unit, *numbers, str(row.frontiers)])
     claim = PUBLISHED
     numbers = f"{claim.compute:g}x", f"{claim.compression:g}x", f"{claim.exponent:.3f}"
     rows.append(["published", "-", *numbers, "-"])

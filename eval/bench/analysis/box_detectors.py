@@ -86,12 +86,8 @@ class MotionDetector:
         model.setBackgroundRatio(self._BACKGROUND)
         for frame in frames:
             model.apply(frame)
-        return joined(
-            [
-                self._boxes(index, np.asarray(model.apply(frame, learningRate=0.0), np.uint8))
-                for index, frame in enumerate(frames)
-            ]
-        )
+        moves = (np.asarray(model.apply(frame, learningRate=0.0), np.uint8) for frame in frames)
+        return joined([self._boxes(index, one) for index, one in enumerate(moves)])
 
     def _boxes(self, index: int, moves: NDArray[np.uint8]) -> Boxes:
         closed = cv2.morphologyEx(moves, cv2.MORPH_OPEN, np.ones((2, 2), np.uint8))
