@@ -129,7 +129,9 @@ def test_comments_and_docstrings_do_not_count(monkeypatch: pytest.MonkeyPatch) -
     read, before = Path.read_text, own_hash()
 
     def hash_with(more: str) -> str:
-        monkeypatch.setattr(Path, "read_text", lambda path: read(path) + more)
+        monkeypatch.setattr(
+            Path, "read_text", lambda path: read(path) + (more if path.suffix == ".py" else "")
+        )
         return own_hash()
 
     assert hash_with('\n\n# why\n"""A string that stands alone."""\n') == before
