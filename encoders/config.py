@@ -75,7 +75,7 @@ class CodingConfig:
     """Send people and regions whether they pay or not."""
     quality: float | None = None
     """ST-LPIPS AlexNet of the rendering to come to, in place of the level's lambda."""
-    lean: bool = False
+    low_memory: bool = False
     """Hold less memory, for more time: frames wait packed, one probe is made at a time."""
     max_bitrate: float | None = None
     """Bits that any second may take."""

@@ -129,13 +129,13 @@ class JoinedFrames(_Frames[tuple[Sequence[Picture], int]]):
 class FrameBuffer(_Frames[Picture | bytes | _Filed]):
     """Frames that are waited for. A slice of packed ones is packed."""
 
-    def __init__(self, pictures: Iterable[Picture] = (), *, packs: bool = False) -> None:
-        """`pictures`: the first; `packs`: whether all are packed, in temporary files; else those
-        that would take too much memory are packed in memory.
+    def __init__(self, pictures: Iterable[Picture] = (), *, low_memory: bool = False) -> None:
+        """`pictures`: the first; `low_memory`: all are packed, in temporary files; else those that
+        would take too much memory are packed in memory.
 
         Raises OSError where the disk is full.
         """
-        self._packs = packs
+        self._low_memory = low_memory
         self._packer: _FramePacker | None = None
         self._held = []
         for picture in pictures:
@@ -143,10 +143,10 @@ class FrameBuffer(_Frames[Picture | bytes | _Filed]):
 
     def append(self, picture: Picture) -> None:
         """Another frame."""
-        if not self._packs and len(self._held) * picture.nbytes < _RAW_BYTES:
+        if not self._low_memory and len(self._held) * picture.nbytes < _RAW_BYTES:
             self._held.append(picture)
             return
-        self._packer = self._packer or _FramePacker(*picture.shape[:2], files=self._packs)
+        self._packer = self._packer or _FramePacker(*picture.shape[:2], files=self._low_memory)
         self._held.append(self._packer.packed(picture))
 
     def _picture(self, held: Picture | bytes | _Filed) -> Picture:

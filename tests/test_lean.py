@@ -27,7 +27,7 @@ def coded(pictures: list[gsvc.Picture], settings: gsvc.EncoderSettings) -> list[
 
 
 @pytest.mark.parametrize("preset", ["fast", "medium"])
-def test_a_lean_encoder_makes_the_same_stream(
+def test_an_encoder_that_holds_less_memory_makes_the_same_stream(
     moving_pictures: Callable[..., list[gsvc.Picture]], preset: str
 ) -> None:
     pictures = moving_pictures(30)
@@ -39,7 +39,7 @@ def test_a_lean_encoder_makes_the_same_stream(
 def test_packed_frames_come_back_as_they_were(size: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
     pictures = [rng.integers(0, 256, (*size, 3), np.uint8) for _ in range(4)]
-    waiting = FrameBuffer(packs=True)
+    waiting = FrameBuffer(low_memory=True)
     for picture in pictures:
         waiting.append(picture)
     shown = JoinedFrames(waiting[1:], pictures[:1])
@@ -56,7 +56,7 @@ def test_files_of_packed_frames_end_with_the_last_frame(monkeypatch: pytest.Monk
     if not folder.exists():
         pytest.skip("no list of open files")
     before = len(list(folder.iterdir()))
-    waiting = FrameBuffer([np.full((48, 64, 3), n, np.uint8) for n in range(8)], packs=True)
+    waiting = FrameBuffer([np.full((48, 64, 3), n, np.uint8) for n in range(8)], low_memory=True)
     last = waiting[-1:]
     assert len(list(folder.iterdir())) >= before + 8
     del waiting

@@ -309,16 +309,16 @@ def test_where_memory_is_short_the_encoder_packs_what_waits_before_it_gives_up_l
     free = planner.plan(Budgets(memory=1e15)).best
     for preset in PRESETS:
         lean, usual = (
-            Predictor(TRIAL, MACHINE).predict(replace(free.settings, preset=preset, lean=is_lean))
-            for is_lean in (True, False)
+            Predictor(TRIAL, MACHINE).predict(replace(free.settings, preset=preset, low_memory=low))
+            for low in (True, False)
         )
         assert lean.encode_memory < usual.encode_memory
         assert lean.encode_seconds > usual.encode_seconds and lean.jod == usual.jod
     least = free.prediction.encode_memory.high  # for which the usual way is just too large
     short = planner.plan(Budgets(memory=0.99 * least)).best
-    assert short.settings.lean and short.prediction.jod == free.prediction.jod
+    assert short.settings.low_memory and short.prediction.jod == free.prediction.jod
     assert "--low-memory" in commands("talk.mp4", short.settings)[0]
-    assert not planner.plan(Budgets(memory=1.01 * least)).best.settings.lean
+    assert not planner.plan(Budgets(memory=1.01 * least)).best.settings.low_memory
 
 
 def test_learned_motion_is_not_chosen_where_nothing_is_left_to_draw() -> None:

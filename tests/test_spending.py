@@ -134,9 +134,9 @@ def test_a_plan_for_short_memory_is_carried_out_lean(
     replace(QUICK, encode=hungry).save(profile_path())
     packed = []
 
-    def waiting(*pictures: Iterable[gsvc.Picture], packs: bool) -> FrameBuffer:
-        packed.append(packs)
-        return FrameBuffer(*pictures, packs=packs)
+    def waiting(*pictures: Iterable[gsvc.Picture], low_memory: bool) -> FrameBuffer:
+        packed.append(low_memory)
+        return FrameBuffer(*pictures, low_memory=low_memory)
 
     monkeypatch.setattr(look_ahead, "FrameBuffer", waiting)
     monkeypatch.setattr(planned, "trial_judge", nullcontext)  # seconds less

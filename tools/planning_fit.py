@@ -347,14 +347,14 @@ def _of_preset(
         for judge, line in _JUDGES.items()
     }
     seconds, memory = (by_key(taken, name) for name in ("encode_seconds", "encode_memory"))
-    lean, held_less = usual["lean"], [row for row in rows if row.preset == preset + LEAN]
+    lean, held_less = usual["low_memory"], [row for row in rows if row.preset == preset + LEAN]
     return {
         **added,
         "time": 1.0,
         "of_fast": time_of_fast(rows, preset),
         "seconds": seconds.get(preset, usual.get("seconds")),
         "memory": memory.get(preset, usual.get("memory")),
-        "lean": {
+        "low_memory": {
             "time": _median([row.lean_times for row in held_less], lean["time"]),
             "memory": memory.get(preset + LEAN, [lean["memory"]])[0],
         },

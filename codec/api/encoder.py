@@ -107,7 +107,7 @@ def config_of(settings: EncoderSettings, header: Header) -> CodingConfig:
         faces=settings.faces,
         semantics=settings.semantics,
         quality=settings.quality,
-        lean=settings.low_memory,
+        low_memory=settings.low_memory,
         max_bitrate=settings.max_bitrate,
         packet_bytes=settings.max_packet_bytes,
         gop=settings.longest_group(),

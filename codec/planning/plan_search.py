@@ -164,12 +164,12 @@ class BudgetPlanner:
             rates.append(min(high, self._link.pictures(budgets.bandwidth) / share))
         gop = FILE_GOP if budgets.memory is budgets.latency is None else LIVE_GOP
         # The same stream in less memory, for more time: only where memory has a limit.
-        is_lean = budgets.memory is not None and not self._model.trial.low_delay
+        is_short = budgets.memory is not None and not self._model.trial.low_delay
         found = []
-        for rate, preset, lean in product(rates, PRESETS, (False, True) if is_lean else (False,)):
+        for rate, preset, spares in product(rates, PRESETS, (False, True)[: 1 + is_short]):
             for name in self._model.ways_at(float(rate)) if rate >= low else ():
                 plain = self._plain(float(rate))
-                settings = replace(plain, preset=preset, way=WAYS[name], lean=lean, gop=gop)
+                settings = replace(plain, preset=preset, way=WAYS[name], low_memory=spares, gop=gop)
                 found.append(PlanChoice(settings, self._model.predict(settings)))
         return found
 
@@ -379,7 +379,7 @@ def _is_beyond(model: Predictor, memory: float | None) -> bool:
     """Whether no preset's look-ahead fits into the memory."""
     if memory is None:
         return False
-    plain = PlanSettings(model.rates[0], DEFAULT_PRESET, False, Way(), lean=True)
+    plain = PlanSettings(model.rates[0], DEFAULT_PRESET, False, Way(), low_memory=True)
     needs = (model.predict(replace(plain, preset=name)).encode_memory.high for name in PRESETS)
     return min(needs) > memory
 
@@ -399,7 +399,7 @@ def encoder_settings(settings: PlanSettings) -> EncoderSettings:
         bitrate=settings.bitrate,
         preset=settings.preset,
         low_delay=settings.low_delay,
-        low_memory=settings.lean,
+        low_memory=settings.low_memory,
         gop=settings.gop,
     )
 
@@ -410,7 +410,7 @@ def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) 
     stream = str(Path(source).with_suffix(".gsv"))
     encode = ["gsvc", "encode", source, "-o", stream, "--bitrate", f"{settings.bitrate:.0f}"]
     encode += ["--preset", settings.preset, *(["--low-delay"] if settings.low_delay else [])]
-    encode += ["--low-memory"] if settings.lean else []
+    encode += ["--low-memory"] if settings.low_memory else []
     is_usual = settings.low_delay or settings.gop == FILE_GOP
     encode += [] if is_usual else ["--gop", f"{settings.gop:g}"]
     encode += link.arguments
@@ -461,7 +461,7 @@ def _choice_json(source: str, choice: PlanChoice, link: LinkLoad) -> dict[str, o
         "bitrate": settings.bitrate,
         "preset": settings.preset,
         "low_delay": settings.low_delay,
-        "lean": settings.lean,
+        "low_memory": settings.low_memory,
         **asdict(settings.way.settings),
         "predicted": {
             name: value._asdict() if isinstance(value, Range) else value

@@ -212,7 +212,7 @@ class PlanSettings:
     """Whether it codes without look-ahead."""
     way: Way
     """How to decode."""
-    lean: bool = False
+    low_memory: bool = False
     """Whether the encoder holds less memory, for more time; see `EncoderSettings`."""
     gop: float = LIVE_GOP
     """Seconds from one intra picture to the next, at most."""
@@ -321,7 +321,7 @@ class Predictor:
         unit = self._sender.encode["fast"].frame
         per_pixel = unit * exp(float(np.dot(preset["seconds"], work(trial, bpp, unit))))
         start = self._sender.encode[settings.preset].start
-        per_pixel *= preset["lean"]["time"] if settings.lean else 1.0
+        per_pixel *= preset["low_memory"]["time"] if settings.low_memory else 1.0
         taken = preset["time"] * (start + per_pixel * trial.pixels * trial.frames)
         return self._spread("encode_seconds", taken)
 
@@ -329,7 +329,7 @@ class Predictor:
         usage, trial = self._sender.encode[settings.preset], self.trial
         held = 1.0 if settings.low_delay else min(trial.frames, 2 * settings.gop * trial.rate)
         preset = self._fit["presets"][settings.preset]
-        share = preset["lean"]["memory"] if settings.lean else 1.0
+        share = preset["low_memory"]["memory"] if settings.low_memory else 1.0
         parts = memory_parts(usage, trial.pixels, held)
         total = usage.memory + share * float(np.dot(preset["memory"], parts))
         return self._spread("encode_memory", total)

@@ -97,14 +97,13 @@ class Flicker:
             self._steps[-1] = 0
         self._removed = np.clip(self._steps + self._changes, -MAX_BRIGHTNESS, MAX_BRIGHTNESS)
 
-    def steady(self, *, packs: bool) -> Sequence[Picture]:
-        """The pictures without it; `packs`: as of `FrameBuffer`."""
+    def steady(self, *, low_memory: bool) -> Sequence[Picture]:
+        """The pictures without it; `low_memory`: as of `FrameBuffer`."""
         if not self._removed.any():
             return self._pictures
         others = np.flatnonzero(self._removed).tolist()
-        mended = FrameBuffer(
-            (brightened(self._pictures[k], -int(self._removed[k])) for k in others), packs=packs
-        )
+        steady = (brightened(self._pictures[k], -int(self._removed[k])) for k in others)
+        mended = FrameBuffer(steady, low_memory=low_memory)
         runs = {k: mended[n : n + 1] for n, k in enumerate(others)}
         frames = range(len(self._pictures))
         return JoinedFrames(*(runs.get(k) or self._pictures[k : k + 1] for k in frames))

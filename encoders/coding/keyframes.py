@@ -131,7 +131,7 @@ class Keyframes:
             color=self.config.header.format.color,
             preset=self.config.effort.preset_of(self.plan.keys),
             visual=self.config.tune.visual,
-            threads=1 if self.config.lean else 2,
+            threads=1 if self.config.low_memory else 2,
         )
 
     @cached_property
@@ -144,7 +144,7 @@ class Keyframes:
         """The keyframes, decoded, before texture is raised."""
         header = self.config.header
         given = self.units, header.geometry, self.plan.scale, header.format.color
-        return FrameBuffer(keyframe.decode_keyframes(*given), packs=self.config.lean)
+        return FrameBuffer(keyframe.decode_keyframes(*given), low_memory=self.config.low_memory)
 
     def choose_textures(
         self,

@@ -74,17 +74,17 @@ class Lookahead(GroupCoder):
 
     def __init__(self, config: CodingConfig) -> None:
         self._config = config
-        if config.lean:
+        if config.low_memory:
             return_freed_memory()
         # One pool for good: threads that come and go leave the allocator's memory behind.
-        self._pool = ThreadPoolExecutor(1 if config.lean else _AT_ONCE)
+        self._pool = ThreadPoolExecutor(1 if config.low_memory else _AT_ONCE)
         self._distortion = config.distortion()
         self._extractor = ScaffoldExtractor(config, self._distortion, self._pool)
         find = config.face_points(self._distortion)
         given = config.header.geometry, self._distortion
         self._faces = None if find is None else FaceRdo(*given, find, self._pool)
         is_guided = GUIDE.name in config.header.tools
-        self._restorer = RestorerNetwork(lean=config.lean) if is_guided else None
+        self._restorer = RestorerNetwork(low_memory=config.low_memory) if is_guided else None
         self._planner, self._packer = GroupPlanner(config), Packer(config)
         self._rate = RateControl(config)
         self._longest = config.longest_group
@@ -137,7 +137,7 @@ class Lookahead(GroupCoder):
         return self._code_shots()
 
     def drop(self) -> None:
-        self._group = FrameBuffer(packs=self._config.lean)
+        self._group = FrameBuffer(low_memory=self._config.low_memory)
         self._before: Before | None = None
         # Of every frame that is not sent yet: those of `_before.after`, then the group's.
         self._ticks: list[int] = []
@@ -214,7 +214,7 @@ class Lookahead(GroupCoder):
         """The shot with the plan of its coded pictures, of about `goal` bits."""
         self._frames = len(shot.pictures)
         flicker = Flicker(shot.pictures, open_ended=open_ended)
-        shot = replace(shot, pictures=flicker.steady(packs=self._config.lean))
+        shot = replace(shot, pictures=flicker.steady(low_memory=self._config.low_memory))
         given, begins = (self._config, self._distortion, self._pool), self._before is None
 
         def tell(made: int) -> None:
@@ -227,7 +227,7 @@ class Lookahead(GroupCoder):
         self._tell(_TRIED)
         self._done += _TRIED * self._frames
         probes, keys = search.probes, search.probes.own_keys(probe.plan)
-        prepared = FrameBuffer(probes.emphasised(probe), packs=self._config.lean)
+        prepared = FrameBuffer(probes.emphasised(probe), low_memory=self._config.low_memory)
         return _PlannedShot(shot, probe, keys, prepared, probes.reference)
 
     def _packed(

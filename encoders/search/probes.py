@@ -168,9 +168,9 @@ class Probes:
             return planes_of(pictures[key], size(scale), color)
 
         pixels = self._geometry.width * self._geometry.height
-        kept = 0 if config.lean else 1 + _KEPT_BYTES * 2 // (3 * pixels)
+        kept = 0 if config.low_memory else 1 + _KEPT_BYTES * 2 // (3 * pixels)
         self._planes = lru_cache(kept)(planes)
-        remember = lru_cache(1) if config.lean else cache
+        remember = lru_cache(1) if config.low_memory else cache
         self.reference = remember(lambda index: distortion.reference(pictures[index]))
         """Gives a frame to compare with."""
         self.made: dict[GroupPlan, Probe] = {}

@@ -229,12 +229,12 @@ def _encoder_rows(points: Sequence[MeasuredPoint], fitted: Mapping[str, Any]) ->
     fast, medium = fitted["presets"]["fast"], fitted["presets"]["medium"]
     given = medium["of_fast"] / fast["of_fast"]
     bits = (medium["jod"] - fast["jod"]) * -rate_of_quality(points, "jod")
-    lean = medium["lean"]
+    spared = medium["low_memory"]
     return [
         ["encoding time for bits, fast to medium, by CVVDP, JOD", f"{given:.1f}-fold",
          f"{_PERCENT * (1 - exp(-bits)):.0f} % of the bits", "–"],
-        ["encoding time for memory, medium, lean", f"{lean['time']:.1f}-fold",
-         f"{_PERCENT * (1 - lean['memory']):.0f} % of what is held beside programs", "–"],
+        ["encoding time for memory, medium, low memory", f"{spared['time']:.1f}-fold",
+         f"{_PERCENT * (1 - spared['memory']):.0f} % of what is held beside programs", "–"],
     ]  # fmt: skip
 
 

@@ -77,10 +77,10 @@ class Restorations:
 class RestorerNetwork(HasThreads):
     """The restorer's network at work, loaded when first asked for."""
 
-    def __init__(self, device: str = "cpu", *, lean: bool = False) -> None:
-        """`device`: "cpu", "cuda" or "cuda:N"; `lean`: hold less memory, for more time."""
+    def __init__(self, device: str = "cpu", *, low_memory: bool = False) -> None:
+        """`device`: "cpu", "cuda" or "cuda:N"; `low_memory`: hold less memory, for more time."""
         super().__init__()
-        self._device, self._lean = device, lean
+        self._device, self._low_memory = device, low_memory
 
     @property
     def id(self) -> bytes:
@@ -122,7 +122,7 @@ class RestorerNetwork(HasThreads):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = _THREADS
         # An arena is a tenth faster, and never gives back what the largest picture took.
-        options.enable_cpu_mem_arena = not self._lean
+        options.enable_cpu_mem_arena = not self._low_memory
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
             providers = _providers(self._device, onnxruntime.get_available_providers())
