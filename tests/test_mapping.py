@@ -1,6 +1,7 @@
 """Streams in .mp4, .mkv and .webm: players show the pictures, gsvc gets the stream back."""
 
 import base64
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -142,6 +143,9 @@ def test_what_is_no_whole_mapped_stream_is_refused(
         assert not out.exists()
 
     refused(clip, "no gsvc stream in this video")
+    told = run_gsvc("info", clip)
+    assert_one_line(told, FAILED, "no gsvc stream in this video")
+    assert re.search(rb": \d+x\d+, [\d.]+ frames/s, .*, with sound\n", told.stdout), told.stdout
     refused(remuxed(mapped, bad, "v"), "sound was taken out")
     bad.write_bytes(data[: len(data) // 2])
     refused(bad, "ends early")

@@ -182,6 +182,8 @@ def test_lost_pieces_of_a_folder_are_told_and_made_good(image: Path, tmp_path: P
     told = run_gsvc("info", tmp_path / "a").stdout.decode()
     assert re.search(r"made good +1, 2\n", told) and re.search(r"missing +none\n", told)
     assert re.search(r" here +\d of \d \(0 to \d\), and 2 of parity\n", told)
+    here = sum(path.stat().st_size for path in (tmp_path / "a").iterdir())
+    assert f" {here} bytes of pieces\n" in told
     for rate in ("frames/s", "kbit/s", "start-up"):
         assert rate not in told, "a still has none"
     paths[3].unlink()

@@ -1,4 +1,4 @@
-"""gsvc play: into a window where there is one, else into whoever reads."""
+"""gsvc play: into a window, or into whoever reads."""
 
 import io
 import os
@@ -28,8 +28,11 @@ def check(data: bytes) -> None:
     assert len(frames) == 20 and np.std(frames[0]) > 5
 
 
-def test_a_pipe_takes_it_where_there_is_no_window(stream: Path) -> None:
-    check(run_gsvc("play", stream, env=NO_WINDOW).stdout)
+def test_a_pipe_takes_it_where_it_is_asked_for(stream: Path) -> None:
+    check(run_gsvc("play", stream, "--player", "-", env=NO_WINDOW).stdout)
+    refused = run_gsvc("play", stream, env=NO_WINDOW)
+    assert_one_line(refused, USAGE, "no display", "gsvc serve", "--player -")
+    assert not refused.stdout
 
 
 def test_any_program_takes_it(stream: Path, tmp_path: Path) -> None:
@@ -59,7 +62,7 @@ def test_what_cannot_be_played_is_told_in_one_line(stream: Path, tmp_path: Path)
     assert_one_line(run_gsvc("play", stream, "--player", "'"), USAGE, "--player")
     missing = tmp_path / "missing.gsv"
     assert_one_line(run_gsvc("play", missing, "--player", "cat"), FAILED, "no such file")
-    assert_one_line(run_gsvc("play", "udp://@:5004"), USAGE, "gsvc recv")
+    assert_one_line(run_gsvc("play", "udp://@:5004", "--player", "-"), USAGE, "gsvc recv")
     cut = tmp_path / "cut.gsv"
     cut.write_bytes(stream.read_bytes()[:-9])
     assert_one_line(

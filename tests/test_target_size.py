@@ -17,6 +17,7 @@ from commands import run_gsvc
 from gsvc import ConfigError, VideoFormat
 from gsvc.codec.api.encode_file import EncodeJob, sized, suited
 from gsvc.codec.api.inspection import info_lines
+from gsvc.codec.bitstream.errors import NOTE
 from gsvc.codec.command.encode import as_line
 from gsvc.codec.command.main import as_options
 from gsvc.codec.media.video_reader import open_video
@@ -224,6 +225,9 @@ def test_a_phones_video_gets_a_size_for_the_rate_of_a_thin_link(
     assert (report.width, report.height) == (180, 320)
     assert 'encoded at 180x320, 30 frames/s, for 7 kbit/s; size="source" keeps' in caplog.text
     assert suited(EncodeJob(path, FAST, size="source"), 7000).size == "source"
+    with caplog.at_level(NOTE, "gsvc"):
+        suited(EncodeJob(path, FAST, size="auto"), 7000, 12_000)
+    assert "7 kbit/s of pictures, 12 in all" in caplog.text and caplog.records[-1].levelno == NOTE
     for size, found in (((64, 48), (28, 48)), (48, (48, 86)), (720, (540, 960))):
         with open_video(path, size=size) as video:
             assert (video.format.width, video.format.height) == found

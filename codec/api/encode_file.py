@@ -19,7 +19,7 @@ from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.reports import EncodeReport, Progress, Report
 from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS, Texts, pack_audio, text_packets
 from gsvc.codec.bitstream.container import Packet, PacketType, StreamWriter
-from gsvc.codec.bitstream.errors import ConfigError, InputError, typed
+from gsvc.codec.bitstream.errors import NOTE, ConfigError, InputError, typed
 from gsvc.codec.bitstream.frames import Frame, VideoFormat, duration
 from gsvc.codec.media import places, track_source
 from gsvc.codec.media.video_reader import INTERLACED, Size, VideoReader, fitted_size, open_video
@@ -203,8 +203,9 @@ class EncodeJob:
 AUTO_SIZE, SOURCE_SIZE = "auto", "source"
 
 
-def suited(job: EncodeJob, bitrate: float | None) -> EncodeJob:
-    """The job at a size and frame rate that suit bits per second of pictures; a warning tells.
+def suited(job: EncodeJob, bitrate: float | None, total: float | None = None) -> EncodeJob:
+    """The job at a size and frame rate that suit bits per second of pictures, out of a `total`; a
+    warning tells, or a note where the size "auto" was asked for.
 
     If no size was given, it scales only when the source is far too large for the rate. It lasts as
     long as before. Raises ConfigError for "auto" without a rate or without a file to look at first.
@@ -226,9 +227,11 @@ def suited(job: EncodeJob, bitrate: float | None) -> EncodeJob:
     if shape is None:
         return job
     width, height = fitted_size(form.width, form.height, shape[0])
-    _log.warning(
-        '%s: encoded at %dx%d, %.3g frames/s, for %.3g kbit/s; size="source" keeps %dx%d, %.3g',
-        places.display_name(job.source), width, height, shape[1], bitrate / 1000, *own,
+    within = f" of pictures, {total / 1000:.3g} in all" if total else ""
+    _log.log(
+        NOTE if is_asked else logging.WARNING,
+        '%s: encoded at %dx%d, %.3g frames/s, for %.3g kbit/s%s; size="source" keeps %dx%d, %.3g',
+        places.display_name(job.source), width, height, shape[1], bitrate / 1000, within, *own,
     )  # fmt: skip
     job = replace(job, size=(width, height))
     if places.is_glob(job.source):
@@ -359,7 +362,14 @@ def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:
     job = _without_sound(job, size, seconds)
     with job.open() as video:
         sound = job.audio_bitrate or SOUND[0] if job.sound and video.has_sound else 0
-    job = _shared(suited(job, max(_LEAST_RATE, total - sound)), total)
+    if sound and total - sound < LEAST_BESIDE:
+        _log.warning(
+            '%s: sound leaves the pictures %.2g of %.3g kbit/s, with which they show nothing: '
+            'take audio="none", or %.3g in all',
+            places.display_name(job.source), max(_LEAST_RATE, total - sound) / 1000, total / 1000,
+            (sound + LEAST_BESIDE) / 1000,
+        )  # fmt: skip
+    job = _shared(suited(job, max(_LEAST_RATE, total - sound), total), total)
     beside = _beside(job, seconds)
     if size <= beside:
         lower = "lower the rate of the sound (--audio-bitrate), "
@@ -509,7 +519,7 @@ def encode(
         deinterlace: Draw whole pictures of interlaced video, which else is encoded as it is.
         size: Scale larger pictures down to so many pixels of the shorter side, or to a width and
             height; "auto" chooses size and frame rate by the rate; "source" keeps both. None keeps
-            them unless a rate is far too low for them. A warning tells what was chosen.
+            them unless a rate is far too low for them. The log tells what was chosen.
         target_size: Bytes that the file may have at most, sound and texts included; the video is
             encoded up to four times to come near. Not with a rate or a quality in the settings.
             Sound takes 6000, 8000, 12000 or 16000 bits per second of it by the level that the rest

@@ -34,10 +34,9 @@ Player = tuple[str, ...]
 
 
 def find_player(command: str | None) -> Player:
-    """The player that `command` names, "-" for standard output; None: what there is here.
+    """The player that `command` names, "-" for standard output; None: one in a window.
 
-    That is a program in a window, if there are both; else standard output, if it is a pipe. Raises
-    ConfigError where there is neither, or no such program.
+    Raises ConfigError where there is no window or no such program.
     """
     if command == output.STANDARD_OUTPUT:
         return ()
@@ -46,12 +45,10 @@ def find_player(command: str | None) -> Player:
     found = next(filter(shutil.which, _PLAYERS), None)
     if found is not None and _has_windows():
         return _named(found)
-    if output.is_output_open() and not sys.stdout.isatty():
-        return ()
-    lack = "no player: install mpv or ffplay" if _has_windows() else "no display for a window"
+    lack = "no player: install mpv, ffplay or VLC" if _has_windows() else "no display for a window"
     raise ConfigError(
-        f"{lack}; or give a player that reads standard input (--player 'mpv --vo=tct -'), or pipe "
-        "to one (gsvc play ... | ...)"
+        f"{lack}; or see it in a browser (gsvc serve), give a player that reads standard input "
+        "(--player 'mpv --vo=tct -'), or pipe to one (gsvc play --player - ... | ...)"
     )
 
 

@@ -24,6 +24,8 @@ from typing import Any, BinaryIO, Self, TypeVar, Union, cast, get_args, get_orig
 from warnings import warn
 from weakref import WeakSet
 
+NOTE = 25
+"""Level of the log between INFO and WARNING: what was chosen as asked for."""
 OUT_OF_MEMORY = "out of memory: end other programs, lift ulimit -v, or take a smaller video"
 TOO_MANY_FILES = "too many open files: end other programs, or lift ulimit -n"
 SHORTAGES = {

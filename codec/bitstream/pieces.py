@@ -59,6 +59,8 @@ class Gathered:
     """Whether it is the preview, as the stream's first picture is not whole."""
     parity: int
     """How many pieces of parity are here."""
+    size: int = 0
+    """Bytes of all pieces that are here."""
     repaired: tuple[int, ...] = ()
     """Numbers of lost ones that parity made good."""
     drafts: tuple[bytes, ...] = field(default=(), repr=False)
@@ -146,7 +148,7 @@ def gather(pieces: Sequence[bytes], limits: errors.Limits = errors.DEFAULT_LIMIT
     Raises BitstreamError for what is no piece, for pieces of several streams, and where nothing can
     be shown of those that are here.
     """
-    parsed = [_parsed(data) for data in pieces]
+    parsed, size = [_parsed(data) for data in pieces], sum(map(len, set(pieces)))
     one = parsed[0]
     _refuse_mixed(parsed)
     found = {piece.number: piece.body for piece in parsed if not piece.is_parity}
@@ -159,15 +161,16 @@ def gather(pieces: Sequence[bytes], limits: errors.Limits = errors.DEFAULT_LIMIT
         if not missing and _id(main) != one.id:
             raise errors.BitstreamError("a piece is damaged: have all of them sent again")
         return Gathered(
-            main, one.count, missing, is_preview=False, parity=len(parities),
+            main, one.count, missing, is_preview=False, parity=len(parities), size=size,
             repaired=tuple(repaired),
         )  # fmt: skip
     drafts = _drafts(found, one, limits)
     if (is_preview := one.previewed and 0 in found) or drafts:
         stream = _preview(found[0]) if is_preview else main or b""
         return Gathered(
-            stream, one.count, missing, is_preview=is_preview, parity=len(parities), drafts=drafts
-        )
+            stream, one.count, missing, is_preview=is_preview, parity=len(parities), size=size,
+            drafts=drafts,
+        )  # fmt: skip
     raise errors.TruncatedStreamError(
         f"{len(found)} of {one.count} pieces show nothing yet: "
         f"have {', '.join(map(str, missing[:20]))} sent again"

@@ -104,8 +104,8 @@ def settings_of(options: Namespace) -> DecoderSettings:
     return arguments.with_options(DecoderSettings, options, backend=backend, steps=steps)
 
 
-_PLAY = """Play a stream in a window of mpv, ffplay or VLC. Without a display, or with --player -,
-gsvc writes the video to standard output as Matroska, for another player.
+_PLAY = """Play a stream in a window of mpv, ffplay or VLC. With --player -, gsvc writes the video
+to standard output as Matroska, for another player.
 
 source IN               the stream, or a file of gsvc mux
 --player COMMAND        program with arguments that reads Matroska from standard input

@@ -290,14 +290,15 @@ def _planned(options: Namespace) -> Callable[[reports.EncodeReport], None]:
 
 
 def _startup(options: Namespace, target: str) -> str:
-    """How long a receiver waits at the start, where a rate was asked for and a file was made."""
+    """How long sending takes, where a rate was asked for and a file was made."""
     rate = options.max_bitrate or options.total_bitrate or options.bitrate
     if rate is None or target == STANDARD_OUTPUT or options.task is not None:
         return ""
     from gsvc.codec.api.inspection import info
 
-    link = f"over a link of {rate / 1000:g} kbit/s"
-    return f", start-up delay {info(target).startup_delay(rate):.1f} s {link}"
+    found = info(target)
+    sent = f"{reports.shown_time(8 * found.size / rate)} to send at {rate / 1000:g} kbit/s"
+    return f", {sent} (start-up delay {found.startup_delay(rate):.1f} s)"
 
 
 def _check_single(options: Namespace) -> None:

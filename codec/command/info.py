@@ -2,6 +2,7 @@
 
 import sys
 from argparse import Namespace
+from contextlib import suppress
 from dataclasses import asdict
 
 from gsvc.codec.api.inspection import Credentials, info_lines, read_credentials, sign_file
@@ -83,8 +84,30 @@ def _show_any(source: str, options: Namespace) -> None:
     except BitstreamError:
         lines = arguments.json_lines(options) if options.json else None
         # FFmpeg opens what is no stream: nothing for strangers' files.
-        if options.untrusted or not show_mark(source, options.anchors, lines):
+        if options.untrusted:
             raise
+        if not show_mark(source, options.anchors, lines):
+            _show_video(source, lines)
+            raise
+
+
+def _show_video(source: str, lines: JsonLines | None) -> None:
+    """Show what a video or image is that carries no stream; nothing of another file."""
+    if not is_other_file(source):
+        return
+    from gsvc.codec.media.video_reader import open_video  # late: streams need no FFmpeg
+
+    with suppress(GsvcError), open_video(source) as video:
+        form = video.format
+        size, rate = (form.width, form.height), float(form.frame_rate)
+        seconds = None if video.seconds is None else float(video.seconds)
+        if lines is not None:
+            told = {"size": size, "frame_rate": rate, "duration": seconds, "sound": video.has_sound}
+            lines.put("video", source=source, **told)
+            return
+        length = "" if seconds is None else f", {rate:.4g} frames/s, {shown_time(seconds)}"
+        sound = ", with sound" if video.has_sound else ", without sound"
+        print(f"{source}: {size[0]}x{size[1]}{length}{sound}", flush=True)
 
 
 def _show(source: str, options: Namespace) -> None:
@@ -124,6 +147,7 @@ def _show_pieces(source: str, found: Gathered, options: Namespace) -> None:
     here = found.count - len(found.missing) - len(found.repaired)
     beside = f", and {found.parity} of parity" if found.parity else ""
     print(f"  {'here':<18} {here} of {found.count} (0 to {found.count - 1}){beside}")
+    print(f"  {'size':<18} {found.size} bytes of pieces")
     for name, numbers in (("missing", found.missing), ("made good", found.repaired)):
         print(f"  {name:<18} {', '.join(map(str, numbers)) or 'none'}")
     is_described = found.is_preview or not found.drafts

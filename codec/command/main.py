@@ -19,7 +19,13 @@ from types import FrameType
 from typing import Any, NamedTuple, NoReturn
 
 from gsvc import __version__
-from gsvc.codec.bitstream.errors import OUT_OF_MEMORY, TOO_MANY_FILES, ConfigError, GsvcError
+from gsvc.codec.bitstream.errors import (
+    NOTE,
+    OUT_OF_MEMORY,
+    TOO_MANY_FILES,
+    ConfigError,
+    GsvcError,
+)
 
 _NAMES = (
     *("audio", "backend", "cache", "deinterlace", "detector", "device", "fps", "frames"),
@@ -378,7 +384,7 @@ class _OneLine(logging.Formatter):
 
 
 class _Once(logging.Filter):
-    """Keeps back a warning that was given before: a video may be read more than once."""
+    """Keeps back a warning or note that was given before: a video may be read more than once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -386,7 +392,7 @@ class _Once(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         line = record.getMessage()
-        is_new = record.levelno != logging.WARNING or line not in self._given
+        is_new = record.levelno not in (NOTE, logging.WARNING) or line not in self._given
         self._given.add(line)
         return is_new
 
@@ -395,5 +401,7 @@ def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(_OneLine())
     handler.addFilter(_Once())
+    logging.addLevelName(NOTE, "NOTE")
+    logging.getLogger("gsvc").setLevel(NOTE)
     logging.getLogger("gsvc").handlers = [handler]  # one, however many commands a process runs
     logging.getLogger("gsvc").propagate = False

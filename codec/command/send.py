@@ -172,7 +172,7 @@ def _suited(options: Namespace, wire: WireSettings) -> encode_file.EncodeJob:
             with job.open() as video:
                 sound = _least_sound(options, has_any=video.has_sound)
         rate = video_sender.pictures_within(options.total_bitrate, sound, wire)
-    return encode_file.suited(job, rate)
+    return encode_file.suited(job, rate, options.total_bitrate)
 
 
 def _least_sound(options: Namespace, *, has_any: bool) -> float:

@@ -390,7 +390,7 @@ def _copy_stream(media: InputContainer, stream: BinaryIO) -> None:
     records, samples = _parts(media)
     if not records:
         raise BitstreamError(
-            "no gsvc stream in this video: give a .gsv, or what gsvc mux wrote, as it wrote it"
+            "no gsvc stream in this video: give a .gsv, or an unchanged file of gsvc mux"
         )
     if not records[0].head.startswith(header.MAGIC):
         raise BitstreamError("the stream's beginning is missing: the video was cut, take all of it")
