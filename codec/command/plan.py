@@ -152,8 +152,8 @@ source [IN]             the video; omit it with --class
 --class {{{",".join(asked.CLASSES)}}} -> kind  plan for a typical
                         video of this kind, without a video
 --size LINES|WxH|auto   scale down to this shorter side or into WxH; auto: choose size and frame
-                        rate by the rate; source: never scale (source, or auto if the rate is far
-                        too low); with --class: WxH ({_USUAL.width}x{_USUAL.height})
+                        rate by the rate; source: never scale (source, or auto if live or the rate
+                        is far too low); with --class: WxH ({_USUAL.width}x{_USUAL.height})
 --fps N                 at most N frames a second; with --class: its frame rate ({_USUAL.rate:g})
 --seconds S             with --class: duration ({_USUAL.seconds:g})
 --bandwidth RATE        rate of the link in bit/s, sound and headers included: 12k

@@ -13,7 +13,14 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.encode_file import EncodeJob, sized, suited
+from gsvc.codec.api.encode_file import (
+    AUTO_SIZE,
+    SOUND,
+    SOURCE_SIZE,
+    EncodeJob,
+    sized,
+    suited,
+)
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.inspection import info
 from gsvc.codec.api.reports import EncodeReport
@@ -64,11 +71,11 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     `options`: audio, size and fps. Raises ConfigError where nothing is left.
     """
     total, is_heard = budgets.bandwidth, options.audio != "none"
+    is_live = budgets.latency is not None and budgets.latency < prediction.LONG_LATENCY
     job = EncodeJob(
         source, EncoderSettings(), fps=options.fps, sound=is_heard, texts=False, size=options.size,
         sound_may_go=options.audio is None,
     )  # fmt: skip
-    is_live = budgets.latency is not None and budgets.latency < prediction.LONG_LATENCY
     sound = heads = 0.0
     if total is None:
         job = suited(job, None)
@@ -78,6 +85,7 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         job.sound = is_heard and had_sound
         job, heads = replace(job, frames=frames), SOUND_HEADERS * (is_live and job.sound)
         size = int((total - heads if is_live else total / TCP) * job.seconds / 8)
+        job = _shaped_live(job, size, total) if is_live else job
         job, _, room = sized(job, size)
         is_heard = is_heard and job.sound == had_sound
         sound = 8 * (size - room) / float(job.seconds)
@@ -86,13 +94,24 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     shape = ["--size", shown_dimensions(job.size)] if job.size and job.size != "source" else []
     shape += ["--fps", f"{job.fps:.6g}"] if job.fps else []
     link = plan_search.LinkLoad(TCP, TCP * sound, (*told, *shape))
-    if is_live and total is not None:
-        live = ["gsvc", "send", source, "udp://HOST:5004", "--total-bitrate", f"{total:.0f}"]
+    if is_live:
+        live = ["gsvc", "send", source, "udp://HOST:5004"]
+        live += [] if total is None else ["--total-bitrate", f"{total:.0f}"]
         live += [*shape, *["--audio", "opus"] * job.sound]
         factor = 1 / pictures_within(1.0, 0.0, WireSettings())
         link = plan_search.LinkLoad(factor, heads + sound, link.arguments, tuple(live))
     size_now = None if isinstance(job.size, str) else job.size
     return Carried(link, size_now, job.fps, job.audio_bitrate)
+
+
+def _shaped_live(job: EncodeJob, size: int, total: float) -> EncodeJob:
+    """At the size and frame rate of `gsvc send --size auto`, unless another is asked for."""
+    if job.size not in (None, AUTO_SIZE):
+        return job
+    heard = sized(replace(job, size=SOURCE_SIZE), size)[0].sound
+    sound = SOUND[0] + SOUND_HEADERS if heard else 0.0
+    shape = replace(job, size=AUTO_SIZE)
+    return suited(shape, pictures_within(total, sound, WireSettings()), total)
 
 
 _ENCODING = "level", "bpp", "bitrate", "quality", "preset", "low_delay", "low_memory", "gop"

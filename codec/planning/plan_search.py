@@ -34,6 +34,8 @@ from gsvc.codec.planning.video_trial import Judge, trial_of, try_video
 from gsvc.encoders.tuning import DEFAULT_PRESET, FILE_GOP, LIVE_GOP, PRESETS
 
 _RATES = 33
+_MARGIN = 1.25
+"""Of the time that a live video has, in proportion to what it is to take."""
 _GOALS = "quality", "bandwidth", "decoder_time", "encoder_time"
 """What is optimised: the first that is no constraint."""
 _RELAXED = {"bandwidth": 1.2, "quality": 0.5}
@@ -228,6 +230,7 @@ class BudgetPlanner:
             choice
             for choice in self.choices(budgets)
             if all(ratio <= 1 for ratio in self.excess(choice, budgets).values())
+            and (not _is_live(budgets) or self._pace(choice) <= 1)
         ]
         ranked = sorted(kept, key=lambda choice: _rank(choice, goal, judge))
         if not ranked or goal not in ("quality", "none"):
@@ -254,6 +257,8 @@ class BudgetPlanner:
             return max(self.excess(choice, budgets).values())
 
         nearest = min(everything, key=worst)
+        if _is_live(budgets) and worst(nearest) <= 1:
+            return self._too_slow(everything)
         over = {n: r for n, r in self.excess(nearest, budgets).items() if r > 1}
         asked = " and ".join(
             f"{option(name)} {_shown(budgets, name, nearest, ratio)}"
@@ -266,8 +271,27 @@ class BudgetPlanner:
             f"the nearest that can be met: {asked}{smaller}"
         )
 
+    def _pace(self, choice: PlanChoice) -> float:
+        """Time to encode, or to decode, over the video's own, with a margin."""
+        seen = choice.prediction
+        return _MARGIN * max(seen.encode_seconds.mean, seen.decode_seconds.mean) / self._duration
+
+    def _too_slow(self, choices: Sequence[PlanChoice]) -> str:
+        """What a live video needs that no settings encode and decode as it plays."""
+        seen = min(choices, key=self._pace).prediction
+        return (
+            f"no settings keep up with this video live: {self._duration:.1f} s of it take "
+            f"{seen.encode_seconds.mean:.1f} s to encode and {seen.decode_seconds.mean:.1f} s to "
+            "decode at the fastest; take a smaller --size or a lower --fps"
+        )
+
     def _plain(self, rate: float) -> PlanSettings:
         return PlanSettings(rate, "medium", self._model.trial.low_delay, WAYS["dis"])
+
+
+def _is_live(budgets: Budgets) -> bool:
+    """Whether a video is sent as it comes."""
+    return budgets.latency is not None and budgets.latency < LONG_LATENCY
 
 
 def quality_of(choice: PlanChoice, judge: str) -> float:
@@ -405,8 +429,14 @@ def encoder_settings(settings: PlanSettings) -> EncoderSettings:
 
 
 def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) -> list[str]:
-    """The commands that carry a plan out."""
-    link = link or LinkLoad()
+    """The commands that carry a plan out: sending and receiving where it is live."""
+    link, way = link or LinkLoad(), settings.way.arguments
+    if link.live:
+        send = [*link.live, "--preset", settings.preset]
+        send += [] if "--total-bitrate" in send else ["--bitrate", f"{settings.bitrate:.0f}"]
+        received = str(Path(source).with_suffix(".received.mp4"))
+        receive = ["gsvc", "recv", "udp://@:5004", "-o", received, *way]
+        return [shlex.join(receive), shlex.join(send)]
     stream = str(Path(source).with_suffix(".gsv"))
     encode = ["gsvc", "encode", source, "-o", stream, "--bitrate", f"{settings.bitrate:.0f}"]
     encode += ["--preset", settings.preset, *(["--low-delay"] if settings.low_delay else [])]
@@ -414,9 +444,7 @@ def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) 
     is_usual = settings.low_delay or settings.gop == FILE_GOP
     encode += [] if is_usual else ["--gop", f"{settings.gop:g}"]
     encode += link.arguments
-    live = [shlex.join([*link.live, "--preset", settings.preset])] if link.live else []
-    decode = ["gsvc", "decode", stream, *settings.way.arguments]
-    return [shlex.join(encode), shlex.join(decode), *live]
+    return [shlex.join(encode), shlex.join(["gsvc", "decode", stream, *way])]
 
 
 def as_json(source: str, plan: BudgetPlan) -> dict[str, object]:
