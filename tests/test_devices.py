@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from commands import run_gsvc
 from gsvc import DeviceError, Picture
-from gsvc.decoders.interpolation.rife import load_rife
+from gsvc.decoders.interpolation.rife import between, load_rife
 from gsvc.decoders.keyframes import devices
 from gsvc.decoders.keyframes.backends import check_device, load_refiner
 from gsvc.decoders.keyframes.compact import pipeline as pipelines
@@ -120,11 +120,11 @@ def test_learned_motion_draws_the_same_on_every_device(device: str) -> None:
     with need("models"):
         here, there = load_rife(), load_rife(device)
     left, right = (key_picture(shift=shift).picture for shift in (0, 6))
-    shown = there.between(left, right, 0.5)
+    shown = between(there, left, right, 0.5)
     # At its edge the mask may choose the other picture: a few pixels may be far off.
-    difference = np.abs(shown.astype(int) - here.between(left, right, 0.5))
+    difference = np.abs(shown.astype(int) - between(here, left, right, 0.5))
     assert np.quantile(difference, 0.99) <= TOLERANCE and difference.mean() <= MEAN_TOLERANCE
-    assert np.array_equal(shown, there.between(left, right, 0.5))
+    assert np.array_equal(shown, between(there, left, right, 0.5))
 
 
 @pytest.mark.parametrize("name", PRIOR_NAMES)

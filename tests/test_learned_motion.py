@@ -9,12 +9,13 @@ import pytest
 
 from gsvc import MissingModelError, Picture
 from gsvc.codec.weights.model_files import RIFE, cached_path
-from gsvc.decoders.interpolation.rife import Rife, load_rife
+from gsvc.decoders.interpolation.ifnet import IFNet
+from gsvc.decoders.interpolation.rife import RifePair, between, load_rife
 from needs import need
 
 
 @pytest.fixture(scope="module")
-def rife() -> Rife:
+def rife() -> IFNet:
     with need("rife"):
         return load_rife()
 
@@ -38,35 +39,35 @@ REFERENCE = {
 
 
 @pytest.mark.parametrize("time", REFERENCE)
-def test_network_agrees_with_the_published_one(rife: Rife, time: float) -> None:
+def test_network_agrees_with_the_published_one(rife: IFNet, time: float) -> None:
     import torch
 
     with torch.inference_mode():
         left, right = (
             torch.from_numpy(_waves(shift)).permute(2, 0, 1)[None] / 255 for shift in (0, 6)
         )
-        motion, mask = rife.network(left, right, torch.tensor([time]))
+        motion, mask = rife(left, right, torch.tensor([time]))
     found = [*motion[0].mean((1, 2)).tolist(), float(mask.sigmoid().mean())]
     assert found == pytest.approx(REFERENCE[time], abs=1e-3)
 
 
-def test_frames_between_move_and_stay_sharp(rife: Rife) -> None:
+def test_frames_between_move_and_stay_sharp(rife: IFNet) -> None:
     left, right = _waves(0), _waves(6)
     for time in (0.25, 0.5, 0.75):
         truth = _waves(6 * time).astype(float)
-        drawn = rife.between(left, right, time)
+        drawn = between(rife, left, right, time)
         assert drawn.dtype == np.uint8 and drawn.shape == left.shape
         error, unmoved = (np.abs(p - truth)[16:-16, 16:-16].mean() for p in (drawn, left))
         assert error < 0.4 * unmoved
 
 
-def test_each_pixel_is_drawn_from_one_side(rife: Rife) -> None:
-    side = rife.pair(_waves(0), _waves(6)).motion(0.25).side
+def test_each_pixel_is_drawn_from_one_side(rife: IFNet) -> None:
+    side = RifePair(rife, _waves(0), _waves(6)).motion(0.25).side
     assert side.min() >= 0 and side.max() <= 1
     assert ((side < 0.05) | (side > 0.95)).mean() > 0.9
 
 
-def test_fast_motion_is_seen_coarser(rife: Rife) -> None:
+def test_fast_motion_is_seen_coarser(rife: IFNet) -> None:
     """Where the coarsest block misses motion, all is seen at half the size."""
     import torch
 
@@ -76,16 +77,16 @@ def test_fast_motion_is_seen_coarser(rife: Rife) -> None:
     time = torch.tensor([0.5])
     with torch.inference_mode():
         chosen, coarser = (
-            rife.network(left, right, time),
-            rife.network(left, right, time, coarser=2),
+            rife(left, right, time),
+            rife(left, right, time, coarser=2),
         )
     assert torch.equal(chosen[0], coarser[0])
 
 
 @pytest.mark.parametrize("size", [(1, 1), (33, 175), (64, 64)])
-def test_any_size_is_drawn(rife: Rife, size: tuple[int, int]) -> None:
+def test_any_size_is_drawn(rife: IFNet, size: tuple[int, int]) -> None:
     picture = np.full((*size, 3), 90, np.uint8)
-    assert np.abs(rife.between(picture, picture, 0.5).astype(int) - 90).max() <= 1
+    assert np.abs(between(rife, picture, picture, 0.5).astype(int) - 90).max() <= 1
 
 
 def test_missing_and_damaged_weights_name_the_command(

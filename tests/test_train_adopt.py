@@ -180,7 +180,7 @@ def test_tuned_motion_takes_the_place_of_the_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with need("rife"):
-        state = dict(load_rife().network.state_dict())
+        state = dict(load_rife().state_dict())
     state["blocks.3.leave.bias"] += 0.5  # as if tuned: half a pixel, and more of the left picture
     about = _metadata("motion", **{"class": "IFNet", "settings": {}})
     halves = {f"refiner.{name}": value.half() for name, value in state.items()}
@@ -191,7 +191,7 @@ def test_tuned_motion_takes_the_place_of_the_published(
     assert compared.rivals == ("RIFE as it is now",) and compared.candidate == "RIFE of this run"
     monkeypatch.setattr(rife, "SHIPPED", tmp_path / "weights" / "rife.safetensors")
     ship(weights, tmp_path / "weights")
-    tuned = load_rife().network
+    tuned = load_rife()
     assert isinstance(tuned, IFNet)
     assert torch.equal(
         tuned.state_dict()["blocks.3.leave.bias"], state["blocks.3.leave.bias"].half()

@@ -58,36 +58,20 @@ class LearnedMotion(NamedTuple):
         return np.asarray(blended, np.uint8)
 
 
-class Rife:
-    """Draws frames between two pictures of one scene."""
-
-    def __init__(self, network: "IFNet") -> None:
-        """`network`: with its weights, on the device that it is to run on."""
-        self.network = network.eval()
-
-    def between(self, left: Picture, right: Picture, time: float) -> Picture:
-        """The frame at `time`, 0 at the left picture and 1 at the right one.
-
-        All are RGB uint8 (H, W, 3), of any size. Over a cut the result is nonsense: the caller must
-        not ask for it.
-        """
-        return self.pair(left, right).motion(time).drawn(left, right)
-
-    def pair(self, left: Picture, right: Picture) -> "RifePair":
-        """Two pictures, for the motion of every frame between them."""
-        return RifePair(self.network, left, right)
-
-
 class RifePair:
-    """Two pictures on the network's device: made once, however many frames are between them."""
+    """Two pictures of one scene on the network's device: made once for all frames between them.
+
+    Over a cut what it gives is nonsense: the caller must not ask for it.
+    """
 
     def __init__(self, network: "IFNet", left: Picture, right: Picture) -> None:
+        """`network`: with its weights; `left`, `right`: RGB uint8 (H, W, 3), of any size."""
         self._network, self._size = network, left.shape[:2]
         self._device = next(network.parameters()).device
         self._pictures = [_padded(picture, self._device) for picture in (left, right)]
 
     def motion(self, time: float) -> LearnedMotion:
-        """The motion of the frame at `time`; see `Rife.between`.
+        """The motion of the frame at `time`, 0 at the left picture and 1 at the right one.
 
         Raises DeviceError when the device has too little memory.
         """
@@ -109,6 +93,11 @@ class RifePair:
         return LearnedMotion(values[..., :2], values[..., 2:4], values[..., 4].copy())
 
 
+def between(network: "IFNet", left: Picture, right: Picture, time: float) -> Picture:
+    """The frame at `time`; arguments as of `RifePair`."""
+    return RifePair(network, left, right).motion(time).drawn(left, right)
+
+
 def rife_file() -> Path:
     """The weights: `SHIPPED` where they are, else the published ones.
 
@@ -121,8 +110,8 @@ def rife_file() -> Path:
     return model_path(RIFE.name)
 
 
-def load_rife(device: str = "cpu", weights: Path | None = None) -> Rife:
-    """RIFE on a device of torch.
+def load_rife(device: str = "cpu", weights: Path | None = None) -> "IFNet":
+    """RIFE's network on a device of torch.
 
     `weights`: a `.safetensors` file of `gsvc train adopt`; None: `rife_file`. Raises as that,
     MissingModelError when the weights are others than they should be, DeviceError when the device
@@ -138,12 +127,12 @@ def load_rife(device: str = "cpu", weights: Path | None = None) -> Rife:
     else:
         network = load_network(IFNet, weights)
     with enough_memory(device):
-        return Rife(placed(network, device))
+        return placed(network, device)
 
 
 @cache
-def loaded_rife(device: str = "cpu") -> Rife:
-    """RIFE on a device, loaded once in a process. Raises as `load_rife`."""
+def loaded_rife(device: str = "cpu") -> "IFNet":
+    """RIFE's network on a device, loaded once in a process. Raises as `load_rife`."""
     return load_rife(device)
 
 
@@ -183,14 +172,14 @@ def _padded(picture: Picture, device: "torch.device") -> "Tensor":
 class LearnedRenderer(IntervalRenderer):
     """Renders the frames between two keyframes by RIFE."""
 
-    def __init__(self, *given: Any, rife: Callable[[], Rife] = loaded_rife, **more: Any) -> None:
-        """As of `IntervalRenderer`; `rife`: gives what draws, when the first frame needs it."""
+    def __init__(self, *given: Any, rife: Callable[[], "IFNet"] = loaded_rife, **more: Any) -> None:
+        """As of `IntervalRenderer`; `rife`: gives the network, when the first frame needs it."""
         super().__init__(*given, **more)
         self._load = rife
 
     @cached_property
     def _rife(self) -> RifePair:
-        return self._load().pair(self._left, self._right)
+        return RifePair(self._load(), self._left, self._right)
 
     def picture(self, offset: int) -> Picture:
         """See `IntervalRenderer.picture`. Raises as `load_rife` and `RifePair.motion`."""

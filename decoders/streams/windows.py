@@ -8,10 +8,6 @@ Two windows share one frame, mostly a keyframe, and each restores it in its own 
 Detail switches there at once: two details laid over each other would be ghosts. What is coarse
 switches slowly: the difference that the two have in the shared frame is added to those behind it,
 less and less. That costs nothing to compute twice, and no frame waits for it.
-
-`KeptWindows` has restored windows on disk, so that a decode that was interrupted goes on where it
-was. A window is found again by all that it was made of: what the refiner was given, and its
-settings.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -63,7 +59,10 @@ _SUFFIX = ".safetensors"
 
 
 class KeptWindows:
-    """A folder of restored windows. Nobody clears it but its user."""
+    """A folder of restored windows, so that a decode that was interrupted goes on where it was.
+
+    A window is found by all that it was made of. Nobody clears the folder but its user.
+    """
 
     def __init__(self, folder: Path, made_by: str) -> None:
         """`made_by`: one text for all that must be equal, such as refiner, steps and seed.

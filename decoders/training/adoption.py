@@ -30,7 +30,7 @@ from gsvc.codec.weights.safetensors_files import CLASS, OWN_PRIOR, PRIOR, SUMS, 
 from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.decoders import interpolation
 from gsvc.decoders.interpolation.ifnet import IFNet
-from gsvc.decoders.interpolation.rife import SHIPPED, LearnedRenderer, Rife, load_rife
+from gsvc.decoders.interpolation.rife import SHIPPED, LearnedRenderer, load_rife
 from gsvc.decoders.keyframes import compact, windowed
 from gsvc.decoders.keyframes.backends import BACKENDS, load_refiner
 from gsvc.decoders.keyframes.compact.network import CompactRefiner
@@ -264,7 +264,7 @@ def refined(refiner: Refiner | None, steps: int) -> Way:
     return partial(decoded, settings=DecoderSettings(steps=steps), refiner=refiner)
 
 
-def moved(rife: Rife) -> Way:
+def moved(rife: IFNet) -> Way:
     """Frames between key pictures by learned motion, the others as they are decoded."""
 
     def way(data: bytes) -> list[Picture]:

@@ -70,5 +70,5 @@ _LOADERS: Mapping[str, Callable[[], State]] = {
     "features": features_state,
     "animevideov3": lambda: load_prior("animevideov3").state_dict(),
     "x4plus": lambda: load_prior("x4plus").state_dict(),
-    "rife": lambda: load_rife().network.state_dict(),
+    "rife": lambda: load_rife().state_dict(),
 }

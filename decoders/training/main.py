@@ -15,8 +15,7 @@ import torch
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.decoders.training.draws import Dice
-from gsvc.decoders.training.folder import Checkpoints, Scorer
-from gsvc.decoders.training.loop import Minutes, Run, make_learner
+from gsvc.decoders.training.loop import Checkpoints, Minutes, Run, Scorer, make_learner
 from gsvc.decoders.training.packs import read_pack
 from gsvc.decoders.training.parallel import ended, join, leave, processes, rank
 from gsvc.decoders.training.recipe import Recipe, add_train_arguments, read_recipe

@@ -29,7 +29,7 @@ from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.bitstream.stream_info import StreamInfo, read_info
 from gsvc.codec.weights.hub import read_hub_manifest
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
-from gsvc.decoders.interpolation.rife import loaded_rife, rife_file
+from gsvc.decoders.interpolation.rife import RifePair, loaded_rife, rife_file
 from gsvc.decoders.keyframes import backends as refiners
 from gsvc.decoders.keyframes.compact.restorer_backend import RESTORER
 from gsvc.decoders.keyframes.refiner import Refiner, WindowRefiner
@@ -117,7 +117,7 @@ def motion_cost(info: StreamInfo) -> base.Compute:
 @cache
 def _one_frame(height: int, width: int) -> Flops:
     gray = np.full((height, width, 3), 128, np.uint8)
-    return count_flops(lambda: loaded_rife().pair(gray, gray).motion(0.5))
+    return count_flops(lambda: RifePair(loaded_rife(), gray, gray).motion(0.5))
 
 
 NO_TOOLS, DEFAULT_TOOLS = "none", "default"

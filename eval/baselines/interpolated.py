@@ -15,7 +15,7 @@ from gsvc.codec.weights.model_files import RIFE
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.decoders.interpolation.optical_flow import dense_flow, gray, trust
 from gsvc.decoders.interpolation.rendering import IntervalRenderer
-from gsvc.decoders.interpolation.rife import loaded_rife
+from gsvc.decoders.interpolation.rife import RifePair, loaded_rife
 from gsvc.eval.baselines import base
 from gsvc.eval.baselines.base import Compute, Decoded, Encoded, Option, Settings
 from gsvc.eval.baselines.conventional import X265, ConventionalCodec
@@ -131,7 +131,7 @@ class _ByRife(LowerFrameRate):
 
     def between(self, left: Picture, right: Picture, step: int) -> Iterator[Picture]:
         """The same by RIFE. Raises as `load_rife`."""
-        pair = loaded_rife().pair(left, right)
+        pair = RifePair(loaded_rife(), left, right)
         for offset in range(1, step):
             yield pair.motion(offset / step).drawn(left, right)
 

@@ -22,7 +22,7 @@ from gsvc.codec.weights.extras import machine
 from gsvc.codec.weights.hub import read_hub_manifest
 from gsvc.decoders.interpolation.ifnet import IFNET_MULTIPLE, IFNet
 from gsvc.decoders.interpolation.rendering import IntervalRenderer
-from gsvc.decoders.interpolation.rife import load_rife
+from gsvc.decoders.interpolation.rife import between, load_rife
 from gsvc.decoders.keyframes.backends import BACKENDS, check_device, load_refiner
 from gsvc.decoders.keyframes.compact.backend import CompactBackend
 from gsvc.decoders.keyframes.devices import bfloat16_pays
@@ -202,7 +202,7 @@ def _learned_motion(device: str, height: int, width: int) -> TimedWork:
         # In training it does not look at the motion that it finds: here there is none.
         network, picture, time = IFNet().train(), torch.empty(1, 3, *padded), torch.empty(1)
     cost = RefinerCost(lambda: network(picture, picture, time))
-    return TimedWork(device, lambda: rife.between(left, right, 0.5), cost=cost)
+    return TimedWork(device, lambda: between(rife, left, right, 0.5), cost=cost)
 
 
 def _pictures(height: int, width: int, count: int) -> list[Picture]:
