@@ -51,8 +51,8 @@ class Movement:
 
     def __init__(self, before: SmallPicture, now: SmallPicture) -> None:
         self._now, self.scale = now, now.scale
-        self._there = optical_flow.dis_flow(before.luma, now.luma, optical_flow.PRESET)
-        self._back = optical_flow.dis_flow(now.luma, before.luma, optical_flow.PRESET)
+        self._there = optical_flow.dense_flow(before.luma, now.luma)
+        self._back = optical_flow.dense_flow(now.luma, before.luma)
 
     def forward(self, box: Box) -> Box:
         """Where a box of the picture before is in the present one."""

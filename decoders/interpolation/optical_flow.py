@@ -36,13 +36,8 @@ _CONSISTENT = 2.0
 """Forward-backward error, in pixels, at which trust has fallen to 1/e."""
 
 
-def dense_flow(a: Picture, b: Picture) -> Flow:
-    """Optical flow from picture `a` to `b`, luma, uint8 (H, W), as the decoder estimates it."""
-    return dis_flow(a, b, PRESET)
-
-
-def dis_flow(a: Picture, b: Picture, preset: int, least_width: int = 64) -> Flow:
-    """Optical flow from picture `a` to `b`, luma, uint8 (H, W), with a preset of OpenCV's DIS.
+def dense_flow(a: Picture, b: Picture, preset: int = PRESET, least_width: int = 64) -> Flow:
+    """Optical flow from picture `a` to `b`, luma, uint8 (H, W), by OpenCV's DIS with a preset.
 
     Pictures narrower than `least_width` are padded: from 92 on, `FAST` does not fall back to fine
     scales, which take seven times as long.
@@ -289,7 +284,7 @@ class MotionBetween:
         half, self._size = ((-(-width // n), -(-height // n)) for n in (2, 4))
         # What is finer than this is lost in coding, and takes four times as long.
         pair = _shrunk(left, half), _shrunk(right, half)
-        forward, backward = dis_flow(*pair, preset), dis_flow(*pair[::-1], preset)
+        forward, backward = dense_flow(*pair, preset), dense_flow(*pair[::-1], preset)
         self._forward = self._known(forward, trust(forward, backward))
         self._backward = self._known(backward, trust(backward, forward))
         self._left, self._right = (

@@ -120,8 +120,7 @@ class EntryStore:
     def __init__(self, folder: Path, capacity: int) -> None:
         """Open the folder, made where missing, and keep it under `capacity` bytes from now on.
 
-        Raises ConfigError for a folder that holds something else, OutputError where it cannot be
-        written.
+        Errors as of `LatentCache`.
         """
         self.folder, self.capacity = folder, capacity
         self.evicted = 0

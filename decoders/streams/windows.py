@@ -125,12 +125,9 @@ class Windows:
     ) -> None:
         """`kept`: where restored windows are, and are put."""
         self._refiner, self._steps, self._seed, self._kept = refiner, steps, seed, kept
-        self.reset()
-
-    @property
-    def delay(self) -> int:
+        self.delay = refiner.delay
         """Frames by which output may be late."""
-        return self._refiner.delay
+        self.reset()
 
     def reset(self) -> None:
         """Forget the frames that wait."""

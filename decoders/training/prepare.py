@@ -33,10 +33,7 @@ def _write_survey(folder: pipeline.Folder, items: Sequence[pipeline.Item]) -> No
     number = sources[0].number // GROUP
     rows = [
         {
-            "address": item.address,
-            "sha256": item.sha256,
-            "bytes": item.bytes,
-            "error": item.error,
+            **{name: getattr(item, name) for name in ("address", "sha256", "bytes", "error")},
             "found": [] if item.error else [asdict(each) for each in item.found],
         }
         for item in sources

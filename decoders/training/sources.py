@@ -30,7 +30,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.video_source import VIDEO_SUFFIXES
 from gsvc.datasets.clips.clip_reader import protocol_size
 from gsvc.decoders.detection.people import SingleShotDetector
-from gsvc.decoders.interpolation.optical_flow import dis_flow, gray
+from gsvc.decoders.interpolation.optical_flow import dense_flow, gray
 from gsvc.encoders.coding.cuts import CutDetector
 from gsvc.encoders.face_landmarks import FACE_MODEL, FACE_STRIDES
 
@@ -314,7 +314,7 @@ def measures(frames: Sequence[Picture]) -> dict[str, float]:
 
 
 def _motion(one: Picture, other: Picture) -> float:
-    flow = dis_flow(gray(one), gray(other), cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST)
+    flow = dense_flow(gray(one), gray(other), cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST)
     return float(np.linalg.norm(flow, axis=2).mean())
 
 

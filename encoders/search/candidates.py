@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.decoders.interpolation.optical_flow import dis_flow, pixel_grid, warp
+from gsvc.decoders.interpolation.optical_flow import dense_flow, pixel_grid, warp
 from gsvc.decoders.interpolation.rendering import dissolved
 from gsvc.encoders.distortion import FloatMap, Structure
 from gsvc.encoders.tuning import (
@@ -191,7 +191,7 @@ class Placement:
             for n in range(1, parts)
         }
         to_left, to_right = (
-            cache(partial(dis_flow, *ends, cv2.DISOPTICAL_FLOW_PRESET_FAST, least_width=92))
+            cache(partial(dense_flow, *ends, cv2.DISOPTICAL_FLOW_PRESET_FAST, least_width=92))
             for ends in ((right, left), (left, right))
         )
         errors = []

@@ -21,7 +21,7 @@ from gsvc.codec.bitstream.errors import GsvcError, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import TestClip, frames_sha256
 from gsvc.datasets.clips.sets import ClipSource
-from gsvc.decoders.interpolation.optical_flow import dis_flow, gray
+from gsvc.decoders.interpolation.optical_flow import dense_flow, gray
 from gsvc.eval.baselines.base import Codec, Decoded, Encoded
 from gsvc.eval.bench import cells
 from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
@@ -41,7 +41,7 @@ def moving_share(frames: Sequence[Picture]) -> float:
     shares = []
     for index in range(1, len(frames), _STEP):
         before, after = gray(frames[index - 1]), gray(frames[index])
-        flow = dis_flow(before, after, cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
+        flow = dense_flow(before, after, cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
         shares.append(float((np.linalg.norm(flow, axis=2) > least).mean()))
     return float(np.mean(shares)) if shares else 0.0
 

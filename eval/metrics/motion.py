@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import TestClip
-from gsvc.decoders.interpolation.optical_flow import Flow, dis_flow, gray, pixel_grid, warp
+from gsvc.decoders.interpolation.optical_flow import Flow, dense_flow, gray, pixel_grid, warp
 from gsvc.eval.metrics import base, perceptual
 
 LINES = 288
@@ -136,7 +136,7 @@ def diverging(motion: Flow) -> NDArray[np.bool_]:
 
 def motion_between(one: Picture, other: Picture) -> Flow:
     """Where each pixel of `one` goes in `other`: float32 (H, W, 2), pixels of the pictures."""
-    return dis_flow(gray(one), gray(other), _PRESET)
+    return dense_flow(gray(one), gray(other), _PRESET)
 
 
 def _disagreement(there: Flow, back: Flow) -> NDArray[np.float32]:
