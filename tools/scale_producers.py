@@ -116,7 +116,11 @@ def shard_faults(shards: Path, batch: int, count: int, epochs: int) -> None:
             wrong += not bool((pack.stacks["truth"] == expected).all())
             done += 1
             befalls.after(step)
-        taken = [samples.key(place) for step in range(done) for place in places[step]]
+        taken = [
+            str(samples.rows(place[0])[place[1]]["key"])
+            for step in range(done)
+            for place in places[step]
+        ]
         befalls.told(done, taken, wrong)
 
 

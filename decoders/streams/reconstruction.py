@@ -81,18 +81,16 @@ class DecodedInterval:
 
     def picture(self, number: int) -> Picture:
         """A frame from `first` on, RGB uint8 (H, W, 3)."""
-        steps = self.interval[BRIGHTNESS]
-        drawn = self._steady_picture(number)
-        return drawn if steps is None else brightened(drawn, steps[number - 1])
-
-    def _steady_picture(self, number: int) -> Picture:
         interval = self.interval
         if self.is_key(number):
-            return self.key.shown
-        if interval.place is Place.BETWEEN:
-            return self._renderer.picture(number)
-        time = number if interval.place is Place.AFTER else interval.length - number
-        return rendering.held_picture(self.key.shown, interval, time)
+            drawn = self.key.shown
+        elif interval.place is Place.BETWEEN:
+            drawn = self._renderer.picture(number)
+        else:
+            time = number if interval.place is Place.AFTER else interval.length - number
+            drawn = rendering.held_picture(self.key.shown, interval, time)
+        steps = interval[BRIGHTNESS]
+        return drawn if steps is None else brightened(drawn, steps[number - 1])
 
     def confidence(self, number: int) -> NDArray[np.float32]:
         """How far motion there and back agrees in a frame, float32 (H, W), 0 to 1.

@@ -210,15 +210,12 @@ class ShardSamples(Dataset[Sample]):
         """Raises InputError for a damaged shard."""
         shard, row = place
         tar = self.folder.tar(shard)
-        files = pipeline.read_members(tar, self._rows(shard)[row]["files"])
+        files = pipeline.read_members(tar, self.rows(shard)[row]["files"])
         return sample_of_files(files, str(tar))
 
-    def key(self, place: Place) -> str:
-        """The name of a sample."""
-        return str(self._rows(place[0])[place[1]]["key"])
-
     @cached_property
-    def _rows(self) -> Callable[[int], list[dict[str, Any]]]:
+    def rows(self) -> Callable[[int], list[dict[str, Any]]]:
+        """What each shard holds of its samples: key and files."""
         read = lambda n: json.loads(self.folder.table(n).read_text())["samples"]
         return lru_cache(_TABLES_KEPT)(read)
 

@@ -267,7 +267,13 @@ class Losses:
             if "perceptual" in wanted:
                 terms["perceptual"] = self._alex(one, other).mean()
             if "features" in wanted and self._features is not None:
-                terms["features"] = _feature_distance(self._features(one), self._features(other))
+                # Mean squared distance of unit-length features, mean of the depths.
+                unit = (
+                    [functional.normalize(x.float(), dim=1, eps=_SHORTEST) for x in pair]
+                    for pair in zip(self._features(one), self._features(other), strict=True)
+                )
+                squares = [(a - b).square().sum(1).mean() for a, b in unit]
+                terms["features"] = torch.stack(squares).mean()
         return terms
 
 
@@ -305,12 +311,3 @@ def _local(products: Tensor) -> Tensor:
 def luma_of(pictures: Tensor) -> Tensor:
     """BT.601 luma of RGB (B, 3, H, W): (B, 1, H, W)."""
     return (pictures * pictures.new_tensor(_LUMA_SHARES).view(1, 3, 1, 1)).sum(1, keepdim=True)
-
-
-def _feature_distance(ones: list[Tensor], others: list[Tensor]) -> Tensor:
-    """Mean squared distance of unit-length features, mean of the depths."""
-    unit = (
-        [functional.normalize(x.float(), dim=1, eps=_SHORTEST) for x in pair]
-        for pair in zip(ones, others, strict=True)
-    )
-    return torch.stack([(a - b).square().sum(1).mean() for a, b in unit]).mean()

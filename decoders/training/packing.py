@@ -266,22 +266,14 @@ def _manifest(maker: PartMaker, facts: Sequence[Mapping[str, Any]]) -> dict[str,
 
 def _described(folder: Path, counts: Mapping[str, int]) -> list[dict[str, str | int]]:
     """Each file that samples show: name, SHA-256, how many, and its licence if a table has it."""
-    licences = _licences(folder)
+    licences: dict[str, str] = {}  # by the name of the file, without folders
+    for path in (folder / table for table in _TABLES if (folder / table).exists()):
+        with path.open(newline="", encoding="utf-8") as file:
+            for told in csv.DictReader(file):
+                licences[Path(told.get("file", "")).name] = told.get("licence", "")
     rows = []
     for name, shown in sorted(counts.items()):
         row: dict[str, str | int] = {"file": name, "sha256": sha256_of(folder / name)}
         licence = licences.get(Path(name).name)
         rows.append(row | ({"licence": licence} if licence else {}) | {"samples": shown})
     return rows
-
-
-def _licences(folder: Path) -> Mapping[str, str]:
-    """Licence by the name of the file, without folders."""
-    licences = {}
-    for table in _TABLES:
-        path = folder / table
-        if path.exists():
-            with path.open(newline="", encoding="utf-8") as file:
-                for row in csv.DictReader(file):
-                    licences[Path(row.get("file", "")).name] = row.get("licence", "")
-    return licences

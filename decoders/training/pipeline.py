@@ -136,14 +136,10 @@ def carried_out(operator: Operator, item: Item) -> None:
     if operator.name.startswith(UNCOUNTED):
         return
     seconds = time.monotonic() - wall, time.process_time() - cpu
-    item.costs[operator.name] = Cost(*seconds, peak_memory() or 0, _reserved())
-
-
-def _reserved() -> int:
     torch = sys.modules.get("torch")  # an operator without a network does not load it
-    if torch is None or not torch.cuda.is_initialized():
-        return 0
-    return int(torch.cuda.max_memory_reserved())
+    has_card = torch is not None and torch.cuda.is_initialized()
+    reserved = int(torch.cuda.max_memory_reserved()) if torch and has_card else 0
+    item.costs[operator.name] = Cost(*seconds, peak_memory() or 0, reserved)
 
 
 def in_row(item: Item) -> dict[str, bytes]:

@@ -241,11 +241,8 @@ def forecast(path: Path, clips: int, nodes: int, cores: int) -> tuple[list[Row],
         raise InputError(f"{path} has no clips to plan by")
     each = {name: row["cpu"] / few for name, row in costs.items()}
     core_hours = sum(each.values()) * clips / _HOUR
-    hours, shards, whole = (
-        core_hours / (nodes * cores),
-        -(-clips // shard_clips),
-        size / few * clips,
-    )
+    hours, shards = core_hours / (nodes * cores), -(-clips // shard_clips)
+    whole = size / few * clips
     worker = WORKER_BYTES + int(max(row["resident"] for row in costs.values()))
     stages: list[Row] = [
         {
