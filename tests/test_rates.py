@@ -100,7 +100,7 @@ def test_the_plan_for_a_rate_was_tried_there(pictures: list[Picture], target: fl
         search = GroupSearch(
             pictures, config, config.distortion(), pool, tell=lambda _: None, **ends
         )
-        best = search.best_at(goal, None, 8)
+        best = search.search_at_rate(goal, None, 8)
         made = search.probes.made.values()
     assert best.bits == pytest.approx(goal, rel=0.2)
     cheaper = [one.distortion for one in made if one.bits < best.bits]
@@ -272,7 +272,7 @@ def test_a_live_rate_is_followed_without_saving_up() -> None:
         bits = rate * 4 * 0.2 * math.exp(-quantiser)
         control.spent(round(bits), 100, is_intra=True)
         spent.append(bits / 4)
-        excess = control.excess()
+        excess = control.take_excess()
         assert excess is not None
         excesses.append(excess)
         change = max(-0.7, min(0.7, math.log(excess)))

@@ -223,7 +223,7 @@ class Lookahead(GroupCoder):
 
         search = GroupSearch(shot.pictures, *given, begins=begins, open_ended=open_ended, tell=tell)
         self._tell(_READ)
-        probe = flicker.signalled(self._planner.best(search, goal, exact=self._rate.exact))
+        probe = flicker.signalled(self._planner.plan_group(search, goal, exact=self._rate.exact))
         self._tell(_TRIED)
         self._done += _TRIED * self._frames
         probes, keys = search.probes, search.probes.own_keys(probe.plan)

@@ -161,11 +161,13 @@ class LowDelay(GroupCoder):
             return True
         if self._fills:
             is_settled = frames > self._usual and 2 * frames > self._frames
-            return is_settled and abs(self._crf_after(self._excess()) - self._group.crf) > _WORTH
+            return (
+                is_settled and abs(self._crf_after(self._take_excess()) - self._group.crf) > _WORTH
+            )
         is_young = min(frames, coded) <= self._usual or frames < coded / 2
         if is_young or not self._rate.exact:
             return False
-        excess = self._rate.excess()
+        excess = self._rate.take_excess()
         return excess is not None and abs(math.log(excess)) > _MISSED
 
     def _spacing_of(self, level: tuning.Level) -> int:
@@ -279,7 +281,7 @@ class LowDelay(GroupCoder):
 
     def _follow(self) -> None:
         """Before a new group: what earlier ones over- or underspent moves its quantiser."""
-        excess = self._excess()
+        excess = self._take_excess()
         wanted = self._crf_after(excess)
         more = tuning.log_bits_of_crf(wanted) - tuning.log_bits_of_crf(self._crf)
         self._rate.requantized(math.exp(more))
@@ -299,10 +301,10 @@ class LowDelay(GroupCoder):
         wanted = min(self._crf + jump, max(self._crf - jump, wanted))
         return self._small(min(float(MAX_CRF), max(_LEAST_CRF, round(4 * wanted) / 4)))
 
-    def _excess(self) -> float | None:
+    def _take_excess(self) -> float | None:
         """Bits spent in proportion to those that are due; None if that is unknown."""
         if not self._fills:
-            return self._rate.excess()
+            return self._rate.take_excess()
         form = self._config.header.format
         due = self._rate.bpp * form.width * form.height * self._spacing / _SHARED
         return max(0.1, self._inter / due) if self._inters else None

@@ -69,59 +69,59 @@ class GroupSearch:
         self._pixels = config.header.geometry.width * config.header.geometry.height * len(pictures)
         self._scales = [scale for scale in _SCALES if config.can_scale(scale)]
 
-    def best(self, lmbda: float, start: GroupPlan | None, probes: int) -> Probe:
+    def search_at_lambda(self, lmbda: float, start: GroupPlan | None, probes: int) -> Probe:
         """The probe with the least D + lambda R, after `probes` new ones, or one more.
 
         Tried are, two at a time, the plans that a model expects to cost least, which learns from
         all probes; and `start`, a plan of another group, as one of the first two.
         """
         for left in range(probes, 0, -_AT_ONCE):
-            bits, distortion = self._foretold(self._grid)  # per pixel
-            plans = self._proposed(distortion + lmbda * bits, start, min(left, _AT_ONCE))
+            bits, distortion = self._predict(self._grid)  # per pixel
+            plans = self._propose(distortion + lmbda * bits, start, min(left, _AT_ONCE))
             self._make(plans, lmbda)
         return min(self.probes.made.values(), key=lambda probe: probe.cost(lmbda))
 
-    def best_at(self, goal: float, start: GroupPlan | None, probes: int) -> Probe:
+    def search_at_rate(self, goal: float, start: GroupPlan | None, probes: int) -> Probe:
         """The probe with the least D where its quantiser is moved until it takes `goal` bits.
 
-        After `probes` new ones and some of moved quantisers; `start` as of `best`. No lambda leads
+        After `probes` new ones and some of moved quantisers; `start`: as there. No lambda leads
         there: the best plans of all lambdas lie far apart in bits, and a plan that is best between
         two of these rates is optimal for no lambda.
         """
         for left in range(probes, 0, -_AT_ONCE):
-            costs = self._costs_at(goal, *self._foretold(self._grid))
-            plans = self._proposed(costs, start, min(left, _AT_ONCE))
+            costs = self._costs_at(goal, *self._predict(self._grid))
+            plans = self._propose(costs, start, min(left, _AT_ONCE))
             self._make(plans, price(costs.min() * self._pixels, goal))
         for _ in range(_MOVES):
-            probe, moved = self._best_moved(goal)
+            probe, moved = self._best_at_rate(goal)
             if abs(math.log(probe.bits / goal)) < _NEAR or moved in self.probes.made:
                 break
             self._make([moved], price(probe.distortion, goal))
-        return self._best_moved(goal)[0]
+        return self._best_at_rate(goal)[0]
 
     def _make(self, plans: Sequence[GroupPlan], lmbda: float) -> None:
         self.probes.make(lmbda, plans)
         self._tell(len(self.probes.made))
 
-    def _best_moved(self, goal: float) -> tuple[Probe, GroupPlan]:
+    def _best_at_rate(self, goal: float) -> tuple[Probe, GroupPlan]:
         """The probe that should have the least D at `goal` bits, and its plan moved there.
 
         Of probes that differ in their quantiser alone the nearest to `goal` stands for all.
         """
         made = sorted(self.probes.made.values(), key=lambda one: -abs(math.log(one.bits / goal)))
         probes = list({(one.plan.keys, one.plan.scale): one for one in made}.values())
-        moved = [self._moved(probe, goal) for probe in probes]
-        own, there = self._foretold([one.plan for one in probes]), self._foretold(moved)
+        moved = [self._plan_at_rate(probe, goal) for probe in probes]
+        own, there = self._predict([one.plan for one in probes]), self._predict(moved)
         tried = np.array([(one.bits, one.distortion) for one in probes]).T / self._pixels
         costs = self._costs_at(goal, *(tried * there / own))
         best = int(costs.argmin())
         return probes[best], moved[best]
 
-    def _moved(self, probe: Probe, goal: float) -> GroupPlan:
+    def _plan_at_rate(self, probe: Probe, goal: float) -> GroupPlan:
         """A probe's plan with the quantiser that should bring it to `goal` bits."""
         crfs = np.arange(tuning.LEAST_PROBE_CRF, MAX_CRF + 1)
         plans = [probe.plan, *(replace(probe.plan, crf=float(crf)) for crf in crfs)]
-        own, *each = np.log(self._foretold(plans)[0])
+        own, *each = np.log(self._predict(plans)[0])
         crf = np.interp(own - math.log(probe.bits / goal), each[::-1], crfs[::-1])
         return replace(probe.plan, crf=round(4 * float(crf)) / 4)
 
@@ -132,7 +132,7 @@ class GroupSearch:
         costs = distortion * np.exp(tuning.DISTORTION_OF_BITS * miss + _BEYOND * beyond)
         return np.asarray(costs, np.float64)
 
-    def _foretold(self, plans: Sequence[GroupPlan]) -> _Array:
+    def _predict(self, plans: Sequence[GroupPlan]) -> _Array:
         """Bits and distortion per pixel that plans should come to, (2, plans)."""
         made = list(self.probes.made.values())
         features = self._features([*plans, *(probe.plan for probe in made)])
@@ -144,7 +144,7 @@ class GroupSearch:
         )
         return np.asarray(found, np.float64)[:, : len(plans)]
 
-    def _proposed(self, costs: _Array, start: GroupPlan | None, count: int) -> list[GroupPlan]:
+    def _propose(self, costs: _Array, start: GroupPlan | None, count: int) -> list[GroupPlan]:
         """The `count` cheapest plans by `costs`, one for each plan of `_grid`. In the first round
         `start` comes first. Plans too close to each other or to a tried one are skipped."""
         found = [self._transferred(start)] if start and not self.probes.made else []
@@ -244,7 +244,7 @@ class GroupPlanner:
         slope, offset = tuning.TEXTURE_OF_ST_LPIPS
         return max(0.0, slope * self._textures / self._frames - offset)
 
-    def best(self, search: GroupSearch, goal: float, *, exact: bool) -> Probe:
+    def plan_group(self, search: GroupSearch, goal: float, *, exact: bool) -> Probe:
         """The best plan that takes about `goal` bits or, unless `exact`, at most so many.
 
         Where the config has a quality, the best plan that comes to it, whatever it takes.
@@ -253,17 +253,17 @@ class GroupPlanner:
             self._plan = None  # Another scene moves otherwise.
         if exact and self._texture is None:
             probes = self._effort.probes_of(self._plan is None) + tuning.MORE_AT_RATE
-            probe = search.best_at(goal, self._plan, probes)
+            probe = search.search_at_rate(goal, self._plan, probes)
             self.lmbda = price(probe.distortion, probe.bits)
         else:
-            probe = self._walked(search, goal)
+            probe = self._search_by_lambda(search, goal)
         probe = search.probes.whole(probe, self.lmbda)
         self._plan = probe.plan
         self._textures += probe.texture * search.frames
         self._frames += search.frames
         return probe
 
-    def _walked(self, search: GroupSearch, goal: float) -> Probe:
+    def _search_by_lambda(self, search: GroupSearch, goal: float) -> Probe:
         """The best plan at the lambda that keeps to `goal` bits, or comes to the quality."""
         if self._texture is not None:
             probes, again, rounds = self._effort.probes, self._effort.probes, _QUALITY_ROUNDS
@@ -271,18 +271,18 @@ class GroupPlanner:
             self.lmbda = max(self._level.lmbda, tuning.EASIER * self.lmbda)
             probes = self._effort.probes_of(self._plan is None)
             again, rounds = 0, _RATE_ROUNDS
-        probe = search.best(self.lmbda, self._plan, probes)
+        probe = search.search_at_lambda(self.lmbda, self._plan, probes)
         visited = [probe]
         for _ in range(rounds):
-            lmbda = self._corrected(probe, goal)
+            lmbda = self._next_lambda(probe, goal)
             if lmbda == self.lmbda:
                 break
             self.lmbda = lmbda
-            probe = search.best(lmbda, probe.plan, max(_LEAST_PROBES, again))
+            probe = search.search_at_lambda(lmbda, probe.plan, max(_LEAST_PROBES, again))
             visited.append(probe)
-        return probe if self._texture is None else self._nearest(search, visited, self._texture)
+        return probe if self._texture is None else self._at_texture(search, visited, self._texture)
 
-    def _corrected(self, probe: Probe, goal: float) -> float:
+    def _next_lambda(self, probe: Probe, goal: float) -> float:
         """The lambda to try after `probe`; the same where that came near enough."""
         if self._texture is not None:
             excess = probe.texture / self._texture
@@ -291,7 +291,7 @@ class GroupPlanner:
         excess = probe.bits / goal
         return self.lmbda if excess < 1.15 else self.lmbda * min(4.0, excess)
 
-    def _nearest(self, search: GroupSearch, visited: Sequence[Probe], goal: float) -> Probe:
+    def _at_texture(self, search: GroupSearch, visited: Sequence[Probe], goal: float) -> Probe:
         """The probe nearest to a texture: best plans lie far apart, so quantisers are moved."""
 
         def miss(probe: Probe) -> float:
@@ -301,11 +301,11 @@ class GroupPlanner:
         if miss(found[0]) < _NEAR_QUALITY:
             return found[0]
         for begin in found[:_QUALITY_PLANS]:
-            found += self._moved(search, begin, goal)
+            found += self._requantize(search, begin, goal)
         near = [probe for probe in found if miss(probe) < _NEAR_QUALITY]
         return min(near, key=lambda probe: probe.bits) if near else min(found, key=miss)
 
-    def _moved(self, search: GroupSearch, probe: Probe, goal: float) -> Iterator[Probe]:
+    def _requantize(self, search: GroupSearch, probe: Probe, goal: float) -> Iterator[Probe]:
         """Probes of a plan with other quantisers, nearer and nearer to a texture."""
         low, high = tuning.LEAST_PROBE_CRF, float(MAX_CRF)
         for _ in range(_QUALITY_MOVES):

@@ -94,9 +94,9 @@ class RateControl:
         """Tell that from here on pictures take `factor` times the bits that they took."""
         self._recent *= factor
 
-    def excess(self) -> float | None:
-        """Bits spent lately in proportion to those that are due; None if that is unknown or not
-        aimed at."""
+    def take_excess(self) -> float | None:
+        """Bits spent lately in proportion to those that are due; at a new rate, once, those of the
+        old one. None if that is unknown or not aimed at."""
         if not self.frames and self._usual is not None:
             # A new rate: what the old one took is known.
             usual, self._usual = self._usual, self._rate
