@@ -10,6 +10,8 @@ import pytest
 from browsing import chromium, new_page, troubles_of
 from gsvc.codec.command.main import main
 from gsvc.eval.planning.surface import (
+    COLUMNS,
+    exchange_table,
     exchanges,
     page,
     read_points,
@@ -18,7 +20,9 @@ from gsvc.eval.planning.surface import (
     stills_of,
     surface,
 )
+from gsvc.eval.summary.bd_comparisons import mean_exchange
 from gsvc.eval.summary.rate_tables import Table
+from gsvc.eval.summary.summarise import load_kept, summarise
 
 ROWS = (
     # level, way, bits, seconds, memory, jod, texture
@@ -51,12 +55,32 @@ def summary(tmp_path: Path) -> Path:
 
 def test_computation_buys_bits_by_texture_and_none_by_jod(summary: Path) -> None:
     points = read_points(summary)
-    assert exchanges(points, "texture")["drawn"].compression > 1.2
-    assert exchanges(points, "texture")["drawn"].compute == pytest.approx(10)
-    assert exchanges(points, "jod")["drawn"].compression == pytest.approx(1)
+    assert all(one.compression > 1.2 for one in exchanges(points, "texture")["drawn"])
+    assert exchanges(points, "texture")["drawn"][0].compute == pytest.approx(10)
+    assert exchanges(points, "jod")["drawn"][0].compression == pytest.approx(1)
     rates = [point.bpp for point in points if point.way == "steps 0"]
     grid = surface(points, "texture", rates, [1.0, 20.0])
     assert np.all(grid[1] < grid[0]) and np.all(np.diff(grid[0]) < 0)
+
+
+def test_what_computation_buys_is_what_the_summary_of_the_same_run_says() -> None:
+    folder = Path(__file__).parents[1] / "eval/results/whole"
+    kept = load_kept(folder)
+    bought = {one.metric: one.exchange for one in summarise(kept.settings, kept.cells).exchange}
+    for judge, metric in COLUMNS.items():
+        found = exchanges(read_points(folder / "summary.csv"), judge)
+        mean = mean_exchange([one for each in found.values() for one in each])
+        told = [bought[metric].compute, bought[metric].compression, bought[metric].exponent]
+        assert [mean.compute, mean.compression, mean.exponent] == pytest.approx(told, rel=1e-4)
+    page = (folder.parents[2] / "docs/planning.md").read_text()
+    for row in exchange_table(read_points(folder / "summary.csv"), []).rows[:4]:
+        assert " | ".join(row[1:]) in page, row[0]
+
+
+def test_what_one_way_to_decode_cannot_tell_is_a_gap(summary: Path) -> None:
+    points = [point for point in read_points(summary) if point.way == "steps 0"]
+    rows = [row for row in exchange_table(points, []).rows if "published" not in row[0]]
+    assert rows and all(row[1:] == ["–", "–", "–"] for row in rows)
 
 
 def test_memory_saves_what_looks_alike() -> None:

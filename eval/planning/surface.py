@@ -12,11 +12,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from html import escape
 from importlib.resources import files
-from math import exp
 from pathlib import Path
 from shlex import join
 from statistics import fmean, geometric_mean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,13 @@ from gsvc.eval.report.exhibits import INK, label, legend, log_scale, new_figure,
 from gsvc.eval.report.report_page import table_html
 from gsvc.eval.report.sheets import picture_uri
 from gsvc.eval.summary import bd_comparisons
-from gsvc.eval.summary.bd_comparisons import PUBLISHED, frontier, targets
+from gsvc.eval.summary.bd_comparisons import (
+    PUBLISHED,
+    exchange,
+    frontier,
+    mean_exchange,
+    targets,
+)
 from gsvc.eval.summary.bd_rate import hull_at, lower_hull
 from gsvc.eval.summary.rate_tables import Table
 
@@ -58,7 +63,7 @@ class MeasuredPoint:
     bpp: float
     kbps: float
     seconds: float
-    """Of decoding, for each second of video."""
+    """Of the processor, decoding a second of video; wall clock in a run without such times."""
     flops: float
     """Of the decoder's networks, for each second of video."""
     memory: float
@@ -75,7 +80,10 @@ def measured_points(path: Path) -> list[MeasuredPoint]:
     """gsvc's points of a summary.csv that have both judges. Raises ConfigError for other files."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            return [_point(line) for line in csv.DictReader(file) if _is_ours(line)]
+            lines = [line for line in csv.DictReader(file) if _is_ours(line)]
+        has_processor_time = all(line.get("decode_cpu_seconds") for line in lines)
+        time = "decode_cpu_seconds" if has_processor_time else "decode_seconds"
+        return [_point(line, time) for line in lines]
     except (OSError, KeyError, ValueError, ZeroDivisionError) as error:
         raise ConfigError(f"{path} is no summary.csv of gsvc bench run: {error}") from error
 
@@ -109,14 +117,13 @@ def clips_of(points: Sequence[MeasuredPoint]) -> list[str]:
 
 def dials(points: Sequence[MeasuredPoint], clip: str, judge: str) -> list[bd_comparisons.Dial]:
     """The ways to decode a clip, by rising computation: 1 is plain decoding."""
-    ways = dict.fromkeys(point.way for point in points if point.clip == clip)
-    plain = {point.key: point.seconds for point in points if point.way == _PLAIN}
+    own = [point for point in points if point.clip == clip]
+    unit = fmean([p.seconds for p in own if p.way == _PLAIN] or [1.0])
     found = []
-    for way in ways:
-        own = [point for point in points if (point.clip, point.way) == (clip, way)]
-        hull = lower_hull([(point.bpp, point.distance(judge)) for point in own])
-        times = [p.seconds / plain[p.key] for p in own if p.key in plain]
-        found.append(bd_comparisons.Dial(way, geometric_mean(times or [1.0]), hull))
+    for way in dict.fromkeys(point.way for point in own):
+        mine = [point for point in own if point.way == way]
+        hull = lower_hull([(point.bpp, point.distance(judge)) for point in mine])
+        found.append(bd_comparisons.Dial(way, fmean(p.seconds for p in mine) / unit, hull))
     return sorted(found, key=lambda dial: dial.compute)
 
 
@@ -141,30 +148,17 @@ def surface(
     return grid
 
 
-def exchanges(points: Sequence[MeasuredPoint], judge: str) -> Mapping[str, bd_comparisons.Exchange]:
-    """What computation buys, by clip: the mean over three qualities; clips without are absent."""
+def exchanges(
+    points: Sequence[MeasuredPoint], judge: str
+) -> dict[str, list[bd_comparisons.Exchange]]:
+    """What computation buys at three qualities, by clip; a clip with one way only is absent."""
     found = {}
     for clip in clips_of(points):
         ways = dials(points, clip, judge)
-        each = [
-            bd_comparisons.exchange(bd_comparisons.frontier(ways, target))
-            for target in bd_comparisons.targets(ways)
-        ]
+        each = [exchange(frontier(ways, target)) for target in targets(ways)]
         if some := [one for one in each if one is not None]:
-            found[clip] = bd_comparisons.mean_exchange(some)
+            found[clip] = some
     return found
-
-
-def rate_of_quality(points: Sequence[MeasuredPoint], judge: str) -> float:
-    """By how much the logarithm of bits rises for a unit of quality, plain decoding, all clips."""
-    slopes = []
-    for clip in clips_of(points):
-        own = [p for p in points if (p.clip, p.way) == (clip, _PLAIN)]
-        own.sort(key=lambda p: (p.bpp, p.distance(judge)))
-        if len(own) > 1:
-            logs, distances = np.log([p.bpp for p in own]), [p.distance(judge) for p in own]
-            slopes.append(1 / float(np.polyfit(logs, distances, 1)[0]))
-    return fmean(slopes)
 
 
 def _is_ours(line: Mapping[str, str]) -> bool:
@@ -172,7 +166,7 @@ def _is_ours(line: Mapping[str, str]) -> bool:
     return line["codec"] == "gsvc" and not odd and all(line[name] for name in COLUMNS.values())
 
 
-def _point(line: Mapping[str, str]) -> MeasuredPoint:
+def _point(line: Mapping[str, str], time: str) -> MeasuredPoint:
     numerator, _, denominator = line["frame_rate"].partition("/")
     rate = float(numerator) / float(denominator or 1)
     frames, pixels = int(line["frames"]), int(line["width"]) * int(line["height"])
@@ -183,7 +177,7 @@ def _point(line: Mapping[str, str]) -> MeasuredPoint:
         way=line["way"],
         bpp=int(line["bits"]) / (pixels * frames),
         kbps=int(line["bits"]) / frames * rate / 1000,
-        seconds=float(line["decode_seconds"]) * rate / frames,
+        seconds=float(line[time]) * rate / frames,
         flops=float(line["flops_per_pixel"] or 0) * pixels * rate,
         memory=float(line["peak_memory"] or 0),
         jod=float(line["cvvdp"]),
@@ -196,46 +190,36 @@ _LITTLE = 1e-3
 """More memory that saves no more than this share has no row."""
 
 
-def exchange_table(
-    points: Sequence[MeasuredPoint], fitted: Mapping[str, Any], memory: Sequence[tuple[int, float]]
-) -> Table:
-    """Rows of what is given, what is saved, at what rate. `fitted`: numbers of the planner."""
-    rows = [*_compute_rows(points), *_encoder_rows(points, fitted), *_memory_rows(memory)]
+_GAP = "–"
+
+
+def exchange_table(points: Sequence[MeasuredPoint], memory: Sequence[tuple[int, float]]) -> Table:
+    """Rows of what is given, what is saved, at what rate; `memory` as of `curve`, or empty."""
+    rows = [*_compute_rows(points), *_memory_rows(memory)]
     rows.append(
         ["decoding time for bits, published", f"{PUBLISHED.compute:g}-fold",
-         f"a {PUBLISHED.compression:g}th of the bits", f"B ~ C^-{PUBLISHED.exponent:.2f}"]
+         f"all but a {PUBLISHED.compression:g}th of the bits", f"B ~ C^-{PUBLISHED.exponent:.2f}"]
     )  # fmt: skip
     header = "given for saved", "given", "saved", "rate"
     return Table("Exchange rates", "", header, [*rows, *_energy_rows(points)])
 
 
 def _compute_rows(points: Sequence[MeasuredPoint]) -> list[list[str]]:
+    """Means as those of the summary's "What compute buys"."""
     rows = []
     for judge, name in JUDGES.items():
-        found = exchanges(points, judge)
-        clips = clips_of(points)
-        # A clip whose bits no way lowers counts as nothing for what was spent.
-        exponent = sum(one.exponent for one in found.values()) / len(clips)
-        bits = fmean([1 / found[c].compression if c in found else 1.0 for c in clips])
-        times = [one.compute for one in found.values()] or [1.0]
-        rows.append(
-            [f"decoding time for bits, by {name}", f"{fmean(times):.1f}-fold",
-             f"{_PERCENT * (1 - bits):.1f} % of the bits", f"B ~ C^-{exponent:.3f}"]
-        )  # fmt: skip
+        found, clips = exchanges(points, judge), clips_of(points)
+        part = f" ({len(found)} of {len(clips)} clips)" if len(found) < len(clips) else ""
+        cells = [_GAP, _GAP, _GAP]
+        if found:
+            mean = mean_exchange([one for each in found.values() for one in each])
+            cells = [f"{mean.compute:.3g}-fold", _of_bits(mean), f"B ~ C^-{mean.exponent:.3f}"]
+        rows.append([f"decoding time for bits, by {name}{part}", *cells])
     return rows
 
 
-def _encoder_rows(points: Sequence[MeasuredPoint], fitted: Mapping[str, Any]) -> list[list[str]]:
-    fast, medium = fitted["presets"]["fast"], fitted["presets"]["medium"]
-    given = medium["of_fast"] / fast["of_fast"]
-    bits = (medium["jod"] - fast["jod"]) * -rate_of_quality(points, "jod")
-    spared = medium["low_memory"]
-    return [
-        ["encoding time for bits, fast to medium, by CVVDP, JOD", f"{given:.1f}-fold",
-         f"{_PERCENT * (1 - exp(-bits)):.0f} % of the bits", "–"],
-        ["encoding time for memory, medium, low memory", f"{spared['time']:.1f}-fold",
-         f"{_PERCENT * (1 - spared['memory']):.0f} % of what is held beside programs", "–"],
-    ]  # fmt: skip
+def _of_bits(mean: bd_comparisons.Exchange) -> str:
+    return f"{_PERCENT * (1 - 1 / mean.compression):.1f} % of the bits"
 
 
 def _memory_rows(curve: Sequence[tuple[int, float]]) -> list[list[str]]:
@@ -245,7 +229,7 @@ def _memory_rows(curve: Sequence[tuple[int, float]]) -> list[list[str]]:
             before = share
             each = _PERCENT * share / (size / 1e6)
             rows.append(
-                ["memory for diffusion steps", f"{size / 1e6:.1f} MB",
+                ["memory for diffusion steps, on the clips tried", f"{size / 1e6:.1f} MB",
                  f"{_PERCENT * share:.1f} % of the steps", f"{each:.2f} % a MB"]
             )  # fmt: skip
     return rows
@@ -257,22 +241,20 @@ def _energy_rows(points: Sequence[MeasuredPoint]) -> list[list[str]]:
     Both for a second of video: bits by texture, and seconds computed for them; a mean of clips.
     """
     bits, seconds = [], []
-    for clip in clips_of(points):
-        own = [p for p in points if p.clip == clip]
-        found = exchanges(own, "texture").get(clip)
-        plain = fmean(p.seconds for p in own if p.way == _PLAIN)
-        best = max(dial.compute for dial in dials(points, clip, "texture"))
-        rate = fmean(1000 * p.kbps for p in own)
-        bits.append(rate * (1 - 1 / found.compression) if found else 0.0)
-        seconds.append(plain * ((found.compute if found else best) - 1))
-    saved, spent = fmean(bits), fmean(seconds)
+    for clip, each in exchanges(points, "texture").items():
+        own, mean = [p for p in points if p.clip == clip], mean_exchange(each)
+        plain = fmean([p.seconds for p in own if p.way == _PLAIN] or [0.0])
+        bits.append(1000 * fmean(p.kbps for p in own) * (1 - 1 / mean.compression))
+        seconds.append(plain * (mean.compute - 1))
+    saved, spent = (fmean(each or [0.0]) for each in (bits, seconds))
     rows = []
     for name, radio in RADIOS.items():
-        watts = saved * radio.joules_per_bit / spent if spent else 0.0
-        rows.append(
-            [f"energy of sending over {name} for that of computing", f"{spent:.2f} s a second",
-             f"{saved / 1000:.2f} kbit a second of video", f"pays below {1000 * watts:.2g} mW"]
-        )  # fmt: skip
+        cells = [_GAP, _GAP, _GAP]
+        if saved > 0 and spent > 0:
+            limit = 1000 * saved * radio.joules_per_bit / spent
+            cells = [f"{spent:.3g} s a second", f"{saved / 1000:.3g} kbit a second of video",
+                     f"pays below {limit:.3g} mW"]  # fmt: skip
+        rows.append([f"energy of sending over {name} for that of computing", *cells])
     return rows
 
 

@@ -226,9 +226,14 @@ class PointRow:
     key: str
 
 
-def point_rows(cells: Sequence[CellRecord]) -> list[PointRow]:
-    """Rows in the order of the cells."""
-    return [*_with_ratios([_row(cell, decode) for cell in cells for decode in cell.decodes])]
+def point_rows(
+    cells: Sequence[CellRecord], ratios: Mapping[str, Mapping[str, Any]] | None = None
+) -> list[PointRow]:
+    """Rows in the order of the cells. `ratios`: of time, where a kept table has them."""
+    rows = [_row(cell, decode) for cell in cells for decode in cell.decodes]
+    if ratios is not None:  # points of several runs: each had its own unit of time
+        return [replace(row, **ratios[row.key + row.frames_sha256]) for row in rows]
+    return [*_with_ratios(rows)]
 
 
 def has_processor_time(rows: Iterable[PointRow]) -> bool:

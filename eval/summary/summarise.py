@@ -212,7 +212,7 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
     """Compute it all. `settings` are the values of run.json."""
     metrics, codecs = run.metrics_of(settings, cells), run.codecs_of(settings, cells)
     names = [metric.name for metric in metrics]
-    rows = run.point_rows(cells)
+    rows = run.point_rows(cells, settings.get("ratios"))
     found = curves_by_metric(cells, metrics, codecs)
     compared = [
         one
@@ -273,6 +273,9 @@ def load_summary(folder: str | Path) -> tuple[BenchRun, Summary]:
     return found, summarise(found.settings, found.cells)
 
 
+_RATIOS = "reference_crf", "encode_ratio", "decode_ratio"
+
+
 def load_kept(place: str | Path) -> BenchRun:
     """A run's folder; where its tables alone are kept, what summary.csv says, or that file.
 
@@ -286,12 +289,16 @@ def load_kept(place: str | Path) -> BenchRun:
     from gsvc.eval.metrics import metrics
 
     cells: dict[str, CellRecord] = {}
+    ratios: dict[str, dict[str, Any]] = {}
     try:
         with file.open(encoding="utf-8", newline="") as text:
             for row in csv.DictReader(text):
                 if row["frames"]:  # else it is one that failed
                     cell = cells.setdefault(row["key"], _kept_cell(row))
                     cell.decodes.append(_kept_decode(row, metrics()))
+                    ratios[row["key"] + row["frames_sha256"]] = {
+                        name: _value(row[name]) for name in _RATIOS
+                    }
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise InputError(f"{file} is no summary.csv of gsvc bench run ({error})") from error
     facts = {one.name for one in fields(run.MetricInfo)} - {"name"}
@@ -299,7 +306,7 @@ def load_kept(place: str | Path) -> BenchRun:
         name: {fact: "" if fact == "version" else getattr(one, fact) for fact in facts}
         for name, one in metrics().items()
     }
-    return BenchRun({"metrics": known}, [*cells.values()])
+    return BenchRun({"metrics": known, "ratios": ratios}, [*cells.values()])
 
 
 def _kept_cell(row: Mapping[str, str]) -> CellRecord:

@@ -31,7 +31,8 @@ def troubles_table(summary: Summary) -> Table:
         ["no number", f"{g.metric} of {', '.join(g.codecs)} ({g.decodes} decodes)", g.reason]
         for g in summary.gaps
     ]
-    clips = {row.clip for row in summary.points if row.encode_ratio is None}
+    timed = {row.clip for row in summary.points if row.encode_ratio is not None}
+    clips = {row.clip for row in summary.points} - timed
     rows += [["no time ratio", clip, curves.NO_REFERENCE] for clip in sorted(clips)]
     note = "What failed, what is missing, and why. No other number takes their place."
     return Table("What is missing", note, ["kind", "what", "why"], rows)
