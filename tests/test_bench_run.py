@@ -159,7 +159,9 @@ def test_what_is_added_later_does_not_code_again(
     both = (DISTANCE, "bench_doubles:Worst")
     asked = settings(clips, f"{BLOCKS}:ways=2", metrics=both)
     TextReporter(told := StringIO()).plan(4, plan(asked, tmp_path, pool, Listener()).jobs)
-    assert told.getvalue().startswith("4 cells, resumed 0/4; 4 more keep their streams")
+    assert told.getvalue().startswith(
+        "4 cells: 0 done, 4 to complete (streams and scores are kept), 0 to code"
+    )
     run(asked, tmp_path, pool)
     done = work_done()
     assert (done["encode"], done["decode"]) == (0, 8)
@@ -437,7 +439,7 @@ def test_the_estimate_takes_each_kind_of_step_at_its_own_pace(
     assert pace.left() == pytest.approx(38 + 32)
     pace.end(failing.cell.key)  # it failed: nothing of it is ahead
     assert pace.left() == pytest.approx(38)
-    assert pace.text() == "cell 6/7 (resumed 4/7), about 0:38 left"
+    assert pace.text() == "cell 6/7, about 0:38 left"
     pace.step(0, CellStep("score", DISTANCE, (blocks[1].cell.key,)))
     now += 10
     assert pace.left() == pytest.approx(28)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gsvc.eval.layout import markdown
-from gsvc.eval.summary.rate_tables import headline_table
+from gsvc.eval.summary.rate_tables import headline_gaps, headline_table
 from gsvc.eval.summary.summarise import load_kept, summarise
 from gsvc.eval.summary.write import costs_table
 
@@ -111,3 +111,31 @@ def test_tables_that_are_kept_follow_from_the_points_that_are_kept(run: str) -> 
     summary = summarise(kept.settings, kept.cells)
     for table in headline_table(summary), costs_table(summary):
         assert markdown(table.header, table.rows) in section(folder / "summary.md", table.title)
+
+
+def test_rows_of_different_clips_and_little_overlap_are_told_with_the_headline() -> None:
+    kept = load_kept(ROOT / "eval/results/whole")
+    cells = [one for one in kept.cells if (one.clip, one.codec) != ("city", "vp9")]
+    different, little = headline_gaps(summarise(kept.settings, cells))
+    assert "vp9 lacks city by cvvdp, city by st_lpips_vgg" in different and "gsvc" not in different
+    assert "x264 (5 of 10, least 36 %)" in little
+
+
+def test_shares_of_the_layers_are_those_of_the_whole_run() -> None:
+    rows = section(ROOT / "eval/results/whole/summary.md", "Bits by layer").splitlines()
+    header, *streams = [cells(row) for row in rows if row.startswith("|") and "---" not in row]
+    shares = {
+        name: [100 * int(row[at]) / int(row[-1]) for row in streams]
+        for at, name in enumerate(header[1:-1], 1)
+    }
+    page = " ".join(section(ROOT / "docs/results.md", "What these figures hide").split())
+    told = re.search(r"pictures are ([\d.]+) % of a stream in the mean, ([\d.]+) % at least", page)
+    most = re.search(r"path ([\d.]+) % at most, texture gains ([\d.]+) %", page)
+    assert told and most
+    av1 = shares["key pictures"]
+    assert [float(n) for n in told.groups()] == pytest.approx(
+        [sum(av1) / len(av1), min(av1)], abs=0.06
+    )
+    assert [float(n) for n in most.groups()] == pytest.approx(
+        [max(shares["camera"]), max(shares["texture"])], abs=0.06
+    )

@@ -49,7 +49,7 @@ RUN, if there is one.
 clips [CLIP...]         a set, SET/CLIP, a video or a folder (packaged)
 --clips +CLIP -> more_clips  CLIP as an option
 --out -o RUN!           the folder of the run
---codec +NAME[:KEY=VALUE,...]  may be repeated
+--codec +NAME[:KEY=VALUE,...]  may be repeated; only these run, RUN's others stay as they are
 --metric +NAME          may be repeated (bench list metrics)
 --anchor +CODEC         codec to compare with; may be repeated (conventional codecs)
 --size +288|480|native  shorter side (288)
@@ -185,9 +185,11 @@ def _table(options: Namespace) -> int:
         raise ConfigError(f"no table of {options.run} is called so, there are: {titles}")
     form = layout.FORMATS[options.format]
     print("\n\n".join(form(table.title, table.header, table.rows) for table in found))
-    if not options.title:
-        for line in summarise.reasons_without_rate(summary):
-            print(line, file=sys.stderr)
+    told = [] if options.title else [*summarise.reasons_without_rate(summary)]
+    if "Headline".startswith(options.title or ""):
+        told += rate_tables.headline_gaps(summary)
+    for line in told:
+        print(line, file=sys.stderr)
     return 0
 
 

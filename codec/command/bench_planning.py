@@ -125,6 +125,7 @@ def _surface(options: Namespace) -> int:
     folder = options.run if options.run.is_dir() else None
     points = surface.read_points(folder / "summary.csv" if folder else options.run)
     make_folder(options.out)
+    print(f"gsvc: drawing {len(points)} points", file=sys.stderr, flush=True)
     figures = {
         "contours": surface.contours(points),
         "iso-quality": surface.iso_quality(points),

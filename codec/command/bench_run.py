@@ -35,6 +35,8 @@ def run(options: Namespace) -> int:
     reporter: Reporter = JsonReporter(JsonLines(sys.stdout)) if options.json else TextReporter()
     if (kept := folder.settings()) and (taken := _take(options, kept)):
         reporter.note("settings", f"as in this run: {'; '.join(taken)}")
+    if not options.json:
+        print("gsvc: reading clips, asking codecs and metrics", file=sys.stderr, flush=True)
     action = _list_cells if options.dry_run else _carry_out
     return action(options, _settings(options), folder, reporter)
 
@@ -117,8 +119,10 @@ def _carry_out(
     """
     try:
         plan, errors = make_run(settings, folder, _workers(options), reporter)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as error:  # SystemExit: terminated
         reporter.note("interrupted", f"{folder.path} keeps what is done: the same command resumes")
+        if isinstance(error, SystemExit):
+            raise
         return _INTERRUPTED
     finally:
         reporter.close()

@@ -24,7 +24,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.extras import find_class
 from gsvc.datasets.clips.clip_reader import SIZES, ClipFormat
 from gsvc.datasets.clips.sets import SETS, find_clips
-from gsvc.eval.baselines import codecs, find_codec
+from gsvc.eval.baselines import SHORT_SPECS, codecs, find_codec
 from gsvc.eval.baselines.base import Codec, Option, Settings, Value, several
 from gsvc.eval.bench.store import SCHEMA, CellRecord, DecodeRecord, MetricScores
 from gsvc.eval.metrics import find_metric, metrics
@@ -43,10 +43,6 @@ class CodecSpec:
     def __str__(self) -> str:
         options = ",".join(f"{key}={_text(value)}" for key, value in self.options)
         return f"{self.name}:{options}" if options else self.name
-
-
-SHORT_SPECS = {"svtav1-best": "svtav1:preset=2-qsc+2-vq-qsc,crf=70+63+55,scale=1+1/2"}
-"""Of codecs as the results page has them, by name."""
 
 
 def codec_spec(text: str) -> CodecSpec:
@@ -96,7 +92,8 @@ def _own(name: str, base: str, members: Iterable[str], options: Mapping[str, Opt
     try:
         made: object = find_class(name)(**options)
     except TypeError as error:  # an option that it does not take, or a method that it lacks
-        raise ConfigError(f"{name}: {error}") from error
+        wanted = f": its __init__ must take {', '.join(options)}" if options else ""
+        raise ConfigError(f"{name}: {error}{wanted}") from error
     if lacks := [member for member in members if not hasattr(made, member)]:
         raise ConfigError(f"{name} lacks {', '.join(lacks)}: inherit from {base}, and add the rest")
     return made
@@ -148,6 +145,8 @@ Rows = Sequence[tuple[str, ...]]
 def listed_codecs() -> tuple[tuple[str, ...], Rows]:
     """Header and rows: name, options with what they are unless given, and what it is."""
     rows = [(name, _options(kind), _first_line(kind)) for name, kind in codecs().items()]
+    for name, spec in SHORT_SPECS.items():
+        rows.append((name, spec.partition(":")[2].replace(",", " "), "The results' opponent."))
     return ("codec", "options", "what"), rows
 
 

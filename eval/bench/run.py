@@ -92,9 +92,8 @@ class RunProgress:
         return f"{step.kind} {step.name} {monotonic() - began:.0f} s: {label}{more}"
 
     def text(self) -> str:
-        """ "cell 12/40 (resumed 4/40), about 12:05 left"."""
+        """ "cell 12/40, about 12:05 left"."""
         text, left = f"cell {self.done}/{self.cells}", self.left()
-        text += f" (resumed {self.resumed}/{self.cells})"
         return text if left is None else f"{text}, about {shown_time(round(left))} left"
 
 
@@ -108,6 +107,7 @@ def steps_of(job: asked.CellJob) -> Iterable[_Kind]:
         yield from ((SCORE, metric) for metric in metrics)
 
 
+_SLOW = "st_lpips_vgg"
 _WIDEST = 160
 """Characters of a line on a terminal."""
 _QUIET_SECONDS = 10.0
@@ -129,10 +129,12 @@ class TextReporter:
 
     def plan(self, cells: int, jobs: Sequence[asked.CellJob]) -> None:
         self._pace = RunProgress(cells, jobs)
-        text = f"{cells} cells, resumed {self._pace.resumed}/{cells}"
-        if coded := sum(job.record is not None for job in jobs):
-            text += f"; {coded} more keep their streams and scores, and lack some"
-        print(text, file=self._file, flush=True)
+        coded = sum(job.record is not None for job in jobs)
+        text = f"{cells} cells: {self._pace.resumed} done, "
+        text += f"{coded} to complete (streams and scores are kept), " if coded else ""
+        print(f"{text}{len(jobs) - coded} to code", file=self._file, flush=True)
+        if any(_SLOW in job.cell.metrics for job in jobs):
+            self.note("time", f"{_SLOW} takes most of it; a new run with --stride N scores less")
 
     def step(self, worker: int, step: CellStep) -> None:
         self._pace.step(worker, step)

@@ -120,16 +120,17 @@ def headline(
 ) -> Headline:
     """From pooled comparisons. `not_run`: reasons by name, such as "metric cvvdp"."""
     measured = {metric.name for metric in metrics if metric.version}
+    rates: dict[str, dict[str, bd_rate.Pooled | None]] = {}
+    for one in pooled:
+        if one.anchor == HEADLINE_ANCHOR and one.metric in curves.PRIMARY:
+            rates.setdefault(one.test, {})[one.metric] = one.pchip
+            measured.add(one.metric)  # kept tables know no versions
     missing = {}
     for judge in curves.PRIMARY:
         reasons = [one.reason for one in unmeasured if one.metric == judge]
         reasons.append(f"not asked for: add --metric {judge}")
         if judge not in measured:
             missing[judge] = not_run.get(f"metric {judge}") or reasons[0]
-    rates: dict[str, dict[str, bd_rate.Pooled | None]] = {}
-    for one in pooled:
-        if one.anchor == HEADLINE_ANCHOR and one.metric in curves.PRIMARY:
-            rates.setdefault(one.test, {})[one.metric] = one.pchip
     codec = {curve: curve.split(",")[0] for curve in rates}
     order = sorted(rates, key=lambda one: (codec[one] != curves.OURS, codec[one] not in FLOORS))
     return Headline(HEADLINE_ANCHOR, missing, [_row(curve, rates[curve]) for curve in order])

@@ -82,8 +82,8 @@ def number(value: float | None) -> str:
     return shown(value, ".4f" if value is None or abs(value) < 10 else ".2f")
 
 
-_NARROW = 0.2
-"""Share of two curves' range below which their BD-rate says little."""
+_NARROW = 0.5
+"""Share of two curves' range below which their BD-rate says little, as in `bjontegaard`."""
 
 HEADLINE_TITLE = "Headline: the worse of two BD-rates against SVT-AV1"
 SLIDESHOW_TITLE = "Slideshow test: BD-rate of holding key pictures against SVT-AV1"
@@ -116,17 +116,29 @@ def headline_gaps(summary: Summary) -> Iterator[str]:
         yield f"No headline without points of {summary.headline.anchor} and of another codec."
     if summary.headline.rows and len(summary.frames) < LEAST_CLIPS:
         yield f"No interval with fewer than {LEAST_CLIPS} clips."
-    narrow = [
-        f"{one.clip}, {one.test}, {one.metric} ({one.result.share:.0%})"
-        for one in summary.duels
-        if one.metric in PRIMARY and one.anchor == summary.headline.anchor
-        if one.result.pchip is not None and one.result.share < _NARROW
-    ]
-    if narrow:
-        yield (
-            f"LITTLE OVERLAP, add rates: the hulls share less than {_NARROW:.0%} of their range "
-            f"in {'; '.join(narrow)}."
+    yield from _doubts(summary)
+
+
+def _doubts(summary: Summary) -> Iterator[str]:
+    """A sentence where rows of the headline pool different clips, and one on little overlap."""
+    counted: dict[str, set[str]] = {}
+    shares: dict[str, list[float]] = {}
+    for one in summary.duels:
+        is_told = one.metric in PRIMARY and one.anchor == summary.headline.anchor
+        if is_told and one.result.pchip is not None:
+            counted.setdefault(one.test, set()).add(f"{one.clip} by {one.metric}")
+            if one.result.share < _NARROW:
+                shares.setdefault(one.test, []).append(100 * one.result.share)
+    every = set[str]().union(*counted.values())
+    lacks = {test: ", ".join(sorted(every - own)) for test, own in counted.items()}
+    if told := "; ".join(f"{test} lacks {without}" for test, without in lacks.items() if without):
+        yield f"DIFFERENT CLIPS, do not compare these rows with the others: {told}."
+    if shares:
+        told = "; ".join(
+            f"{test} ({len(mine)} of {len(counted[test])}, least {min(mine):.0f} %)"
+            for test, mine in shares.items()
         )
+        yield f"LITTLE OVERLAP, add rates: hulls share under {100 * _NARROW:.0f} %: {told}."
 
 
 def warnings(summary: Summary) -> Iterator[str]:
@@ -180,11 +192,14 @@ def pooled_table(summary: Summary, metric: MetricInfo) -> Table:
     tests = list(dict.fromkeys(one.test for one in mine))
     cell = {(one.test, one.anchor): pooled_text(one.pchip) for one in mine}
     rows = [[test, *(cell.get((test, anchor), NONE) for anchor in anchors)] for test in tests]
+    elsewhere = ""
+    if without_bd_rate_table(summary).rows:
+        elsewhere = '; the others are listed under "Where there is no BD-rate"'
     note = (
         "BD-rate in per cent (negative: fewer bits at equal quality) of the row's lower hull "
         "against the column's, by PCHIP over the shared range: mean of log ratios over clips, 95 % "
-        "bootstrap interval over clips, and in brackets the clips that count; the others are "
-        f'listed under "Where there is no BD-rate". {basis(summary, metric)}'
+        f"bootstrap interval over clips, and in brackets the clips that count{elsewhere}. "
+        f"{basis(summary, metric)}"
     )
     title = f"BD-rate pooled over clips, {metric.name}"
     return Table(title, note, ["curve", *(f"against {a}" for a in anchors)], rows)
@@ -208,6 +223,7 @@ def pooled_others_table(summary: Summary) -> Table:
 
 def per_clip_table(summary: Summary, metric: MetricInfo) -> Table:
     """BD-rates clip by clip."""
+    narrow = f"overlap under {100 * _NARROW:.0f} %"
     rows = [
         [
             f"{d.clip}: {d.test} against {d.anchor}",
@@ -215,7 +231,7 @@ def per_clip_table(summary: Summary, metric: MetricInfo) -> Table:
             percent(d.result.akima),
             " to ".join(map(number, d.shared_values or ())),
             f"{100 * d.result.share:.0f} %",
-            d.note,
+            ", ".join(note for note in (narrow * (d.result.share < _NARROW), d.note) if note),
         ]
         for d in summary.duels
         if d.metric == metric.name and d.result.pchip is not None
