@@ -225,10 +225,8 @@ def _median(pictures: list[Picture]) -> Picture:
 
 
 def _grown(change: Picture) -> NDArray[np.bool_]:
-    """What differs for sure, and what touches it and differs by a share of that.
-
-    Around an object that stands out, coding leaves blocks that differ a little.
-    """
+    """What differs for sure, and what touches it and differs by a share of that: around an object
+    that stands out, coding leaves blocks that differ a little."""
     count, labels = cv2.connectedComponents((change > _LITTLE).astype(np.uint8))
     least = np.full(count, 256.0)
     for label in np.unique(labels[change > _DIFFERS]).tolist():
@@ -244,10 +242,8 @@ def _edges(picture: Picture) -> optical_flow.FloatImage:
 
 
 def _is_ghost(mask: NDArray[np.bool_], edges: optical_flow.FloatImage) -> bool:
-    """Whether its outline is in the background and not in the picture.
-
-    Then the background shows what has left, and the picture what was behind it.
-    """
+    """Whether its outline is in the background, which then shows what has left, and not in the
+    picture."""
     inside = np.pad(mask, _OUTLINE).astype(np.uint8)
     outline = cv2.morphologyEx(inside, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8))
     outline = outline[_OUTLINE:-_OUTLINE, _OUTLINE:-_OUTLINE]

@@ -63,10 +63,8 @@ class LiteRtModel:
 
 @contextmanager
 def _without_notices() -> Iterator[None]:
-    """Drop LiteRT's notices, which C++ code writes to file descriptor 2 without a switch.
-
-    Everything else written there meanwhile is passed on afterwards.
-    """
+    """Drop LiteRT's notices, which C++ code writes to file descriptor 2 without a switch; all else
+    is passed on afterwards."""
     try:
         kept = os.dup(2)
     except OSError:  # a program without one: nobody sees them
@@ -157,10 +155,8 @@ def _decoded(raw: Array, anchors: Array) -> Array:
 
 
 def _merged(boxes: Array, scores: Array) -> list[Array]:
-    """Average overlapping boxes and their points by their scores (BlazeFace, section 3.3).
-
-    Gives a row of `boxes` for each, highest score first.
-    """
+    """Overlapping boxes and their points, averaged by scores (BlazeFace, section 3.3): rows of
+    `boxes`, highest score first."""
     order = np.argsort(-scores, kind="stable")
     found = []
     while len(order):

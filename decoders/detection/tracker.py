@@ -162,10 +162,7 @@ class Tracker:
 def _matched(
     steps: Sequence[TrackStep], found: Sequence[findings.Detection]
 ) -> tuple[list[TrackStep], list[TrackStep], list[findings.Detection]]:
-    """The steps that end where something was found, best overlap first; the others; what is left.
-
-    Those are ended there.
-    """
+    """The steps that end where something was found, best overlap first; the others; the rest."""
     overlaps = findings.overlap([one.end for one in steps], [one.box for one in found])
     pairs: dict[int, int] = {}
     for flat in np.argsort(-overlaps, axis=None, kind="stable").tolist():

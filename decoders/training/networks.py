@@ -29,10 +29,7 @@ _USUAL = pipeline.OnCard()
 
 @torch.no_grad()
 def _draw(settings: Settings, item: pipeline.ClipItem, place: pipeline.OnCard = _USUAL) -> None:
-    """Add the stack `drawn`: what the small prior draws of each decoded picture, at both sizes.
-
-    Raises MissingDependencyError without the prior's weights.
-    """
+    """Add the stack `drawn`: what the small prior draws of each decoded picture, at both sizes."""
     device, network = _ready(place), _prior(place)
     for crop in item.crops:
         stack = crop.sample.stacks[_DRAWN[settings.kind]]
@@ -45,11 +42,8 @@ def _draw(settings: Settings, item: pipeline.ClipItem, place: pipeline.OnCard = 
 
 @torch.no_grad()
 def _see(_: Settings, item: pipeline.ClipItem, place: pipeline.OnCard = _USUAL) -> None:
-    """Add `features.npy`: what a frozen EfficientNet-Lite0 sees in the source.
-
-    Of each picture the means of the four maps, float16 (n, 192). Raises MissingDependencyError
-    without its weights.
-    """
+    """Add `features.npy`: what a frozen EfficientNet-Lite0 sees in the source, the means of four
+    maps of each picture, float16 (n, 192)."""
     device, network = _ready(place), _features(place)
     for crop in item.crops:
         maps = [network(each.to(device)) for each in _parts(crop.sample.stacks["truth"])]

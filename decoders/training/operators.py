@@ -118,10 +118,7 @@ def _read(settings: Settings, item: pipeline.ClipItem) -> None:
 
 
 def _degrade(settings: Settings, item: pipeline.ClipItem) -> None:
-    """Encode the clip as streams are, with every lambda, or the item's, and cut samples.
-
-    The crops are drawn by the clip's key.
-    """
+    """Encode the clip with every lambda, or the item's, and cut samples, drawn by its key."""
     cv2.setNumThreads(1)
     assert item.clip is not None
     kind, rate = KINDS[settings.kind], max(1, round(item.clip.rate))
@@ -137,11 +134,8 @@ def _degrade(settings: Settings, item: pipeline.ClipItem) -> None:
 
 
 def _extract(settings: Settings, name: str, item: pipeline.ClipItem) -> None:
-    """Look for people or motion in the source where samples were cut.
-
-    Masks and flow go to the crops' files, poses and faces to their facts. Raises MissingModelError
-    where a model is not on the node.
-    """
+    """Look for people or motion in the source where samples were cut: masks and flow go to the
+    crops' files, poses and faces to their facts."""
     cv2.setNumThreads(1)
     look = cache(partial(EXTRACTED[name], item.frames))
     for crop in item.crops:

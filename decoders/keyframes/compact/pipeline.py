@@ -109,9 +109,7 @@ def conditions(key: Keyframe, device: str | torch.device = "cpu") -> tuple[Tenso
 def _denoise(
     model: CompactRefiner, given: Tensor, scalars: Tensor, state: Tensor, sigma: Tensor
 ) -> Tensor:
-    """The model's estimate, of a large picture in tiles.
-
-    Each tile sees all that its pixels depend on, so that tiling changes nothing."""
+    """The model's estimate, of a large picture in tiles, which changes nothing."""
 
     def run(state: Tensor, given: Tensor) -> Tensor:
         with precision_on(state.device):
