@@ -201,7 +201,7 @@ class MultiViewClip:
 
 def _sized(clip: TestClip, truth: Boxes, size: str) -> tuple[TestClip, Boxes]:
     """Pictures and truth at a size of the evaluation protocol."""
-    height, width = clip.height, clip.width
+    height, width = clip.frames[0].shape[:2]
     across, down = protocol_size(width, height, clip_reader.short_side(size))
     pictures = [resized(one, across, down) for one in clip.frames]
     shown = truth.chosen(truth.frame < len(pictures))

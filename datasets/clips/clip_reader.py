@@ -52,17 +52,8 @@ class TestClip:
     @property
     def format(self) -> ClipFormat:
         """The clip without its pixels."""
-        return ClipFormat(self.width, self.height, self.frame_rate, len(self.frames))
-
-    @property
-    def width(self) -> int:
-        """Pixels a line."""
-        return int(self.frames[0].shape[1])
-
-    @property
-    def height(self) -> int:
-        """Lines."""
-        return int(self.frames[0].shape[0])
+        height, width = self.frames[0].shape[:2]
+        return ClipFormat(width, height, self.frame_rate, len(self.frames))
 
     @cached_property
     def sha256(self) -> str:

@@ -295,7 +295,7 @@ def _box(source: TestClip) -> Box | None:
     points = [face.points for face in main_faces(source).values() if face.points is not None]
     if not points:
         return None
-    height, width = source.height, source.width
+    height, width = source.frames[0].shape[:2]
     low, high = np.min(points, axis=(0, 1)), np.max(points, axis=(0, 1))
     return _side(low[1], high[1], height), _side(low[0], high[0], width)
 

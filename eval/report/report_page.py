@@ -183,7 +183,6 @@ def _made(exhibit: Exhibit) -> Film:
     panes, source = exhibit.panes, exhibit.source
     assert source is not None, "what is filmed has its source"
     rate = source.frame_rate
-    height, width = source.height, source.width
     apart = sheets.differences(source, [pane.frames for pane in panes[1:]])
     worst = sheets.worst_second(apart.lines[-1], float(rate))
     shown = [panes[0], *panes[1:2], *panes[2:][-1:]]
@@ -192,8 +191,8 @@ def _made(exhibit: Exhibit) -> Film:
     return Film(
         clip=exhibit.clip,
         frame_rate=float(rate),
-        width=width,
-        height=height,
+        width=source.format.width,
+        height=source.format.height,
         frames=len(source.frames),
         source_facts=panes[0].facts,
         versions=[

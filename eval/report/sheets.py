@@ -182,7 +182,7 @@ def speaking_place(source: TestClip) -> StripPlace | None:
     if spans[first] < SPEAKS:
         return None
     shown = np.array([one for one in points[first : first + LENGTH] if one is not None])
-    height, width = source.height, source.width
+    height, width = source.frames[0].shape[:2]
     across = float(np.ptp(shown[..., 0], axis=1).mean())
     side = min(max(_LEAST_SIDE, round(_SHARE * across)), height, width)
     x, y = shown[:, LIPS].mean(axis=(0, 1))
