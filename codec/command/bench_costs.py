@@ -64,7 +64,7 @@ names [NAME...]         back ends (all)
 
 def _flops(options: Namespace) -> int:
     """Count, then show a table."""
-    need("refine", "gsvc bench flops")
+    need("pretrained", "gsvc bench flops")
     from gsvc.eval.bench.flops import NAMES, SIZES, computes, table
 
     names, sizes = options.names or NAMES, options.size or SIZES

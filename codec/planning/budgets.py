@@ -204,8 +204,8 @@ class HeldModel:
 
 def held_within(memory: float, width: int, height: int) -> list[HeldModel]:
     """Every pretrained model within `memory` bytes, for pictures of a size in pixels. Raises
-    MissingDependencyError without gsvc[refine]."""
-    need("refine", "--vram")
+    MissingDependencyError without gsvc[pretrained]."""
+    need("pretrained", "--vram")
     from gsvc.decoders.keyframes.pretrained.architectures import ARCHITECTURES
     from gsvc.decoders.keyframes.pretrained.gpu_memory import need_of
 

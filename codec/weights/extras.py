@@ -36,12 +36,13 @@ class Extra(NamedTuple):
         return [module for module in self.modules if find_spec(module) is None]
 
 
-_REFINE = "torch", "diffusers", "safetensors"
+_REFINE = "torch", "safetensors"
+_PRETRAINED = *_REFINE, "accelerate", "diffusers", "transformers"
 EXTRAS = {
     "refine": Extra("larger refiners, as --backend compact:small, and --motion rife", _REFINE),
     "eval": Extra("gsvc bench and gsvc train", (*_REFINE, "stlpips_pytorch")),
-    "pretrained": Extra("--backend ltx and its like", (*_REFINE, "accelerate", "transformers")),
-    "quantize": Extra("--quantize", (*_REFINE, "accelerate", "torchao", "transformers")),
+    "pretrained": Extra("--backend ltx and its like", _PRETRAINED),
+    "quantize": Extra("--quantize", (*_PRETRAINED, "torchao")),
     "detect": Extra("--detector coco", ("onnx",)),
     "data": Extra("gsvc data", ("fsspec", "pyarrow", "ray", "stlpips_pytorch")),
     "analysis": Extra("gsvc bench analyse", ("bjontegaard", "motmetrics", "pycocotools", "scipy")),
