@@ -24,12 +24,12 @@ from gsvc.decoders.keyframes.compact import pipeline as pipelines
 from gsvc.decoders.keyframes.compact.backend import WEIGHTS, CompactBackend, load_pipeline
 from gsvc.decoders.keyframes.compact.network import SIZES, CompactRefiner
 from gsvc.decoders.keyframes.compact.pipeline import RefinerPipeline, noise_field
-from gsvc.decoders.keyframes.compact.restorer import detail_bands
 from gsvc.decoders.keyframes.devices import bfloat16_pays
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.priors.prior_drawings import drawings, load_prior
 from gsvc.decoders.keyframes.priors.prior_networks import PRIORS
 from gsvc.decoders.keyframes.refiner import WindowRefiner, enough_memory
+from gsvc.decoders.keyframes.restorer.network import detail_bands
 from gsvc.decoders.keyframes.windowed import window_frames as windowed
 from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
 from gsvc.eval.bench import cpu_paths, speed as bench_speed

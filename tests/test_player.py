@@ -30,8 +30,8 @@ from gsvc.codec.media import color
 from gsvc.codec.network.player_server import PAGE, FileSource, LiveSource, _is_loopback, serving
 from gsvc.codec.weights.model_files import weights_id
 from gsvc.decoders.keyframes import keyframe as pictures
-from gsvc.decoders.keyframes.compact.restorer_backend import RESTORER, RestorerBackend
-from gsvc.decoders.keyframes.compact.restorer_network import FILE as NETWORK, RestorerNetwork
+from gsvc.decoders.keyframes.restorer.backend import RESTORER, RestorerBackend
+from gsvc.decoders.keyframes.restorer.runtime import FILE as NETWORK, RestorerNetwork
 from needs import lack, need_node
 from scaffolds import scaffold_hash
 

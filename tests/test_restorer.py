@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-import gsvc.decoders.keyframes.compact.restorer_network as running
+import gsvc.decoders.keyframes.restorer.runtime as running
 from beside.checkpoint import read_checkpoint
 from beside.mixtures import conditions_of, mixed
 from export_restorer import KEPT, export
@@ -30,10 +30,10 @@ from gsvc.codec.bitstream.layers.guide import GUIDE, LOOKS, MIXTURES, moved
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.decoders.keyframes.backends import load_refiner, model_id
 from gsvc.decoders.keyframes.compact.pipeline import pictures_of, tensor_of
-from gsvc.decoders.keyframes.compact.restorer import Restorer
-from gsvc.decoders.keyframes.compact.restorer_backend import RESTORER, RestorerBackend
-from gsvc.decoders.keyframes.compact.restorer_network import FILE
 from gsvc.decoders.keyframes.keyframe import Keyframe
+from gsvc.decoders.keyframes.restorer.backend import RESTORER, RestorerBackend
+from gsvc.decoders.keyframes.restorer.network import Restorer
+from gsvc.decoders.keyframes.restorer.runtime import FILE
 from gsvc.eval.baselines.gsvc import coded, decoded
 
 VIDEO = VideoFormat(64, 48, Fraction(1, 25), Fraction(25))

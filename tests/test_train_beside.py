@@ -19,7 +19,7 @@ from beside.mixtures import best_mixture, conditions_of, mixed
 from beside.pool import SamplePool
 from beside.shards import read_shard, write_shard
 from gsvc import InputError
-from gsvc.decoders.keyframes.compact.restorer import Restorer
+from gsvc.decoders.keyframes.restorer.network import Restorer
 from gsvc.decoders.training.app import write_app
 from gsvc.decoders.training.samples import LOSSLESS, Sample
 from gsvc.decoders.training.tensors import write_tensors

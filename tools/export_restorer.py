@@ -3,7 +3,7 @@
     python tools/export_restorer.py [CHECKPOINT] [--usual INDEX]
 
 The network becomes an ONNX file with averaged weights, one convolution a block, without what
-surrounds it (`decoders/keyframes/compact/restorer_network.py`). Weights are stored in half
+surrounds it (`decoders/keyframes/restorer/runtime.py`). Weights are stored in half
 precision, as a checkpoint has them, and run in single.
 """
 
@@ -21,8 +21,8 @@ from beside.checkpoint import read_checkpoint
 from gsvc.codec.bitstream.layers.guide import MIXTURES
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.codec.weights.safetensors_files import SUMS
-from gsvc.decoders.keyframes.compact.restorer import Restorer
-from gsvc.decoders.keyframes.compact.restorer_network import FILE
+from gsvc.decoders.keyframes.restorer.network import Restorer
+from gsvc.decoders.keyframes.restorer.runtime import FILE
 
 KEPT = Path(__file__).resolve().parent / "training" / "restorer.safetensors"
 """The checkpoint of what ships."""
@@ -98,12 +98,9 @@ def main() -> None:
     export(network, FILE)
     settings = {**network.settings, "usual": options.usual, "step": job["step"]}
     FILE.with_suffix(".json").write_text(json.dumps(settings, indent=1) + "\n")
-    sums = FILE.parent / SUMS
-    names = {FILE.name, FILE.with_suffix(".json").name}
-    kept = sums.read_text().splitlines() if sums.exists() else []
-    lines = [line for line in kept if line.split()[1] not in names]
-    lines += [f"{sha256_of(FILE.parent / name)}  {name}" for name in names]
-    sums.write_text("\n".join(sorted(lines, key=lambda line: line.split()[1])) + "\n")
+    files = FILE.with_suffix(".json"), FILE
+    sums = "".join(f"{sha256_of(file)}  {file.name}\n" for file in files)
+    (FILE.parent / SUMS).write_text(sums)
     print(f"{FILE}: step {job['step']}, {FILE.stat().st_size} bytes")
 
 

@@ -30,9 +30,9 @@ from gsvc.codec.weights.model_files import sha256_of
 from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.compact.pipeline import pictures_of, tensor_of
-from gsvc.decoders.keyframes.compact.restorer import Restorer
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.refiner import KeyRefiner, Refiner
+from gsvc.decoders.keyframes.restorer.network import Restorer
 from gsvc.decoders.training.adoption import refined
 from gsvc.eval.baselines.gsvc import coded
 from gsvc.eval.metrics import find_metric

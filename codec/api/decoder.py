@@ -24,9 +24,9 @@ from gsvc.codec.weights.extras import need
 from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATORS
 from gsvc.decoders.interpolation.rendering import IntervalRenderer, MakeRenderer
 from gsvc.decoders.keyframes.backends import load_refiner
-from gsvc.decoders.keyframes.compact.restorer_backend import RestorerBackend
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.refiner import Budget, Refiner, WindowRefiner
+from gsvc.decoders.keyframes.restorer.backend import RestorerBackend
 from gsvc.decoders.streams.concealment import Concealer
 from gsvc.decoders.streams.reconstruction import (
     DrawnFrame,

@@ -22,7 +22,7 @@ from gsvc.codec.bitstream.scaffold import MOST_TICKS, nominal_time
 from gsvc.codec.media.color import rgb_picture
 from gsvc.codec.media.video_source import Matrices, oriented
 from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATOR
-from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
+from gsvc.decoders.keyframes.restorer.runtime import RestorerNetwork
 from gsvc.encoders.coding.cuts import CutDetector
 from gsvc.encoders.coding.events_only import EventsOnly
 from gsvc.encoders.coding.group_coder import GroupCoder, NoPictures, Target

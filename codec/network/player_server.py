@@ -27,7 +27,7 @@ from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, GsvcError, 
 from gsvc.codec.media.mapping import demux
 from gsvc.codec.media.places import is_container, open_stream
 from gsvc.codec.network.address import parse_address, refused
-from gsvc.decoders.keyframes.compact.restorer_network import FILE as NETWORK
+from gsvc.decoders.keyframes.restorer.runtime import FILE as NETWORK
 
 PAGE = Path(str(files("gsvc.decoders") / "browser" / "page"))
 _TYPES = {

@@ -11,8 +11,8 @@ from gsvc.codec.bitstream.errors import ConfigError, DeviceError
 from gsvc.codec.weights.extras import find_class, need
 from gsvc.codec.weights.safetensors_files import class_of
 from gsvc.decoders.keyframes.compact.backend import WEIGHTS as COMPACT
-from gsvc.decoders.keyframes.compact.restorer_backend import RESTORER
 from gsvc.decoders.keyframes.refiner import Refiner
+from gsvc.decoders.keyframes.restorer.backend import RESTORER
 from gsvc.decoders.keyframes.windowed.window_backend import WEIGHTS as WINDOWED
 
 _NETWORKS = {
@@ -21,7 +21,7 @@ _NETWORKS = {
 }
 """Class of a network -> the back end that runs it."""
 BACKENDS = {
-    RESTORER: "gsvc.decoders.keyframes.compact.restorer_backend:RestorerBackend",
+    RESTORER: "gsvc.decoders.keyframes.restorer.backend:RestorerBackend",
     **dict.fromkeys(COMPACT, _NETWORKS["CompactRefiner"]),
     **dict.fromkeys(WINDOWED, _NETWORKS["WindowRestorer"]),
 }

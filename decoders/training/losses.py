@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gsvc.decoders.keyframes.compact.restorer import detail_bands
+from gsvc.decoders.keyframes.restorer.network import detail_bands
 from gsvc.decoders.training.draws import Dice
 from gsvc.decoders.training.tensors import on_device
 

@@ -28,7 +28,7 @@ from gsvc.codec.bitstream.layers.texture import MAX_GAIN, TEXTURE, Texture
 from gsvc.codec.bitstream.scaffold import Geometry
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.keyframes import keyframe
-from gsvc.decoders.keyframes.compact.restorer_network import Restorations, RestorerNetwork
+from gsvc.decoders.keyframes.restorer.runtime import Restorations, RestorerNetwork
 from gsvc.encoders import tuning
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Reference, block_sums, local_mean, log_energy, quarter, sampled

@@ -15,7 +15,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers import BRIGHTNESS, CAMERA, GUIDE, POSE, SEGMENTATION, TEXTURE
 from gsvc.codec.bitstream.scaffold import Interval, Place, Values
 from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.decoders.keyframes.compact.restorer_network import RestorerNetwork
+from gsvc.decoders.keyframes.restorer.runtime import RestorerNetwork
 from gsvc.encoders.coding.cuts import Flicker, lasting_changes
 from gsvc.encoders.coding.face_rdo import FaceRdo, WaysToPack
 from gsvc.encoders.coding.group_coder import GroupCoder, Target

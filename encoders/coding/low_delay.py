@@ -161,9 +161,8 @@ class LowDelay(GroupCoder):
             return True
         if self._fills:
             is_settled = frames > self._usual and 2 * frames > self._frames
-            return (
-                is_settled and abs(self._crf_after(self._take_excess()) - self._group.crf) > _WORTH
-            )
+            wanted = self._crf_after(self._take_excess())
+            return is_settled and abs(wanted - self._group.crf) > _WORTH
         is_young = min(frames, coded) <= self._usual or frames < coded / 2
         if is_young or not self._rate.exact:
             return False

@@ -84,9 +84,9 @@ class GroupSearch:
     def search_at_rate(self, goal: float, start: GroupPlan | None, probes: int) -> Probe:
         """The probe with the least D where its quantiser is moved until it takes `goal` bits.
 
-        After `probes` new ones and some of moved quantisers; `start`: as there. No lambda leads
-        there: the best plans of all lambdas lie far apart in bits, and a plan that is best between
-        two of these rates is optimal for no lambda.
+        After `probes` new ones and some of moved quantisers; `start`: as of `search_at_lambda`. No
+        lambda leads there: the best plans of all lambdas lie far apart in bits, and a plan that is
+        best between two of these rates is optimal for no lambda.
         """
         for left in range(probes, 0, -_AT_ONCE):
             costs = self._costs_at(goal, *self._predict(self._grid))

@@ -31,8 +31,8 @@ from gsvc.codec.weights.hub import read_hub_manifest
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.decoders.interpolation.rife import RifePair, loaded_rife, rife_file
 from gsvc.decoders.keyframes import backends as refiners
-from gsvc.decoders.keyframes.compact.restorer_backend import RESTORER
 from gsvc.decoders.keyframes.refiner import Refiner, WindowRefiner
+from gsvc.decoders.keyframes.restorer.backend import RESTORER
 from gsvc.decoders.streams.reconstruction import Reconstruction
 from gsvc.encoders.tuning import DEFAULT_PRESET, DEFAULT_TUNE, LEVELS, PEOPLE
 from gsvc.eval.baselines import base

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from gsvc.decoders.keyframes.compact.network import SIZES, CompactRefiner
-from gsvc.decoders.keyframes.compact.restorer import Restorer
 from gsvc.decoders.keyframes.devices import has_bfloat16
+from gsvc.decoders.keyframes.restorer.network import Restorer
 from gsvc.eval.bench.speed import timed
 from gsvc.eval.compute import count_flops
 from gsvc.eval.layout import markdown

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gsvc.decoders.keyframes.compact.restorer import detail_bands
+from gsvc.decoders.keyframes.restorer.network import detail_bands
 
 FROZEN = (
     "convolutions.0.weight",

@@ -30,7 +30,7 @@ from beside.learning import (
     texture_loss,
 )
 from beside.shards import read_shard
-from gsvc.decoders.keyframes.compact.restorer import Restorer
+from gsvc.decoders.keyframes.restorer.network import Restorer
 from gsvc.decoders.training.samples import SHARD_PATTERN
 from gsvc.decoders.training.tensors import read_tensors
 

@@ -37,7 +37,7 @@ from beside.learning import (
 )
 from beside.pool import SamplePool
 from gsvc.codec.bitstream.errors import InputError
-from gsvc.decoders.keyframes.compact.restorer import Restorer
+from gsvc.decoders.keyframes.restorer.network import Restorer
 from gsvc.decoders.training.samples import Sample
 from gsvc.decoders.training.tensors import read_tensors
 

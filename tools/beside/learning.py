@@ -18,7 +18,7 @@ from beside.distances import (
     structural,
 )
 from beside.mixtures import FAITHFUL, MIDDLE, TEXTURED, best_mixture, conditions_of, mixed
-from gsvc.decoders.keyframes.compact.restorer import Restorer
+from gsvc.decoders.keyframes.restorer.network import Restorer
 from gsvc.decoders.training.samples import GAIN_UNIT, Sample
 
 Batch = dict[str, Tensor]

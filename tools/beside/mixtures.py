@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gsvc.decoders.keyframes.compact.restorer import OUTPUTS
+from gsvc.decoders.keyframes.restorer.network import OUTPUTS
 
 FAITHFUL, MIDDLE, TEXTURED = (1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.0, 1.0, 0.0)
 """Weights of the two ends, and between them."""

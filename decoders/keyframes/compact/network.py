@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from gsvc.decoders.keyframes.compact.restorer import BANDS, all_bands, detail_bands
+from gsvc.decoders.keyframes.restorer.network import BANDS, all_bands, detail_bands
 
 if TYPE_CHECKING:
     from gsvc.decoders.keyframes.latent_cache import CachedLoop

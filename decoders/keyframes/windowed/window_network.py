@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gsvc.decoders.keyframes.compact.network import UNet, doubled
-from gsvc.decoders.keyframes.compact.restorer import BANDS, all_bands, detail_bands
+from gsvc.decoders.keyframes.restorer.network import BANDS, all_bands, detail_bands
 
 WINDOW_MULTIPLE = 8
 """Height and width must be multiples of this."""

@@ -8,9 +8,9 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers.guide import MIXTURES, moved
 from gsvc.codec.weights.safetensors_files import check_shipped, settings_of
-from gsvc.decoders.keyframes.compact.restorer_network import FILE, LAYERS, RestorerNetwork
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.keyframes.refiner import KeyRefiner, RefinerCost
+from gsvc.decoders.keyframes.restorer.runtime import FILE, LAYERS, RestorerNetwork
 
 RESTORER = "restorer"
 """Its name."""
@@ -55,7 +55,7 @@ class RestorerBackend(KeyRefiner):
     def cost(self, height: int, width: int) -> RefinerCost:
         import torch
 
-        from gsvc.decoders.keyframes.compact.restorer import Restorer
+        from gsvc.decoders.keyframes.restorer.network import Restorer
 
         settings = settings_of(FILE)
         with torch.device("meta"):

@@ -2,7 +2,7 @@
 
 The network gives residuals at half the size, four channels an output: RGB, and by how much the
 picture's own fine detail is raised. They are mixed before they are enlarged, since all that follows
-is linear. See `restorer` for the network; `tools/export_restorer.py` writes the file.
+is linear. See `network.py` for the network; `tools/export_restorer.py` writes the file.
 """
 
 import logging
@@ -67,7 +67,7 @@ class Restorations:
 
     @cached_property
     def _fine(self) -> _FloatMap:
-        """The picture's fine detail, as of `restorer.fine_band`, in grey levels."""
+        """The picture's fine detail, as of `network.fine_band`, in grey levels."""
         plain = self.picture.astype(np.float32)
         fine = _blurred(plain, 0.7)
         fine -= _blurred(plain, 1.5)

@@ -1,0 +1,1 @@
+"""The restorer, which ships with gsvc: the default, guided by the stream."""
