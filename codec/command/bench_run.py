@@ -35,8 +35,6 @@ def run(options: Namespace) -> int:
     reporter: Reporter = JsonReporter(JsonLines(sys.stdout)) if options.json else TextReporter()
     if (kept := folder.settings()) and (taken := _take(options, kept)):
         reporter.note("settings", f"as in this run: {'; '.join(taken)}")
-    if not options.json:
-        print("gsvc: reading clips, asking codecs and metrics", file=sys.stderr, flush=True)
     action = _list_cells if options.dry_run else _carry_out
     return action(options, _settings(options), folder, reporter)
 

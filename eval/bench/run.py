@@ -127,6 +127,9 @@ class TextReporter:
         self.close()
         print(f"gsvc: {kind}: {text}", file=self._file, flush=True)
 
+    def reading(self) -> None:
+        print("reading clips and versions", file=self._file, flush=True)
+
     def plan(self, cells: int, jobs: Sequence[asked.CellJob]) -> None:
         self._pace = RunProgress(cells, jobs)
         coded = sum(job.record is not None for job in jobs)
@@ -177,6 +180,9 @@ class JsonReporter:
     def note(self, kind: str, text: str, **values: object) -> None:
         self._lines.put(kind, message=text, **values)
 
+    def reading(self) -> None:
+        pass
+
     def plan(self, cells: int, jobs: Sequence[asked.CellJob]) -> None:
         self._pace = RunProgress(cells, jobs)
         decodes = sum(job.decodes for job in jobs)
@@ -211,6 +217,7 @@ Reporter = TextReporter | JsonReporter
 """Is told what happens.
 
 `note`: what a person must know: a "gap", a "damaged" cell, a "failed" one.
+`reading`: the names asked for are known; clips and versions are read.
 `plan`: the run has `cells`; `jobs` are those that are not complete.
 `step`: a worker, told by a number, begins a step or has done it.
 `tick`: time goes on.
@@ -268,6 +275,7 @@ def make_plan(
     made = [(spec, asked.make_codec(spec)) for spec in settings.codecs]
     named = {name: asked.make_metric(name) for name in settings.metrics}
     _check_anchors(settings, [codec.name for _, codec in made], kept)
+    reporter.reading()
     told = [(*one, _version(one[1], "codec", str(one[0]), gaps)) for one in made]
     codecs = [(spec, codec, version) for spec, codec, version in told if version is not None]
     metrics = {name: _facts(name, metric, gaps) for name, metric in named.items()}
