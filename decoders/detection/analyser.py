@@ -177,7 +177,6 @@ class ObjectFollower:
             self._step()
 
     def _step(self) -> None:
-        """Follow the objects to the next anchor, and through the frames before it."""
         anchor = self._waiting.pop(0)
         speed, arrival = self._speed(anchor), anchor.arrival
         moving, activity = self._background.places(speed)
@@ -402,7 +401,6 @@ class Analyser:
                 yield last
 
     def _timed(self, frames: Iterator[findings.FrameAnalysis]) -> Iterator[findings.FrameAnalysis]:
-        """The same; adds up how long they took."""
         began = monotonic()
         for frame in frames:
             self._spend(began)

@@ -144,7 +144,6 @@ def _padding(attributes: Mapping[str, Any], side: int, stride: int) -> list[int]
 
 
 def _constants(manifest: Sequence[Mapping[str, Any]], data: bytes) -> dict[str, NDArray[Any]]:
-    """The weights by name; those stored in half precision in single."""
     values, at = {}, 0
     for one in manifest:
         kind = one.get("quantization", {}).get("dtype", one["dtype"])

@@ -86,7 +86,6 @@ def _key_points(picture: Picture, person: KeyPoints) -> None:
 
 
 def _text(picture: Picture, text: str, at: tuple[int, ...], color: _Color) -> None:
-    """Text on black, so that it can be read everywhere."""
     font, size = cv2.FONT_HERSHEY_SIMPLEX, max(0.35, picture.shape[0] / 1200)
     (width, height), below = cv2.getTextSize(text, font, size, 1)
     x, y = at[:2]

@@ -274,7 +274,6 @@ class Watcher:
         return list(self._left(np.inf))
 
     def _count(self, one: TrackedObject, seconds: float) -> None:
-        """Count each track once, as what it was called last."""
         kind, _ = self._known.get(one.track, ("", 0.0))
         counts = self.totals.objects
         if kind != one.kind:

@@ -127,8 +127,6 @@ class SentFrame(NamedTuple):
 
 @dataclass
 class _SentTrack:
-    """A track at the last anchor."""
-
     number: int
     """Its own, which never comes again."""
     at: coded_objects.ObjectBox

@@ -7,7 +7,6 @@ pictures moved by the motion so far and corrects it. Time is an input: any frame
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 IFNET_MULTIPLE = 64
 """Height and width must be multiples of this: of 4 pixels at the coarsest of the scales."""
@@ -90,13 +89,13 @@ def moved_by(picture: Tensor, motion: Tensor, mode: str = "bilinear") -> Tensor:
     across = columns + motion[:, 0].float() / ((width - 1) / 2)
     along = rows + motion[:, 1].float() / ((height - 1) / 2)
     grid = torch.stack([across, along], dim=-1)
-    return functional.grid_sample(
+    return nn.functional.grid_sample(
         picture.float(), grid, mode=mode, padding_mode="border", align_corners=True
     )
 
 
 def _resized(x: Tensor, factor: float) -> Tensor:
-    return functional.interpolate(x, scale_factor=factor, mode="bilinear", align_corners=False)
+    return nn.functional.interpolate(x, scale_factor=factor, mode="bilinear", align_corners=False)
 
 
 def _flow_layer(given: int, channels: int, stride: int) -> nn.Sequential:

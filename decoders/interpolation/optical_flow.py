@@ -314,7 +314,6 @@ class MotionBetween:
 
     @cached_property
     def _unmoved(self) -> FloatImage:
-        """The cost of a place that stays where it is."""
         return _blurred(_differ(self._left, self._right, _STILL) + _STAYS, _SPREAD)
 
     def at(self, time: float) -> FrameMotion:

@@ -362,7 +362,6 @@ class LatentCache:
         return self._told
 
     def _nearest(self, store: EntryStore, kind: str, wanted: Embedding) -> tuple[Path | None, int]:
-        """The most similar entry, and the depth at which it can be begun with."""
         alike = {}
         for path in store.names(kind):
             if path not in self._embeddings:

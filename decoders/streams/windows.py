@@ -174,7 +174,6 @@ class Windows:
             self._window = [replace(self._window[-1], frame=None)]
 
     def _restored(self) -> Iterator[Frame]:
-        """The frames of the window, its last one repeated up to a length that a refiner takes."""
         window = self._window
         padded = window + window[-1:] * (-(len(window) - 1) % _STEP)
         given = (

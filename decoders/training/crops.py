@@ -223,7 +223,6 @@ def _pictures(run: CodedRun, side: int, rng: Generator) -> Iterator[Sample]:
 
 
 def _windows(run: CodedRun, side: int, rng: Generator) -> Iterator[Sample]:
-    """Crops of frames in a row, from one coded picture to the next; both may be among them."""
     gaps = [gap for gap in run.gaps if 1 < gap.length <= _LONGEST_GAP]
     offered = gaps * _CROPS_PER_PICTURE
     count = min(_WINDOWS_PER_RUN, len(offered))

@@ -381,7 +381,6 @@ def layouts(needs: Needs, batch: int, devices: Devices) -> list[Layout]:
 
 
 def _by_samples(needs: Needs, batch: int, devices: Devices, again: bool) -> Iterator[Layout]:
-    """Replicas and FSDP2; `batch`: samples of a device."""
     count, share = devices.count, (devices.count - 1) / devices.count
     held = needs.fixed + needs.activations(batch, again)
     more = batch * (needs.recomputed_flops - needs.flops) if again else 0

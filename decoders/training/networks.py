@@ -67,7 +67,6 @@ def _parts(stack: NDArray[np.uint8]) -> tuple[Tensor, ...]:
 
 @cache
 def _ready(place: pipeline.OnCard) -> torch.device:
-    """The device, of which no more than its share is taken."""
     torch.set_num_threads(1)
     device = torch.device(place.device if torch.cuda.is_available() else "cpu")
     if device.type == "cuda":

@@ -169,7 +169,6 @@ def _release(item: pipeline.ClipItem) -> None:
 
 
 def _file(settings: Settings, item: pipeline.ClipItem) -> None:
-    """Turn samples into the bytes of their files; pictures go no further."""
     assert item.clip is not None
     origin = {
         "kind": settings.kind,

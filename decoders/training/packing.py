@@ -85,7 +85,6 @@ class PartMaker:
 
 
 def _stored(sample: stored.Sample, about: Mapping[str, Any], restored: str) -> Files:
-    """The files of a sample: pictures with loss, and how much was lost."""
     arrays = {**sample.arrays, "held": np.array([about["held"]], np.uint8)}
     files = stored.sample_files(replace(sample, arrays=arrays), PACK_QUALITY)
     back = stored.sample_of_files(files, "a sample")
@@ -226,7 +225,6 @@ def assemble(path: Path, folder: PartFolder, networks: Networks, most_bytes: int
 
 
 def _chosen(folder: PartFolder, room: int) -> tuple[list[Files], list[dict[str, Any]]]:
-    """Samples in random order, until one does not fit, and what is known of each."""
     found = [sample for part in folder.parts() for sample in part]
     taken: list[Files] = []
     facts: list[dict[str, Any]] = []

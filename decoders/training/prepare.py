@@ -139,7 +139,6 @@ class Preparation:
         return selected
 
     def _make_shards(self, clips: Sequence[Found]) -> None:
-        """Those shards that are not there, a wave of them at a time."""
         size, folder = self.settings.shard_clips, self.folder
         shards = -(-len(clips) // size)
         missing = [number for number in range(shards) if not folder.table(number).exists()]

@@ -319,7 +319,6 @@ def _motion(one: Picture, other: Picture) -> float:
 
 
 def _letterbox(brightest: NDArray[np.uint8]) -> float:
-    """Share of the picture in rows and columns at its borders that are black throughout."""
     lit = brightest >= _BORDER
     rows, columns = np.flatnonzero(lit.any(1)), np.flatnonzero(lit.any(0))
     if not len(rows):

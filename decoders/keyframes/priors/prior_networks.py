@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 SCALE = 4
 """How many times larger a network draws."""
@@ -38,7 +37,8 @@ class RRDBNet(nn.Module):
         entered = self.enter(picture)
         x = entered + self.body(self.trunk(entered))
         for convolution in self.enlarge:
-            x = _rectified(convolution(functional.interpolate(x, scale_factor=2, mode="nearest")))
+            x = nn.functional.interpolate(x, scale_factor=2, mode="nearest")
+            x = _rectified(convolution(x))
         drawn: Tensor = self.leave(_rectified(self.fine(x)))
         return drawn
 
@@ -58,8 +58,8 @@ class SRVGGNetCompact(nn.Module):
         self.body = nn.Sequential(*body, _convolution(channels, 3 * SCALE**2))
 
     def forward(self, picture: Tensor) -> Tensor:
-        drawn: Tensor = functional.pixel_shuffle(self.body(picture), SCALE)
-        return drawn + functional.interpolate(picture, scale_factor=SCALE, mode="nearest")
+        drawn: Tensor = nn.functional.pixel_shuffle(self.body(picture), SCALE)
+        return drawn + nn.functional.interpolate(picture, scale_factor=SCALE, mode="nearest")
 
 
 PriorNetwork = RRDBNet | SRVGGNetCompact
@@ -76,8 +76,8 @@ def drawn_at(sizes: Iterable[int], network: Callable[[Tensor], Tensor], picture:
     """
     drawn = []
     for shrunk in sizes:
-        large = network(functional.avg_pool2d(picture.add(1).div(2), shrunk))
-        drawn.append(functional.avg_pool2d(large.clamp(0, 1), SCALE // shrunk).mul(2).sub(1))
+        large = network(nn.functional.avg_pool2d(picture.add(1).div(2), shrunk))
+        drawn.append(nn.functional.avg_pool2d(large.clamp(0, 1), SCALE // shrunk).mul(2).sub(1))
     return torch.cat(drawn, dim=1)
 
 
@@ -112,4 +112,4 @@ def _convolution(inputs: int, outputs: int) -> nn.Conv2d:
 
 
 def _rectified(x: Tensor) -> Tensor:
-    return functional.leaky_relu(x, 0.2)
+    return nn.functional.leaky_relu(x, 0.2)

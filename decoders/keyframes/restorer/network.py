@@ -13,7 +13,6 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 OUTPUTS = 3
 """Fidelity, texture, free."""
@@ -58,9 +57,9 @@ class Restorer(nn.Module):
         `conditions`: (B, 6): quantiser, crf / 70, and share of the side, each times 4 less 3; then
         which of four temporal layers, one-hot. H and W are multiples of `multiple`.
         """
-        inputs = [functional.pixel_unshuffle(picture, 2), functional.avg_pool2d(gain, 2)]
+        inputs = [nn.functional.pixel_unshuffle(picture, 2), nn.functional.avg_pool2d(gain, 2)]
         drawn = self.drawn(torch.cat(inputs, 1), conditions).float()
-        drawn = functional.interpolate(drawn, scale_factor=2, mode="bilinear")
+        drawn = nn.functional.interpolate(drawn, scale_factor=2, mode="bilinear")
         drawn = drawn.view(-1, OUTPUTS, _COLOURS + 1, *drawn.shape[2:])
         # What it draws itself stays at half the size; finer detail can only be raised or lowered.
         fine = fine_band(picture)
@@ -73,7 +72,7 @@ class Restorer(nn.Module):
         `inputs`: the picture, unshuffled, and its gain, (B, 13, H / 2, W / 2).
         """
         biases = self.embed(conditions)[:, :, None, None].split(self._channels, 1)
-        x = functional.leaky_relu(self.enter(inputs), _SLOPE)
+        x = nn.functional.leaky_relu(self.enter(inputs), _SLOPE)
         drawn: Tensor = self.leave(self._scale(x, 0, biases))
         return drawn
 
@@ -84,13 +83,13 @@ class Restorer(nn.Module):
             return self._run(x, range(first, last), biases)
         middle = (first + last) // 2
         x = self._run(x, range(first, middle), biases)
-        deep = functional.leaky_relu(self.down[scale](x), _SLOPE)
+        deep = nn.functional.leaky_relu(self.down[scale](x), _SLOPE)
         deep = self.up[scale](self._scale(deep, scale + 1, biases))
-        return self._run(x + functional.pixel_shuffle(deep, 2), range(middle, last), biases)
+        return self._run(x + nn.functional.pixel_shuffle(deep, 2), range(middle, last), biases)
 
     def _run(self, x: Tensor, numbers: range, biases: Sequence[Tensor]) -> Tensor:
         for number in numbers:
-            x = functional.leaky_relu(self.blocks[number](x) + biases[number], _SLOPE)
+            x = nn.functional.leaky_relu(self.blocks[number](x) + biases[number], _SLOPE)
         return x
 
     def merged(self) -> "Restorer":
@@ -119,7 +118,7 @@ class MergedBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         kernel = self._kernel() if self._whole is None else self._whole
-        return functional.conv2d(x, kernel, self.bias, padding=1)
+        return nn.functional.conv2d(x, kernel, self.bias, padding=1)
 
     def merge(self) -> None:
         """Add the kernels up for good."""
@@ -128,7 +127,7 @@ class MergedBlock(nn.Module):
     def _kernel(self) -> Tensor:
         middle = self.point + torch.eye(len(self.point), device=self.point.device)
         wide = self.wide.view(*middle.shape, 3, 3)
-        return wide + functional.pad(middle[:, :, None, None], (1, 1, 1, 1))
+        return wide + nn.functional.pad(middle[:, :, None, None], (1, 1, 1, 1))
 
 
 _SPREADS = (0.7, 1.5, 3.0)
@@ -163,6 +162,6 @@ def _blurred(pictures: Tensor, spread: float) -> Tensor:
     x = torch.arange(-reach, reach + 1, device=pictures.device) / spread
     kernel = torch.exp(-0.5 * x.square())
     kernel = (kernel / kernel.sum()).to(pictures).expand(channels, 1, 1, -1)
-    pictures = functional.pad(pictures, (reach, reach, reach, reach), mode="replicate")
-    pictures = functional.conv2d(pictures, kernel, groups=channels)
-    return functional.conv2d(pictures, kernel.transpose(2, 3), groups=channels)
+    pictures = nn.functional.pad(pictures, (reach, reach, reach, reach), mode="replicate")
+    pictures = nn.functional.conv2d(pictures, kernel, groups=channels)
+    return nn.functional.conv2d(pictures, kernel.transpose(2, 3), groups=channels)
