@@ -25,12 +25,12 @@ from gsvc.decoders.training.feeds import (
     Jobs,
     Order,
     Position,
+    Producers,
     ShardSamples,
     Stream,
     make_samples,
     read_batch,
 )
-from gsvc.decoders.training.producers import Producers
 from gsvc.decoders.training.samples import Sample
 from gsvc.eval.bench.workers import ray_cluster
 

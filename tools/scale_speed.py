@@ -27,18 +27,22 @@ from pathlib import Path
 import torch
 
 from gsvc.decoders.training.feeds import (
+    MAKES,
+    TRAINS,
+    WAITS,
     WINDOW,
     CarryOut,
     Finished,
     Job,
     Jobs,
     Position,
+    Producers,
+    Span,
     Stream,
     make_samples,
 )
 from gsvc.decoders.training.layouts import Trial
 from gsvc.decoders.training.packs import Pack
-from gsvc.decoders.training.producers import MAKES, TRAINS, WAITS, Producers, Span
 from gsvc.decoders.training.recipe import read_recipe
 from gsvc.decoders.training.samples import Sample
 from gsvc.eval.bench.workers import ray_cluster

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gsvc.codec.media.output import atomic_output
-from gsvc.decoders.training.producers import MAKES, TRAINS, WAITS, Span
+from gsvc.decoders.training.feeds import MAKES, TRAINS, WAITS, Span
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

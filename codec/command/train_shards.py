@@ -145,7 +145,6 @@ def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "loop.Run"
 def _feed(options: Namespace) -> "Iterator[Feed]":
     """What was asked for."""
     from gsvc.decoders.training import feeds, parallel
-    from gsvc.decoders.training.producers import Producers
 
     shards, out, batch = Path(options.shards).resolve(), Path(options.run), options.batch
     if options.anew:
@@ -154,7 +153,7 @@ def _feed(options: Namespace) -> "Iterator[Feed]":
             yield feeds.SourceFeed(jobs, batch, out, None)
             return
         with _cluster(options) as ray:
-            own = Producers(ray, partial(feeds.make_samples, jobs.settings), _JOBS_AHEAD)
+            own = feeds.Producers(ray, partial(feeds.make_samples, jobs.settings), _JOBS_AHEAD)
             yield feeds.SourceFeed(jobs, batch, out, own)
         return
     samples = feeds.ShardSamples(shards)
@@ -162,7 +161,7 @@ def _feed(options: Namespace) -> "Iterator[Feed]":
         yield feeds.ShardFeed(samples, batch, options.seed, options.workers, None)
         return
     with _cluster(options) as ray:
-        readers = Producers(ray, partial(feeds.read_batch, shards), _AHEAD)
+        readers = feeds.Producers(ray, partial(feeds.read_batch, shards), _AHEAD)
         yield feeds.ShardFeed(samples, batch, options.seed, 0, readers)
 
 
