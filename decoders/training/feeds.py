@@ -20,7 +20,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.random import default_rng
-from numpy.typing import NDArray
 from torch import distributed
 from torch.utils.data import DataLoader, Dataset
 
@@ -286,24 +285,17 @@ class Order:
     def _samples(self, position: int) -> Iterator[Place]:
         epoch, left = divmod(position, self.samples)
         while True:
-            for window in self._windows(epoch):
-                count = int(self._counts[window].sum())
-                if left >= count:
-                    left -= count
+            shards = default_rng((self._seed, epoch)).permutation(len(self._counts)).tolist()
+            for first in range(0, len(shards), _MIXED):
+                window = shards[first : first + _MIXED]
+                places = [(shard, row) for shard in window for row in range(self._counts[shard])]
+                if left >= len(places):
+                    left -= len(places)
                     continue
-                yield from map(tuple, self._mixed(epoch, window)[left:].tolist())
+                order = default_rng((self._seed, epoch, window[0])).permutation(len(places))
+                yield from (places[number] for number in order[left:].tolist())
                 left = 0
             epoch += 1
-
-    def _windows(self, epoch: int) -> Iterator[NDArray[np.int64]]:
-        shards = default_rng((self._seed, epoch)).permutation(len(self._counts))
-        yield from (shards[first : first + _MIXED] for first in range(0, len(shards), _MIXED))
-
-    def _mixed(self, epoch: int, window: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Shard and row of each sample, (n, 2)."""
-        places = [(shard, row) for shard in window for row in range(self._counts[shard])]
-        rng = default_rng((self._seed, epoch, int(window[0])))
-        return np.array(places, np.int64).reshape(-1, 2)[rng.permutation(len(places))]
 
 
 _TABLES_KEPT = 64

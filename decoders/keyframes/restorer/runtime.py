@@ -6,7 +6,7 @@ is linear. See `network.py` for the network; `tools/export_restorer.py` writes t
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -98,18 +98,17 @@ class RestorerNetwork(HasThreads):
         inputs = np.concatenate(
             [split.reshape(12, rows, columns) / np.float32(127.5) - 1, gains[None]]
         )
-        drawn = np.concatenate(list(self._strips(inputs, _conditions(key))), axis=1)
-        shown = drawn.reshape(3, 4, rows, columns)[..., : -(-height // 2), : -(-width // 2)]
-        return Restorations(key.picture, shown)
-
-    def _strips(self, inputs: _FloatMap, conditions: _FloatMap) -> Iterator[_FloatMap]:
-        rows, columns = inputs.shape[1:]
+        strips, conditions = [], _conditions(key)
         step = max(_REACH, _MOST_PIXELS // columns // _MULTIPLE * _MULTIPLE)
         for top in range(0, rows, step):
             first, last = max(0, top - _REACH), min(rows, top + step + _REACH)
             given = {"picture": inputs[None, :, first:last], "conditions": conditions}
             (drawn,) = self.session.run(None, given)
-            yield drawn[0, :, top - first : top - first + step]
+            strips.append(drawn[0, :, top - first : top - first + step])
+        shown = np.concatenate(strips, axis=1).reshape(3, 4, rows, columns)[
+            ..., : -(-height // 2), : -(-width // 2)
+        ]
+        return Restorations(key.picture, shown)
 
     def let_go(self) -> None:
         vars(self).pop("session", None)
