@@ -164,7 +164,7 @@ def test_a_terminal_gets_progress_and_a_summary(clip: Path, tmp_path: Path) -> N
         assert process.wait(60) == 0
     os.close(ours)
     assert b"encoded frame 0/20" in shown
-    assert b"20 frames, level 3" in shown.splitlines()[-1]
+    assert b"20 frames of 64x48, level 3" in shown.splitlines()[-1]
 
 
 def test_quiet_leaves_errors_alone(clip: Path, tmp_path: Path) -> None:

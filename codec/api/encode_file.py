@@ -221,7 +221,7 @@ def suited(job: EncodeJob, bitrate: float | None, total: float | None = None) ->
     with job.open() as video:
         form = video.format
     if job.is_still:
-        return _suited_still(job, form, bitrate / float(form.frame_rate))
+        return _suited_still(job, form, bitrate / float(form.frame_rate), is_asked=is_asked)
     own = form.width, form.height, float(form.frame_rate)
     shape = shape_for(bitrate, *own, is_asked=is_asked)
     if shape is None:
@@ -244,12 +244,13 @@ SMALLEST_STILL = 32
 """Pixels of the shorter side."""
 
 
-def _suited_still(job: EncodeJob, form: VideoFormat, bits: float) -> EncodeJob:
+def _suited_still(job: EncodeJob, form: VideoFormat, bits: float, *, is_asked: bool) -> EncodeJob:
     shorter = shape_of_still(bits, form.width, form.height)
     if shorter is None:
         return job
     shorter = min(max(shorter, SMALLEST_STILL), form.width, form.height)
-    _log.warning(
+    _log.log(
+        NOTE if is_asked else logging.WARNING,
         '%s: encoded at %dx%d, for %.0f bytes; size="source" keeps %dx%d',
         places.display_name(job.source), *fitted_size(form.width, form.height, shorter), bits / 8,
         form.width, form.height,

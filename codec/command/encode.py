@@ -99,7 +99,8 @@ def as_line(report: reports.EncodeReport) -> str:
     if isinstance(report, reports.PiecesReport):
         return _pieces_line(report)
     rate = reports.shown_rate(report.total_bitrate, report.bitrate, report.bpp, report.frames)
-    what = "a still" if report.frames == 1 else f"{report.frames} frames"
+    size = f"{report.width}x{report.height}"
+    what = f"a still of {size}" if report.frames == 1 else f"{report.frames} frames of {size}"
     return (
         f"{report.target}: {what}, level {report.level}, {reached}"
         f"{report.video_size} bytes{also}, {rate}, in {reports.shown_time(report.elapsed)}"
