@@ -68,7 +68,7 @@ def cook(recipe: str) -> str:
             continue
         command = ["bash", "-eo", "pipefail", "-c"] if language == "" else [sys.executable, "-c"]
         done = subprocess.run(
-            [*command, text], check=False, capture_output=True, text=True, timeout=100
+            [*command, text], check=False, capture_output=True, text=True, timeout=400
         )
         assert done.returncode == 0, done.stderr
         printed += done.stdout
