@@ -316,4 +316,5 @@ def test_a_player_gets_what_a_camera_sends(tmp_path: Path) -> None:
         assert player.has(10) and player.sizes[0] == (96, 64)
         for process in (camera, viewer):
             process.send_signal(signal.SIGINT)
-            assert (process.communicate(timeout=SECONDS)[1], process.returncode) == (b"", 0)
+            told = process.communicate(timeout=SECONDS)[1]
+            assert (told.count(b"\n"), process.returncode) == (1, 0), told
