@@ -118,14 +118,13 @@ def source_color(frame: av.VideoFrame) -> Color:
     RGB has no matrix: its matrix is unspecified and its output range limited, as players expect.
     Grey without a range tag is full range, as FFmpeg assumes.
     """
-    tags = Color(_tag(frame.color_primaries), _tag(frame.color_trc))
+    tags = _tag(frame.color_primaries), _tag(frame.color_trc)
     if _is_rgb(frame):
-        return tags
+        return Color(*tags)
     name = frame.format.name
     full = frame.color_range == ColorRange.JPEG or name.startswith("yuvj")
-    if name.startswith("gray") and frame.color_range != ColorRange.MPEG:
-        full = True
-    return Color(tags.primaries, tags.transfer, _tag(frame.colorspace), full)
+    full |= name.startswith("gray") and frame.color_range != ColorRange.MPEG
+    return Color(*tags, _tag(frame.colorspace), full)
 
 
 def rgb_picture(frame: av.VideoFrame, label: str) -> Picture:
@@ -135,7 +134,12 @@ def rgb_picture(frame: av.VideoFrame, label: str) -> Picture:
     """
     if (kind := _HDR_TRANSFER.get(frame.color_trc)) is not None:
         raise _hdr_error(kind, label)
-    _refuse_alpha(frame, label)
+    has_alpha = any(component.is_alpha for component in frame.format.components)
+    # GIFs, screenshots and ProRes 4444 have the channel and yet, nearly always, opaque pictures.
+    if (has_alpha or frame.format.has_palette) and bool(
+        (_converted(frame, "rgba").to_ndarray()[..., 3] < 255).any()
+    ):
+        raise _alpha_error(label)
     color = source_color(frame)
     if _is_rgb(frame):
         full = "JPEG"
@@ -178,15 +182,6 @@ class ContainerColor:
         for name, value in self._stated.items():
             if getattr(frame, name) == _NOT_STATED[name]:
                 setattr(frame, name, value)
-
-
-def _refuse_alpha(frame: av.VideoFrame, label: str) -> None:
-    has_alpha = any(component.is_alpha for component in frame.format.components)
-    # GIFs, screenshots and ProRes 4444 have the channel and yet, nearly always, opaque pictures.
-    if (has_alpha or frame.format.has_palette) and bool(
-        (_converted(frame, "rgba").to_ndarray()[..., 3] < 255).any()
-    ):
-        raise _alpha_error(label)
 
 
 def _hdr_error(kind: str, label: str) -> UnsupportedInputError:

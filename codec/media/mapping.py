@@ -332,8 +332,8 @@ def _aspect(form: VideoFormat, size: tuple[int, int]) -> Fraction:
 
 def _ivf(unit: bytes, size: tuple[int, int]) -> bytes:
     """A file of one AV1 unit, which tells FFmpeg what a track of such units declares."""
-    head = struct.pack("<4sHH4sHHIIQ", b"DKIF", 0, 32, b"AV01", *size, 1, 1, 1)
-    return head + struct.pack("<IQ", len(unit), 0) + unit
+    shape = "<4sHH4sHHIIQIQ"
+    return struct.pack(shape, b"DKIF", 0, 32, b"AV01", *size, 1, 1, 1, len(unit), 0) + unit
 
 
 _IN_MEMORY = 1 << 24

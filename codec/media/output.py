@@ -54,7 +54,10 @@ def remove_temp_files(folder: Path, name: str) -> None:
     with suppress(OSError):
         for path in folder.iterdir():
             if shape.fullmatch(path.name) and _is_left(path):
-                _remove(path)
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
 
 
 def _is_left(path: Path) -> bool:
@@ -80,14 +83,6 @@ def _lock(handle: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink()
 
 
 STANDARD_OUTPUT = "-"
@@ -244,16 +239,11 @@ def failure_text(target: str | Path, code: int | None, text: str | None) -> str:
     return f"cannot write {name} ({text or 'unknown error'}): choose another place"
 
 
-def is_output_open() -> bool:
-    """Whether the process was given a standard output, and has it still."""
-    return not (sys.stdout is None or sys.__stdout__ is None or sys.stdout.closed)
-
-
 class StandardOutput(io.RawIOBase):
     """Standard output in binary, unbuffered. Raises OutputError when it cannot be written."""
 
     def __init__(self) -> None:
-        if not is_output_open():
+        if sys.stdout is None or sys.__stdout__ is None or sys.stdout.closed:
             raise OutputError("standard output is closed: give the name of a file")
         if sys.stdout.isatty():
             raise OutputError("standard output is a terminal: pipe it, or give the name of a file")

@@ -41,14 +41,6 @@ def fitted_size(width: int, height: int, size: Size | None) -> tuple[int, int]:
     return max(2, 2 * round(factor * width / 2)), max(2, 2 * round(factor * height / 2))
 
 
-def _scaled(picture: Picture, size: Size | None) -> Picture:
-    height, width = picture.shape[:2]
-    wanted = fitted_size(width, height, size)
-    if wanted == (width, height):
-        return picture
-    return np.asarray(cv2.resize(picture, wanted, interpolation=cv2.INTER_AREA), np.uint8)
-
-
 class Thinning:
     """Keeps at most `rate` frames a second: the first one of every interval of 1/rate.
 
@@ -73,8 +65,6 @@ class Thinning:
 
 FINEST_TIME_BASE = Fraction(1, 90_000)
 """Finer ticks are rounded to this: they cost bits and show nothing."""
-
-
 _MANY = 5
 
 
@@ -228,7 +218,10 @@ class VideoReader:
                 continue
             matrix = source.matrix(frame)
             picture = video_source.oriented(color.rgb_picture(frame, label), matrix)
-            picture = _scaled(picture, self._size)
+            height, width = picture.shape[:2]
+            if (wanted := fitted_size(width, height, self._size)) != (width, height):
+                scaled = cv2.resize(picture, wanted, interpolation=cv2.INTER_AREA)
+                picture = np.asarray(scaled, np.uint8)
             aspect = source.pixel_aspect
             aspect = 1 / aspect if video_source.swaps_sides(matrix) else aspect
             if offset is None:
@@ -314,10 +307,6 @@ def open_video(
         raise ConfigError(f"fps {fps:g} is out of range: {_SLOWEST:g} to {_FASTEST}")
     rate = None if fps is None else Fraction(fps).limit_denominator(1001)
     if places.is_glob(source):
-        return VideoReader(
-            video_source.ImageSource(source, rate or video_source.IMAGE_RATE),
-            begin,
-            frames,
-            size=size,
-        )
+        images = video_source.ImageSource(source, rate or video_source.IMAGE_RATE)
+        return VideoReader(images, begin, frames, size=size)
     return VideoReader(video_source.VideoSource(source), begin, frames, rate, deinterlace, size)

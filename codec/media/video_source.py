@@ -111,7 +111,7 @@ def deinterlaced(
     One frame for each one: 50 fields a second become 25 frames. A filter takes those of one kind.
     """
     waiting: deque[tuple[str, int | None]] = deque()
-    for _, alike in groupby(frames, _kind_of):
+    for _, alike in groupby(frames, lambda one: (one[1].width, one[1].height, one[1].format.name)):
         graph: Graph | None = None
         for label, frame in alike:
             graph = graph or _graph(frame, "bwdif=mode=send_frame")
@@ -121,11 +121,6 @@ def deinterlaced(
         assert graph is not None
         graph.push(None)
         yield from _pulled(graph, waiting)
-
-
-def _kind_of(each: tuple[str, av.VideoFrame]) -> tuple[int, int, str]:
-    frame = each[1]
-    return frame.width, frame.height, frame.format.name
 
 
 def _pulled(
@@ -141,7 +136,7 @@ def _pulled(
         yield label, frame
 
 
-IMAGE_RATE = Fraction(25)
+IMAGE_RATE = FALLBACK_RATE = Fraction(25)
 
 
 class ImageSource:
@@ -190,7 +185,6 @@ def _natural(path: str) -> list[tuple[int, int | str]]:
     return [(0, int(part)) if part.isdigit() else (1, part) for part in parts]
 
 
-FALLBACK_RATE = Fraction(25)
 _FASTEST, _SLOWEST = 1000, Fraction(1, 100)
 _Y4M, _WEBP = "yuv4mpegpipe", "webp_pipe"
 _SHORTEST_LEAD, _LONGEST_LEAD = Fraction(1, 2), 600

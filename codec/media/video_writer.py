@@ -259,17 +259,15 @@ class ImageWriter:
                 f"{name}: names one image of several: number them, such as "
                 f"{name.stem}-%05d{name.suffix}, or take one with frames=1"
             )
-        with output.explain_failure(name):
-            place.write_bytes(self._encoded(frame))
-
-    def finish(self) -> None:
-        """Nothing to do: every image is written."""
-
-    def _encoded(self, frame: Frame) -> bytes:
         picture = color.coded_picture(frame.pixels, _JPEG_COLOR, self._pixel_format)
         picture.pts = frame.pts
         image = b"".join(bytes(packet) for packet in self._coder.encode(picture))
-        return image if self._mark is None else with_xmp(image, self._mark)
+        image = image if self._mark is None else with_xmp(image, self._mark)
+        with output.explain_failure(name):
+            place.write_bytes(image)
+
+    def finish(self) -> None:
+        """Nothing to do: every image is written."""
 
     def _open(self, form: VideoFormat) -> av.VideoCodecContext:
         coder = av.CodecContext.create(self._codec, "w")

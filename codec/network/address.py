@@ -63,18 +63,15 @@ class Address:
 
 def parse_address(text: str) -> Address:
     """Parse an address. Raises ConfigError for any other text."""
-    how = (
-        "write udp://host:port, tcp://host:port or ws://host:port, with @ before the host to listen"
-    )
-    try:
+    with suppress(ValueError):  # urlsplit's
         parts = urlsplit(text)
-        host, port = parts.hostname or "", parts.port
-    except ValueError as error:
-        raise ConfigError(f"{text!r} is no address: {how}") from error
-    listens = "@" in parts.netloc
-    if parts.scheme not in SCHEMES or not port or not (host or listens) or parts.username:
-        raise ConfigError(f"{text!r} is no address: {how}")
-    return Address(parts.scheme, host, port, listens, parts.path or "/")
+        host, port, listens = parts.hostname or "", parts.port, "@" in parts.netloc
+        if parts.scheme in SCHEMES and port and (host or listens) and not parts.username:
+            return Address(parts.scheme, host, port, listens, parts.path or "/")
+    raise ConfigError(
+        f"{text!r} is no address: write udp://host:port, tcp://host:port or ws://host:port, with @ "
+        "before the host to listen"
+    )
 
 
 @typed
@@ -111,26 +108,22 @@ def tls_context(address: Address, settings: TlsSettings) -> ssl.SSLContext | Non
             f"{address}: to listen, {address.scheme}:// needs certificate= and private_key="
         )
     try:
-        return _context(address, settings)
+        if address.listens:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            if settings.authorities is not None:
+                context.load_verify_locations(settings.authorities)
+                context.verify_mode = ssl.CERT_REQUIRED
+        else:
+            context = ssl.create_default_context(cafile=settings.authorities)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if settings.certificate is not None:
+            # An empty password: OpenSSL would ask for one on the terminal.
+            context.load_cert_chain(settings.certificate, settings.private_key, password="")
+        return context
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise ConfigError(
             f"{address}: its certificate or key cannot be used ({error}): are they PEM?"
         ) from error
-
-
-def _context(address: Address, settings: TlsSettings) -> ssl.SSLContext:
-    if address.listens:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        if settings.authorities is not None:
-            context.load_verify_locations(settings.authorities)
-            context.verify_mode = ssl.CERT_REQUIRED
-    else:
-        context = ssl.create_default_context(cafile=settings.authorities)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if settings.certificate is not None:
-        # An empty password: OpenSSL would ask for one on the terminal.
-        context.load_cert_chain(settings.certificate, settings.private_key, password="")
-    return context
 
 
 @contextmanager

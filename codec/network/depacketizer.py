@@ -292,7 +292,9 @@ class Depacketizer:
     def poll(self, now: float) -> list[Packet]:
         """Give up what was waited for long enough; gives the packets that are ready."""
         if self._head < 0:
-            self._drop_old(now)
+            for number in sorted(self._slots):  # what waits too long for the first INTRA packet
+                if self._is_full or now >= self._deadline(self._slots[number]):
+                    del self._slots[number]
             return []
         packets = [*self._late_ones(now), *self._others_due()]
         while self._slots:
@@ -356,19 +358,15 @@ class Depacketizer:
             return
         slot.since, slot.group, slot.timestamp = now, number - unit.back, time
         try:
-            self._fill(number, slot, unit)
+            if unit.piece is None:
+                self._complete(number, slot, unit.data)
+                self.counts.repeated += unit.is_copy
+            elif (data := slot.add(unit.piece, unit.data)) is not None:
+                self._complete(number, slot, data)
+                self.counts.repaired += unit.piece.stripes > 0
         except BitstreamError:
             slots[number] = PendingPacket(now)
             raise
-
-    def _fill(self, number: int, slot: PendingPacket, unit: rtp.PayloadUnit) -> None:
-        """Put the unit into its slot, and complete the packet if that is all of it."""
-        if unit.piece is None:
-            self._complete(number, slot, unit.data)
-            self.counts.repeated += unit.is_copy
-        elif (data := slot.add(unit.piece, unit.data)) is not None:
-            self._complete(number, slot, data)
-            self.counts.repaired += unit.piece.stripes > 0
 
     def _take_other(self, number: int, data: bytes, timestamp: int) -> None:
         _, packet = rtp.read_packet_data(data, self._limits)
@@ -385,8 +383,11 @@ class Depacketizer:
         stream_header, packet = rtp.read_packet_data(data, self._limits)
         if not packet.is_picture or packet.is_intra != (slot.group == number) or slot.group < 0:
             raise BitstreamError("a packet does not fit its number and group: it is damaged")
-        if stream_header:
-            self._check_header(stream_header)
+        if stream_header and self.header is None:
+            self.header = Header.from_bytes(stream_header, self._limits)
+            self._stream_header = stream_header
+        elif stream_header not in (None, self._stream_header):
+            raise BitstreamError("the stream's header changes: it is damaged")
         slot.complete(replace(packet, number=number, group=slot.group), len(data))
         if packet.is_intra and (self._head < 0 or slot is self._far.get(number)):
             self._join(number, slot)
@@ -400,18 +401,10 @@ class Depacketizer:
         self._late, self._far = {}, {}
         self._head, self._clock = number, slot.timestamp
 
-    def _check_header(self, stream_header: bytes) -> None:
-        if self.header is None:
-            self.header = Header.from_bytes(stream_header, self._limits)
-            self._stream_header = stream_header
-        elif stream_header != self._stream_header:
-            raise BitstreamError("the stream's header changes: it is damaged")
-
     def _given(self, slot: PendingPacket, packet: Packet) -> Packet:
         """The packet with its times."""
-        pts = self._time(slot.timestamp)
-        number, before = packet.number, self._last
-        follows = before is not None and before[0] + 1 == number
+        pts, before = self._time(slot.timestamp), self._last
+        follows = before and before[0] + 1 == packet.number
         return replace(packet, pts=pts, duration=pts - before[1] if follows and before else None)
 
     def _next(self, slot: PendingPacket, packet: Packet) -> Packet:
@@ -465,9 +458,3 @@ class Depacketizer:
             self._late[number] = self._slots.pop(number, PendingPacket(now))
         self.counts.lost += after - self._head
         self._head, self._is_broken = after, True
-
-    def _drop_old(self, now: float) -> None:
-        """Drop what waits too long for the first INTRA packet."""
-        for number in sorted(self._slots):
-            if self._is_full or now >= self._deadline(self._slots[number]):
-                del self._slots[number]

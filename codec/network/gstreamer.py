@@ -204,10 +204,8 @@ class GsvcRtpDec(_Element):
             header = self._depacketizer.header
             assert header is not None and packet.pts is not None  # known with the first packet
             settings = DecoderSettings(steps=self.steps, conceal=True)
-            self._decoder, self._tick = (
-                Decoder(header, settings, self._limits),
-                header.format.time_base,
-            )
+            self._decoder = Decoder(header, settings, self._limits)
+            self._tick = header.format.time_base
             first = packet.pts - (packet.duration or 0)
             self._shift = now + self.latency * Gst.MSECOND - round(first * self._tick * Gst.SECOND)
             self.announce(_raw_caps(header.format))

@@ -362,20 +362,15 @@ class LiveDecoder:
         if packet.is_picture and packet.pts is not None:
             stream.clock.arrived(packet.pts, packet.duration, arrival.at)
         self.packets += 1
+        made = next_frames(stream.decoder, packet)
+        if self.pace and packet.is_picture:
+            seconds = float((packet.duration or 0) * stream.header.format.time_base)
+            self.pace.begins(time.monotonic() - arrival.at, seconds)
+            made = timed(made, self.pace.ends)
         try:
-            yield from self._paced(stream, arrival)
+            yield from made
         except BitstreamError:
             self.damaged += 1
-
-    def _paced(self, stream: LiveStream, arrival: ArrivedPacket) -> Iterator[Frame]:
-        """The frames of a packet; the pace learns how long they took."""
-        packet, pace = arrival.packet, self.pace
-        if pace is None or not packet.is_picture:
-            yield from next_frames(stream.decoder, packet)
-            return
-        seconds = float((packet.duration or 0) * stream.header.format.time_base)
-        pace.begins(time.monotonic() - arrival.at, seconds)
-        yield from timed(next_frames(stream.decoder, packet), pace.ends)
 
     def due(self) -> Iterator[Frame]:
         """Concealed frames whose playout time has come without their packet."""

@@ -470,7 +470,8 @@ class PageRelay(Relay):
 
     async def run(self) -> None:
         """Serve what comes. Raises InputError where nothing can be received or served."""
-        source = player_server.LiveSource(f"ws://{self._netloc}", lambda: self._receiver.late)
+        stream = str(replace(self._stream, listens=False))
+        source = player_server.LiveSource(stream, lambda: self._receiver.late)
         with player_server.serving(source, self._host, self._port) as server:
             Thread(target=server.serve_forever, daemon=True).start()
             tasks = [
@@ -487,11 +488,6 @@ class PageRelay(Relay):
                 await end_all(tasks[:1])
                 await asyncio.wait(tasks)
                 server.shutdown()
-
-    @property
-    def _netloc(self) -> str:
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"{host}:{self._stream.port}"
 
     async def _pass_on(self) -> None:
         before: tuple[VideoReceiver, int] | None = None

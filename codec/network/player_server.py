@@ -185,9 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, name: str) -> None:
         if name == "source.json":
-            body = json.dumps(self._source.about).encode()
-            self._head(HTTPStatus.OK, "application/json", len(body))
-            self._body(body)
+            self._tell(HTTPStatus.OK, "application/json", json.dumps(self._source.about))
             return
         try:
             path = self._path_of(name)
@@ -225,13 +223,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._head(status, kind, end - first, span)
         if self.command != "HEAD":
             file.seek(first)
-            self._copy(file, end - first)
-
-    def _copy(self, file: BinaryIO, left: int) -> None:
-        """So many bytes and no more, even if the file has grown."""
-        while data := file.read(min(left, _CHUNK)):
-            self.wfile.write(data)
-            left -= len(data)
+            while data := file.read(min(end - first, _CHUNK)):  # no more, even if it has grown
+                self.wfile.write(data)
+                first += len(data)
 
     def _head(self, status: HTTPStatus, kind: str, size: int, span: str | None = None) -> None:
         self.send_response(status)
@@ -248,13 +242,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _refuse(self, status: HTTPStatus, why: str) -> None:
-        body = f"{why}\n".encode()
-        self._head(status, "text/plain; charset=utf-8", len(body))
-        self._body(body)
+        self._tell(status, _TYPES[".txt"], f"{why}\n")
 
-    def _body(self, body: bytes) -> None:
+    def _tell(self, status: HTTPStatus, kind: str, text: str) -> None:
+        self._head(status, kind, len(text.encode()))
         if self.command != "HEAD":
-            self.wfile.write(body)
+            self.wfile.write(text.encode())
 
 
 def _is_loopback(address: str) -> bool:
@@ -277,9 +270,9 @@ def _is_local(host: str) -> bool:
 def _part(wanted: str, size: int) -> tuple[int, int] | None:
     """First byte and end of a range; None where the file has none of it, or of several ranges."""
     match = _RANGE.fullmatch(wanted.strip())
-    if match is None or match.group(1) == match.group(2) == "":
+    first, last = match.groups() if match else ("", "")
+    if first == last == "":
         return None
-    first, last = match.groups()
     if first == "":
         return (max(size - int(last), 0), size) if int(last) and size else None
     end = min(int(last) + 1, size) if last else size

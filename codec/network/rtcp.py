@@ -5,7 +5,7 @@ Packets are of reduced size (RFC 5506), without SDES, one or several in a datagr
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from gsvc.codec.bitstream.errors import BitstreamError
 
@@ -124,12 +124,14 @@ def write_rtcp(packet: Rtcp) -> bytes:
             info = _INFO.pack(packet.ntp, packet.timestamp, packet.packets, packet.octets)
             return _packed(0, _SENDER, packet.ssrc, info)
         case ReceiverReport():
-            blocks = b"".join(_block(block) for block in packet.blocks)
+            blocks = b"".join(
+                _BLOCK.pack(b.source, b.fraction_lost << 24 | b.lost, *astuple(b)[3:])
+                for b in packet.blocks
+            )
             return _packed(len(packet.blocks), _RECEIVER, packet.ssrc, blocks)
         case Nack():
             words = b"".join(struct.pack("!HH", *pair) for pair in _pairs(packet.sequences))
-            source = packet.source.to_bytes(4, "big")
-            return _packed(_NACK, _TRANSPORT, packet.ssrc, source + words)
+            return _packed(_NACK, _TRANSPORT, packet.ssrc, packet.source.to_bytes(4) + words)
         case PictureLoss():
             return _packed(_PLI, _PAYLOAD, packet.ssrc, packet.source.to_bytes(4, "big"))
         case BitrateLimit():
@@ -199,13 +201,6 @@ def _read(kind: int, count: int, ssrc: int, body: bytes) -> Rtcp | None:
 
 def _packed(count: int, kind: int, ssrc: int, body: bytes) -> bytes:
     return _HEAD.pack(2 << 6 | count, kind, 1 + len(body) // 4, ssrc) + body
-
-
-def _block(block: ReportBlock) -> bytes:
-    loss = block.fraction_lost << 24 | block.lost
-    return _BLOCK.pack(
-        block.source, loss, block.highest, block.jitter, block.last_report, block.delay
-    )
 
 
 def _limit(packet: BitrateLimit) -> bytes:

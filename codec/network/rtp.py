@@ -156,11 +156,8 @@ class PayloadUnit:
             rest += _FIELDS.pack(self.piece.index, self.piece.count, self.piece.stripes)
         rest += self.data
         descriptor = self.kind << 6 | bool(self.age) * _AGED | self.is_copy * _COPY
-        return (
-            struct.pack("!BH", descriptor, self.number & 0xFFFF)
-            + container.varint(len(rest))
-            + rest
-        )
+        head = struct.pack("!BH", descriptor, self.number & 0xFFFF)
+        return head + container.varint(len(rest)) + rest
 
 
 def read_units(payload: bytes) -> Iterator[PayloadUnit]:
@@ -251,10 +248,6 @@ class _Timed:
 
     unit: PayloadUnit
     timestamp: int
-
-
-def _order(timed: _Timed) -> tuple[int, bool]:
-    return timed.unit.number, timed.unit.kind != UnitKind.OTHER
 
 
 class Packetizer:
@@ -359,7 +352,8 @@ class Packetizer:
     def _payload(self, batch: Sequence[_Timed]) -> bytes | None:
         """The payload of a datagram with the latest timestamp; None if the units do not fit."""
         # What is no picture has the number of the next one, and the time of the last.
-        latest = max(batch, key=_order).timestamp
+        order = [(one.unit.number, one.unit.kind != UnitKind.OTHER) for one in batch]
+        latest = batch[order.index(max(order))].timestamp
         payload = b"".join(
             replace(timed.unit, age=(latest - timed.timestamp) % (1 << 32)).to_bytes()
             for timed in batch
@@ -459,8 +453,12 @@ class ArrivedSound:
             lost = chunk.pts - before.end
             if lost < 0:
                 return  # late: its place is taken
-            if 0 < lost <= _CONCEALED:
-                self._waiting.append((stream, _in_place_of(before, lost)))
+            if 0 < lost <= _CONCEALED:  # packets of one frame without bytes, of the kind before
+                empty = bytes([before.packets[-1][0] & 0xFC])
+                samples = audio_and_text.packet_samples(empty)
+                packets = (empty,) * (lost // samples)
+                gap = replace(before, pts=before.end, packet_samples=samples, packets=packets)
+                self._waiting.append((stream, gap))
         self._last = stream, chunk
         self._waiting.append((stream, chunk))
 
@@ -468,11 +466,3 @@ class ArrivedSound:
 def _part(chunk: frames.AudioChunk, first: int, count: int) -> frames.AudioChunk:
     pts = chunk.pts + first * chunk.packet_samples
     return replace(chunk, pts=pts, packets=chunk.packets[first : first + count])
-
-
-def _in_place_of(before: frames.AudioChunk, lost: int) -> frames.AudioChunk:
-    """Packets of one frame without bytes, of the kind that came before."""
-    empty = bytes([before.packets[-1][0] & 0xFC])
-    samples = audio_and_text.packet_samples(empty)
-    packets = (empty,) * (lost // samples)
-    return replace(before, pts=before.end, packet_samples=samples, packets=packets)

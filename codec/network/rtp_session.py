@@ -62,8 +62,7 @@ class RetransmissionBuffer:
         return found
 
     def _drop(self, sequence: int) -> None:
-        old = self._sent.pop(sequence, None)
-        if old:
+        if old := self._sent.pop(sequence, None):
             self._bytes -= len(old.data)
 
 
@@ -193,9 +192,8 @@ class RtpSender:
             self.report = block
             self._lost_at = now if block.fraction_lost else self._lost_at
             if block.last_report:
-                passed = (rtcp.middle(rtcp.ntp_time(now)) - block.last_report - block.delay) % (
-                    1 << 32
-                )
+                told = block.last_report + block.delay
+                passed = (rtcp.middle(rtcp.ntp_time(now)) - told) % (1 << 32)
                 if passed < 1 << 22:  # a minute: else it is damaged, or a clock was set
                     self.round_trip = passed / 65536
             self._receive(block, now, self.round_trip if is_news else None)
@@ -331,8 +329,7 @@ class RtpReceiver:
         for source in filter(None, (self.current, self._next)):
             found: list[rtcp.Rtcp] = []
             depacketizer = source.depacketizer
-            missing = depacketizer.to_nack(now)
-            if missing:
+            if missing := depacketizer.to_nack(now):
                 found.append(rtcp.Nack(self._own, source.ssrc, tuple(missing)))
             silent = now - source.heard > _PLI_SECONDS
             needs_key = depacketizer.needs_key or self.asks_key
@@ -508,8 +505,7 @@ class UdpReceiver(asyncio.DatagramProtocol):
         self._timer = asyncio.create_task(self._tick())
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
-        packets = self._rtp.receive(data, time.monotonic(), addr)
-        if packets:
+        if packets := self._rtp.receive(data, time.monotonic(), addr):
             self._take(packets)
 
     def close(self) -> None:
@@ -521,8 +517,7 @@ class UdpReceiver(asyncio.DatagramProtocol):
         while True:
             await asyncio.sleep(_TICK)
             now = time.monotonic()
-            packets = self._rtp.poll(now)
-            if packets:
+            if packets := self._rtp.poll(now):
                 self._take(packets)
             for datagram, peer in self._rtp.feedback(now) if self._gives_feedback else ():
                 self._transport.sendto(datagram, peer)

@@ -193,8 +193,7 @@ class _WsChannel:
         except ConnectionClosed as error:
             raise ConnectionError(str(error)) from error
 
-    async def write_message(self, data: bytes) -> None:
-        await self.write(data)
+    write_message = write
 
     async def read_message(self, most: int) -> bytes:
         message = await self._message()
@@ -245,7 +244,9 @@ async def _use_tcp(
 async def _serve_ws(tls: SSLContext | None, address: Address, handle: Handler) -> None:
     from websockets.asyncio.server import serve
 
-    use = partial(_use_ws, handle)
+    async def use(connection: "Connection") -> None:
+        await handle(_WsChannel(connection))
+
     async with serve(use, address.host or None, address.port, ssl=tls, **_WS_BOUNDS) as running:
         await running.serve_forever()
 
@@ -256,11 +257,7 @@ async def _connect_ws(tls: SSLContext | None, address: Address, handle: Handler)
 
     with suppress(WebSocketException):
         async with connect(str(address), ssl=tls, **_WS_BOUNDS) as connection:
-            await _use_ws(handle, connection)
-
-
-async def _use_ws(handle: Handler, connection: "Connection") -> None:
-    await handle(_WsChannel(connection))
+            await handle(_WsChannel(connection))
 
 
 _SECONDS = 1.0
@@ -335,16 +332,13 @@ class SendQueue:
     def sample(self, now: float, put: int, waiting: int) -> Reception | None:
         """Take the time in seconds, the bytes so far that are to be sent, and those of them that
         wait, here or in the system; gives what arrived in the last second, when one is over."""
-        if self._since is None:
-            self._since, self._least, self._came = now, waiting, put - waiting
-            return None
-        self._least = min(self._least, waiting)
-        passed = now - self._since
-        if passed < _SECONDS:
-            return None
-        came = 8 * (put - waiting - self._came) / passed
-        under_way = 8 * self._least
-        found = Reception(now, came, 0.0, under_way / max(_LEAST_RATE, came), under_way)
+        found = None
+        if self._since is not None:
+            self._least, passed = min(self._least, waiting), now - self._since
+            if passed < _SECONDS:
+                return None
+            came, under_way = 8 * (put - waiting - self._came) / passed, 8 * self._least
+            found = Reception(now, came, 0.0, under_way / max(_LEAST_RATE, came), under_way)
         self._since, self._least, self._came = now, waiting, put - waiting
         return found
 
@@ -439,12 +433,10 @@ class Broadcaster:
         self.send([end])
         for client in list(self._clients):
             self._put(client, None)
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSING_SECONDS):
                 while self._clients:
                     await asyncio.sleep(0.01)
-        except TimeoutError:
-            pass
 
     def _put(self, client: _Client, data: bytes | None) -> None:
         try:
@@ -456,11 +448,9 @@ class Broadcaster:
             client.is_cut_off.set()
 
     async def _serve(self, channel: Channel, client: _Client) -> None:
-        try:
+        with suppress(OSError):  # the receiver is gone
             await channel.write(self._header)
             while (data := await client.queue.get()) is not None:
                 client.taken += len(data)
                 await channel.write(data)
                 self.bytes += len(data)
-        except OSError:
-            pass  # the receiver is gone
