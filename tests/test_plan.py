@@ -38,7 +38,6 @@ TRIAL = VideoTrial(
     352, 288, 25.0, 250,
     (TrialPoint(0.0008, 1.3, 0.1, 2e-7), TrialPoint(0.003, 2.1, 0.2, 3e-7),
      TrialPoint(0.013, 2.9, 0.6, 5e-7)),
-    motion=3.0, detail=20.0, cuts=0,
 )  # fmt: skip
 SLOW = ResourceUsage(8.0, 1e-7, 1e-7, 3e-6, 8e8, 500.0)
 MACHINE = replace(

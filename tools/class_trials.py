@@ -46,8 +46,6 @@ def class_of(trials: Sequence[VideoTrial]) -> dict[str, Any]:
     return {
         "clips": len(trials),
         "points": [vars(point) for point in points],
-        "motion": fmean(trial.motion for trial in trials),
-        "detail": fmean(trial.detail for trial in trials),
         "jod_apart": _apart(trials, points, "jod"),
         "likeness_apart": _apart(trials, points, "likeness"),
     }

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import GsvcError
 from gsvc.codec.planning import prediction as planning_model
+from gsvc.codec.planning.budgets import LONG_LATENCY
 from gsvc.codec.planning.machine_profile import WAYS, Profile, Way, load_profile
 from gsvc.codec.planning.prediction import (
-    LONG_LATENCY,
     decoding_parts,
     kind_of,
     learned,

@@ -71,7 +71,7 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     `options`: audio, size and fps. Raises ConfigError where nothing is left.
     """
     total, is_heard = budgets.bandwidth, options.audio != "none"
-    is_live = budgets.latency is not None and budgets.latency < prediction.LONG_LATENCY
+    is_live = budgets.is_live
     job = EncodeJob(
         source, EncoderSettings(), fps=options.fps, sound=is_heard, texts=False, size=options.size,
         sound_may_go=options.audio is None,
@@ -194,7 +194,7 @@ def budgeted_decoding(options: Namespace) -> tuple[DecoderSettings, Foretold]:
     """The best way that keeps `options.time_budget`. Raises ConfigError where none does."""
     time = time_of("--time-budget", options.time_budget)
     _check_whole(options, "--time-budget")
-    fitted, stream = plan_search.own_numbers(), info(options.source, limits=limits_of(options))
+    fitted, stream = prediction.own_numbers(), info(options.source, limits=limits_of(options))
     found = realtime.spendings(stream, known_profile(), fitted)
     chosen = realtime.within(found, time.seconds(stream.duration), options.judge, fitted)
     numbers = {
@@ -214,7 +214,7 @@ def deadline_decoding(options: Namespace) -> tuple[DecoderSettings, realtime.Dea
     stream, profile = info(options.source, limits=limits_of(options)), known_profile()
     seconds = time.seconds(stream.duration)
     way, pace = realtime.decoding_by_deadline(
-        stream, profile, plan_search.own_numbers(), seconds, process.process_seconds()
+        stream, profile, prediction.own_numbers(), seconds, process.process_seconds()
     )
     return _settings(options, way.settings), pace
 

@@ -118,7 +118,7 @@ class RtpSender:
             self._sent.add(rtp.sequence, data)
             self.datagrams += 1
             self.bytes += len(data)
-            self._totals[rtp.sequence] = self.bytes + stats.IP_UDP_BYTES * self.datagrams
+            self._totals[rtp.sequence] = self.wire_bytes
             if len(self._totals) > _REMEMBERED:
                 del self._totals[next(iter(self._totals))]
             sent.append(data)
@@ -138,6 +138,11 @@ class RtpSender:
         counts = self.datagrams % (1 << 32), self.bytes % (1 << 32)
         report = rtcp.SenderReport(self.ssrc, rtcp.ntp_time(now), timestamp, *counts)
         return self._sealed(rtcp.write_rtcp(report))
+
+    @property
+    def wire_bytes(self) -> int:
+        """Bytes sent, with the headers of IP and UDP, without retransmissions."""
+        return self.bytes + stats.IP_UDP_BYTES * self.datagrams
 
     def farewell(self) -> bytes:
         """The RTCP packet that ends the source."""
@@ -215,7 +220,7 @@ class RtpSender:
             if now - since < _TOGETHER:
                 return
             lost = self._missing / max(1, self._expected)
-            under_way = 8 * (self.bytes + stats.IP_UDP_BYTES * self.datagrams - total)
+            under_way = 8 * (self.wire_bytes - total)
             came = 8 * max(0, total - before) * (1 - lost) / (now - since)
             self.reception = congestion_control.Reception(now, came, lost, self._news, under_way)
         self._reported, self._news = (now, total), None

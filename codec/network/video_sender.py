@@ -20,26 +20,8 @@ from gsvc.codec.bitstream.errors import ConfigError, OutputError, typed
 from gsvc.codec.bitstream.frames import AudioChunk, Frame
 from gsvc.codec.bitstream.stream_info import Ledger
 from gsvc.codec.media.track_source import Sound
-from gsvc.codec.network import congestion_control, rtp
-from gsvc.codec.network.address import (
-    MOST_BYTES,
-    TAG_BYTES,
-    TlsSettings,
-    WireKey,
-    parse_address,
-    srtp_of,
-    tls_context,
-)
+from gsvc.codec.network import address as addresses, congestion_control, rtp, stats
 from gsvc.codec.network.rtp_session import RtpSender, UdpSender, open_udp_sender
-from gsvc.codec.network.stats import (
-    IP_UDP_BYTES,
-    Durations,
-    LayerMeter,
-    RateMeter,
-    SenderStats,
-    faster,
-    picture_bits,
-)
 from gsvc.codec.network.tcp_websocket import Announced, Broadcaster, end_all, run_channels
 
 _log = logging.getLogger(__name__)
@@ -132,11 +114,10 @@ class RateAdapter:
         if seen is None or seen is self._taken:
             return
         self._taken = seen
-        now = sum(bits.values()), 8 * (session.bytes + IP_UDP_BYTES * session.datagrams)
+        now = sum(bits.values()), 8 * session.wire_bytes
         packets, sent = (a - b for a, b in zip(now, self._before, strict=True))
         self._before = now
-        self._packets = _KEPT * self._packets + packets
-        self._sent = _KEPT * self._sent + sent
+        self._packets, self._sent = _KEPT * self._packets + packets, _KEPT * self._sent + sent
         self._share = self._packets / max(1.0, self._sent)
         self.controller.tried = self._flight.burst(self._clock(), _ROOM)
         self._report(seen, self._share, dropped)
@@ -144,7 +125,7 @@ class RateAdapter:
 
     def sent(self, session: RtpSender) -> None:
         """Take note of what was sent just now."""
-        self._flight.sent(self._clock(), 8 * (session.bytes + IP_UDP_BYTES * session.datagrams))
+        self._flight.sent(self._clock(), 8 * session.wire_bytes)
 
     def measured(
         self, seen: congestion_control.Reception, dropped: int, announced: Announced
@@ -274,8 +255,6 @@ _ANSWERING = 5.0
 """Seconds without feedback after which nobody answers any more."""
 _WAITING_SECONDS = 0.6
 """Seconds of frames that may wait for the encoder: a key picture takes longer than a frame."""
-
-
 _LATE = 3
 """Seconds in which frames were dropped after which an encoder is too slow: models load at first."""
 
@@ -297,15 +276,11 @@ class Haste:
         if self._late < _LATE or self._told > 1:
             return
         self._late = 0
-        if self._encoder.hurry():
-            self._told = 1
-            _log.warning(
-                "the encoder is slower than frames come: from now on without faces' motion"
-            )
-        else:
+        self._told, told = 1, ": from now on without faces' motion"
+        if not self._encoder.hurry():
             self._told = 2
-            advice = faster(self._encoder.preset)
-            _log.warning("the encoder is slower than frames come, some are dropped: %s", advice)
+            told = f", some are dropped: {stats.faster(self._encoder.preset)}"
+        _log.warning("the encoder is slower than frames come%s", told)
 
 
 @typed
@@ -317,10 +292,10 @@ class SendSettings:
     realtime: bool = True
     """Send each frame when it is due and drop what the encoder has no time for; else send all
     frames, as fast as they can be encoded and taken."""
-    key: WireKey | None = None
+    key: addresses.WireKey | None = None
     """Seals all that is sent to a udp:// address (SRTP); only a receiver with the same key
     understands it or is heard."""
-    tls: TlsSettings = field(default_factory=TlsSettings)
+    tls: addresses.TlsSettings = field(default_factory=addresses.TlsSettings)
     """Certificates of a tls:// or wss:// address."""
     adapt: congestion_control.Adaptation | None = None
     """Bounds between which the rate follows the network (without look-ahead): by the reports of a
@@ -345,10 +320,10 @@ class SendSettings:
         """
         if self.key is None:
             return self.wire
-        least, mtu = rtp.LEAST_MTU + TAG_BYTES, self.wire.mtu
-        if not least <= mtu <= MOST_BYTES:
-            raise ConfigError(f"datagrams of {mtu} bytes: with a key {least} to {MOST_BYTES}")
-        return replace(self.wire, mtu=mtu - TAG_BYTES)
+        least, most, mtu = rtp.LEAST_MTU + addresses.TAG_BYTES, addresses.MOST_BYTES, self.wire.mtu
+        if not least <= mtu <= most:
+            raise ConfigError(f"datagrams of {mtu} bytes: with a key {least} to {most}")
+        return replace(self.wire, mtu=mtu - addresses.TAG_BYTES)
 
 
 @typed
@@ -366,7 +341,7 @@ class VideoSender:
     def __init__(
         self, address: str, encoder: Encoder, settings: SendSettings | None = None
     ) -> None:
-        self.address = parse_address(address)
+        self.address = addresses.parse_address(address)
         if self.address.scheme == "udp" and self.address.listens:
             raise ConfigError(f"{address}: to send over UDP, name the receiver: udp://host:port")
         if not encoder.has_pictures:
@@ -380,18 +355,18 @@ class VideoSender:
         self._link = None if link is None else LinkRate(encoder, link)
         size = max(4, round(_WAITING_SECONDS * encoder.header.format.frame_rate))
         self._queue: LatestQueue[tuple[Frame, float]] = LatestQueue(size)
-        self._tls = tls_context(self.address, self._settings.tls)
-        srtp = srtp_of(self.address, self._settings.key, sends=True)
+        self._tls = addresses.tls_context(self.address, self._settings.tls)
+        srtp = addresses.srtp_of(self.address, self._settings.key, sends=True)
         self._rtp = RtpSender(encoder.header, self._settings.cut, srtp)
         self._broadcaster = Broadcaster(encoder.header, encoder.force_keyframe)
         self._sink: UdpSender | Broadcaster = self._broadcaster
-        self._meter = LayerMeter(encoder.header)
-        self._waiting, self._encoding = Durations(), Durations()
+        self._meter = stats.LayerMeter(encoder.header)
+        self._waiting, self._encoding = stats.Durations(), stats.Durations()
         self._frames = self._sent = self._packets = self._left_out = 0
         self._starts_at: float | None = None
         self._heard_at = float("-inf")
         self._sound, self._shown = Sound(iter(())), Fraction(0)
-        self._rate = RateMeter()
+        self._rate = stats.RateMeter()
         self._is_stopped = asyncio.Event()
         self._haste = Haste(encoder)
 
@@ -416,9 +391,8 @@ class VideoSender:
             capturing = asyncio.create_task(self._capture(iter(frames), reader))
             coding = asyncio.create_task(self._encode(coder))
             try:
-                ended, _ = await asyncio.wait(
-                    (coding, *serving), return_when=asyncio.FIRST_COMPLETED
-                )
+                working = coding, *serving
+                ended, _ = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
                 for task in (*ended, capturing):
                     await task
                 if serving and not self._broadcaster.bytes:
@@ -480,10 +454,10 @@ class VideoSender:
         """End the stream after the frames captured so far."""
         self._is_stopped.set()
 
-    def stats(self) -> SenderStats:
+    def stats(self) -> stats.SenderStats:
         """A snapshot; its `bitrate` is since the last one."""
         session, sink = self._rtp, self._sink
-        return SenderStats(
+        return stats.SenderStats(
             seconds=self._rate.seconds,
             frames=self._frames,
             sent=self._sent,
@@ -493,7 +467,7 @@ class VideoSender:
             datagrams=sink.datagrams,
             bytes=sink.bytes,
             again=session.again,
-            bitrate=self._rate.bitrate(sink.bytes + IP_UDP_BYTES * sink.datagrams),
+            bitrate=self._rate.bitrate(sink.bytes + stats.IP_UDP_BYTES * sink.datagrams),
             bits=self._meter.bits,
             keys_asked=session.keys_asked,
             fraction_lost=session.report.fraction_lost / 256 if session.report else None,
@@ -587,9 +561,8 @@ class VideoSender:
         async for frame, captured_at in self._queue:
             began = time.time()
             self._waiting.add(began - captured_at)
-            packets = await loop.run_in_executor(
-                coder, self._counted, partial(self._steered, frame)
-            )
+            encode = partial(self._steered, frame)
+            packets = await loop.run_in_executor(coder, self._counted, encode)
             if packets:
                 self._encoding.add(time.time() - began)
                 self._send(packets)
@@ -597,7 +570,7 @@ class VideoSender:
                     self._adapter.sent(self._rtp)
                 if self._link and (shown := [p.pts for p in packets if p.is_picture]):
                     seconds = float((shown[-1] or 0) * self._encoder.header.format.time_base)
-                    self._link.sent(seconds, picture_bits(self._meter.bits), self._wire_bits)
+                    self._link.sent(seconds, stats.picture_bits(self._meter.bits), self._wire_bits)
         *packets, end = await loop.run_in_executor(coder, self._counted, self._ended)
         self._send(packets)
         await self._sink.close(end)
@@ -610,7 +583,7 @@ class VideoSender:
     def _wire_bits(self) -> float:
         """All that a receiver was sent, headers included."""
         if self.address.scheme == "udp":
-            return 8.0 * (self._sink.bytes + IP_UDP_BYTES * self._sink.datagrams)
+            return 8.0 * (self._sink.bytes + stats.IP_UDP_BYTES * self._sink.datagrams)
         size = sum(self._meter.bits.values()) / 8
         return 8 * (size + _TCP_IP_BYTES * (self._packets + size // _SEGMENT))
 

@@ -12,8 +12,12 @@ from pathlib import Path
 
 from gsvc.codec.bitstream.errors import ConfigError, DeviceError, InputError
 from gsvc.codec.weights.extras import need
+from gsvc.encoders.tuning import LIVE_GOP
 
 JUDGES = "jod", "texture"
+LONG_LATENCY = 2 * LIVE_GOP
+"""Seconds from capture to showing with look-ahead: a group, and the next one. Where memory or
+latency has a limit a plan keeps groups as short as those that were measured."""
 _THOUSANDS = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _UNITS: Mapping[str, tuple[Mapping[str, float], str]] = {
@@ -70,6 +74,11 @@ class Budgets:
     def given(self) -> list[str]:
         """Names of those that are set."""
         return [field.name for field in fields(self) if getattr(self, field.name) is not None]
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the video is sent as it comes: look-ahead takes longer."""
+        return self.latency is not None and self.latency < LONG_LATENCY
 
 
 def parse_budgets(texts: Mapping[str, str | None]) -> Budgets:
@@ -145,8 +154,6 @@ def _quality(text: str) -> tuple[str, float]:
 
 CLASSES = "talking-head", "surveillance", "sport", "animation", "hand-held", "objects"
 """Names of the classes, each measured on a few development clips."""
-
-
 _FASTEST, _LONGEST = 1000, 1e9
 
 

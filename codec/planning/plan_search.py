@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import exp
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,17 +18,7 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.media.video_reader import Size
 from gsvc.codec.planning.budgets import Budgets, Time, VideoClass, option
 from gsvc.codec.planning.machine_profile import WAYS, Profile, Way, known_profile
-from gsvc.codec.planning.prediction import (
-    LONG_LATENCY,
-    PlanSettings,
-    Prediction,
-    Predictor,
-    Range,
-    learned,
-    log_path,
-    ratios,
-    shipped,
-)
+from gsvc.codec.planning.prediction import PlanSettings, Prediction, Predictor, Range, own_numbers
 from gsvc.codec.planning.video_trial import Judge, trial_of, try_video
 from gsvc.encoders.tuning import DEFAULT_PRESET, FILE_GOP, LIVE_GOP, PRESETS
 
@@ -126,8 +115,7 @@ class BudgetPlanner:
         is sent; None: the pictures alone."""
         self._model, self._joules_per_bit = model, joules_per_bit
         self._link = link or LinkLoad()
-        trial = model.trial
-        self._duration = trial.frames / trial.rate
+        self._duration = model.trial.frames / model.trial.rate
 
     def plan(self, budgets: Budgets, judge: str = "jod") -> BudgetPlan:
         """The best settings within budgets, judged at the unfavourable ends of the intervals.
@@ -147,11 +135,12 @@ class BudgetPlanner:
         ranked = self._ranked(budgets, goal, judge)
         if not ranked:
             raise ConfigError(self._nearest(budgets))
-        best = ranked[0]
+        best, trial = ranked[0], self._model.trial
         priced = [name for name in budgets.given if name != "vram"]  # nothing planned takes any
         prices = tuple(self._price(budgets, name, goal, judge, best) for name in priced)
-        others = tuple(_others(ranked))
-        trial = self._model.trial
+        # The two best that differ from the best and each other in more than the rate.
+        kinds = {(c.settings.preset, c.settings.way): c for c in reversed(ranked)}
+        others = tuple(sorted(kinds.values(), key=ranked.index)[1:3])
         return BudgetPlan(
             best, others, goal, judge, prices, self._model.is_judged, self._link,
             (trial.width, trial.height), trial.rate,
@@ -177,8 +166,7 @@ class BudgetPlanner:
 
     def excess(self, choice: PlanChoice, budgets: Budgets) -> dict[str, float]:
         """By budget, what is asked for over what is allowed; above 1 it is not kept."""
-        seen, duration = choice.prediction, self._duration
-        found = {}
+        seen, found = choice.prediction, {}
         for name in budgets.given:
             allowed = getattr(budgets, name)
             if name == "quality":
@@ -186,8 +174,7 @@ class BudgetPlanner:
                 low = exp(value - seen.jod.low)
                 found[name] = low if judge == "jod" else seen.texture.high / value
             else:
-                limit = allowed.seconds(duration) if isinstance(allowed, Time) else allowed
-                found[name] = self._asked(seen, name) / limit
+                found[name] = self._asked(seen, name) / self._limit(allowed)
         return found
 
     def kept(self, budgets: Budgets, measured: Mapping[str, float]) -> dict[str, bool]:
@@ -195,8 +182,7 @@ class BudgetPlanner:
         found = {}
         for name, fields in _MEASURED.items():
             if (allowed := getattr(budgets, name)) is not None:
-                limit = allowed.seconds(self._duration) if isinstance(allowed, Time) else allowed
-                found[name] = max(measured[field] for field in fields) <= limit
+                found[name] = max(measured[field] for field in fields) <= self._limit(allowed)
         return found
 
     def uncorrected(self, settings: PlanSettings) -> Prediction:
@@ -212,6 +198,9 @@ class BudgetPlanner:
         """Of computing and sending."""
         sent = self._joules_per_bit * self._link.total(seen.bitrate.mean) * self._duration
         return None if seen.joules is None else seen.joules + sent
+
+    def _limit(self, allowed: Time | float) -> float:
+        return allowed.seconds(self._duration) if isinstance(allowed, Time) else allowed
 
     def _asked(self, seen: Prediction, name: str) -> float:
         return {
@@ -230,12 +219,15 @@ class BudgetPlanner:
             choice
             for choice in self.choices(budgets)
             if all(ratio <= 1 for ratio in self.excess(choice, budgets).values())
-            and (not _is_live(budgets) or self._pace(choice) <= 1)
+            and (not budgets.is_live or self._pace(choice) <= 1)
         ]
         ranked = sorted(kept, key=lambda choice: _rank(choice, goal, judge))
         if not ranked or goal not in ("quality", "none"):
             return ranked
-        first = _fastest_alike(ranked, judge)
+        # Of the best one and those of its rate that look alike, the one that takes least time.
+        rate, least = ranked[0].settings.bitrate, quality_of(ranked[0], judge) - _ALIKE[judge]
+        alike = [c for c in ranked if c.settings.bitrate == rate and quality_of(c, judge) >= least]
+        first = min(alike, key=_times)
         return [first, *(choice for choice in ranked if choice is not first)]
 
     def _price(self, budgets: Budgets, name: str, goal: str, judge: str, best: PlanChoice) -> Price:
@@ -247,7 +239,11 @@ class BudgetPlanner:
         else:
             loose = by * allowed
         freer = self._ranked(replace(budgets, **{name: loose}), goal, judge)  # type: ignore[arg-type]
-        return Price(name, by, _gain(freer[0], best, goal, judge))
+        if goal in ("quality", "none"):
+            gain = quality_of(freer[0], judge) - quality_of(best, judge)
+        else:
+            gain = 1 - _rank(freer[0], goal, judge)[0] / _rank(best, goal, judge)[0]
+        return Price(name, by, max(0.0, gain))
 
     def _nearest(self, budgets: Budgets) -> str:
         """Which budgets bind, and what the nearest settings ask for."""
@@ -257,7 +253,7 @@ class BudgetPlanner:
             return max(self.excess(choice, budgets).values())
 
         nearest = min(everything, key=worst)
-        if _is_live(budgets) and worst(nearest) <= 1:
+        if budgets.is_live and worst(nearest) <= 1:
             return self._too_slow(everything)
         over = {n: r for n, r in self.excess(nearest, budgets).items() if r > 1}
         asked = " and ".join(
@@ -289,11 +285,6 @@ class BudgetPlanner:
         return PlanSettings(rate, "medium", self._model.trial.low_delay, WAYS["dis"])
 
 
-def _is_live(budgets: Budgets) -> bool:
-    """Whether a video is sent as it comes."""
-    return budgets.latency is not None and budgets.latency < LONG_LATENCY
-
-
 def quality_of(choice: PlanChoice, judge: str) -> float:
     """Higher is better."""
     seen = choice.prediction
@@ -314,35 +305,9 @@ def _rank(choice: PlanChoice, goal: str, judge: str) -> tuple[float, ...]:
     return first, quality, *times
 
 
-def _fastest_alike(ranked: Sequence[PlanChoice], judge: str) -> PlanChoice:
-    """Of the best one and those of its rate that look alike, the one that takes least time."""
-    best = ranked[0]
-    least = quality_of(best, judge) - _ALIKE[judge]
-    alike = [
-        choice
-        for choice in ranked
-        if choice.settings.bitrate == best.settings.bitrate and quality_of(choice, judge) >= least
-    ]
-    return min(alike, key=_times)
-
-
 def _times(choice: PlanChoice) -> tuple[float, float]:
     seen = choice.prediction
     return seen.decode_seconds.mean, seen.encode_seconds.mean
-
-
-def _others(ranked: Sequence[PlanChoice]) -> list[PlanChoice]:
-    """The two best that differ from the best and each other in more than the rate."""
-    kinds = {(c.settings.preset, c.settings.way): c for c in reversed(ranked)}
-    first = {id(choice) for choice in kinds.values()}
-    return [choice for choice in ranked if id(choice) in first][1:3]
-
-
-def _gain(freer: PlanChoice, best: PlanChoice, goal: str, judge: str) -> float:
-    if goal in ("quality", "none"):
-        return max(0.0, quality_of(freer, judge) - quality_of(best, judge))
-    a, b = (_rank(choice, goal, judge)[0] for choice in (freer, best))
-    return max(0.0, 1 - a / b)
 
 
 def _shown(budgets: Budgets, name: str, nearest: PlanChoice, ratio: float) -> str:
@@ -356,12 +321,6 @@ def _shown(budgets: Budgets, name: str, nearest: PlanChoice, ratio: float) -> st
     units = {"latency": ("ms", 1e-3), "energy": ("J", 1.0), "bandwidth": ("k", 1e3)}
     unit, size = units.get(name, ("M", 1e6))
     return f"{1.01 * ratio * allowed / size:.4g}{unit}"
-
-
-def own_numbers() -> Mapping[str, Any]:
-    """The shipped numbers, corrected by this machine's log. Raises ConfigError if damaged."""
-    path = log_path()
-    return learned(shipped(), ratios([path])) if path.exists() else shipped()
 
 
 def planner_for(
@@ -385,7 +344,7 @@ def planner_for(
     within a short latency, and as of `try_video`.
     """
     profile, fitted = known_profile(), own_numbers()
-    short = budgets.latency is not None and budgets.latency < LONG_LATENCY
+    short = budgets.is_live
     if isinstance(source, VideoClass):
         if short:
             raise ConfigError("classes were measured with look-ahead: for --latency give a video")

@@ -192,9 +192,6 @@ def ratios(paths: Sequence[Path], without: str = "") -> dict[str, list[float]]:
     return found
 
 
-LONG_LATENCY = 2 * LIVE_GOP
-"""Seconds from capture to showing with look-ahead: a group, and the next one. Where memory or
-latency has a limit a plan keeps groups as short as those that were measured."""
 _HELD, _ALL_CODED = 1.8, 0.5
 """Coded pictures of a trial up to which one alone may be held, and coded pictures in a frame from
 which other presets may code all: of 108 encodings of development clips two others drew nothing."""
@@ -389,3 +386,9 @@ def kind_of(way: Way) -> str:
 def shipped() -> Mapping[str, Any]:
     """The numbers that gsvc ships."""
     return cast(Mapping[str, Any], packaged("fitted.json"))
+
+
+def own_numbers() -> Mapping[str, Any]:
+    """The shipped numbers, corrected by this machine's log. Raises ConfigError if damaged."""
+    path = log_path()
+    return learned(shipped(), ratios([path])) if path.exists() else shipped()

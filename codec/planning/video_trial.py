@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
 from math import ceil, sqrt
 from statistics import fmean, stdev
 from time import perf_counter
@@ -39,7 +38,6 @@ from gsvc.codec.media.video_reader import Size, open_video
 from gsvc.codec.planning.budgets import VideoClass
 from gsvc.codec.planning.machine_profile import Profile, packaged
 from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.encoders.coding.cuts import CutDetector
 from gsvc.encoders.search.rate_control import FIXED_BITS
 
 Judge = Callable[[Sequence[Picture], Sequence[Picture], Fraction], float | None]
@@ -85,12 +83,6 @@ class VideoTrial:
     """Of the whole video, as far as it tells; else of the trial."""
     points: tuple[TrialPoint, ...]
     """By rising rate."""
-    motion: float
-    """Mean change of luma from frame to frame, 0-255."""
-    detail: float
-    """Mean gradient of luma."""
-    cuts: int
-    """Scene cuts seen."""
     low_delay: bool = False
     """Whether it was coded without look-ahead."""
     tried: int = 97
@@ -144,18 +136,12 @@ def try_pictures(
     """
     trials = _Trials(pictures, video, low_delay, judge, clock)
     points = [trials.point(level) for level in TRIAL_LEVELS]
-    grays = [gray(picture).astype(np.float32) for picture in pictures]
-    is_cut = CutDetector()
-    changes = [float(np.abs(b - a).mean()) for a, b in pairwise(grays)]
     return VideoTrial(
         width=video.width,
         height=video.height,
         rate=float(video.frame_rate),
         frames=len(pictures),
         points=tuple(sorted(points, key=lambda point: point.bpp)),
-        motion=fmean(changes or [0.0]),
-        detail=fmean(float(np.abs(cv2.Sobel(g, -1, 1, 0)).mean()) for g in grays[::_EVERY]),
-        cuts=sum([is_cut(picture) for picture in pictures]),
         low_delay=low_delay,
         tried=len(pictures),
     )
@@ -176,8 +162,7 @@ class _Trials:
         packets, header, seconds = self._coded(level)
         with Decoder(header, DecoderSettings(steps=0)) as decoder:
             shown = [f.pixels for f in decoded_frames(decoder, ((p, True) for p in packets))]
-        pictures = self.pictures
-        pixels = self.video.width * self.video.height * len(pictures)
+        pictures, pixels = self.pictures, self.video.width * self.video.height * len(self.pictures)
         size = len(header.to_bytes()) + sum(len(packet.to_bytes()) for packet in packets)
         parser = GroupReader(header)
         keys = sum(len(parser.read(packet).units) for packet in packets if packet.is_picture)
@@ -237,9 +222,6 @@ def trial_of(kind: VideoClass, profile: Profile) -> VideoTrial:
         rate=kind.rate,
         frames=round(kind.rate * kind.seconds),
         points=tuple(points),
-        motion=told["motion"],
-        detail=told["detail"],
-        cuts=0,
         jod_apart=told["jod_apart"],
         likeness_apart=told["likeness_apart"],
     )
