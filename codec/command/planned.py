@@ -160,7 +160,7 @@ def planned_encoding(options: Namespace) -> tuple[plan_search.BudgetPlan, Foreto
     options.low_delay, options.low_memory = chosen.low_delay, chosen.low_memory
     options.gop, options.size, options.fps = chosen.gop, found.size or "source", found.fps
     options.audio_bitrate = options.audio_bitrate or found.audio_bitrate
-    seen, raw = plan.best.prediction, planner.uncorrected(plan.best.settings)
+    seen, raw = plan.best.prediction, planner.model.uncorrected.predict(plan.best.settings)
     numbers = {
         "rate": (seen.bitrate, raw.bitrate.mean),
         "encode_seconds": (seen.encode_seconds, raw.encode_seconds.mean),

@@ -76,17 +76,14 @@ class Record:
 
 def record_of(packet: container.Packet, pictures: int) -> Record:
     """The record of a packet with so many coded pictures."""
-    data = packet.to_bytes()
+    data, kind, samples = packet.to_bytes(), RecordKind.PICTURES, pictures
     if packet.is_picture:
-        _, plain = group.split_payload(packet.payload)
-        return _without(data, len(plain), RecordKind.PICTURES, pictures)
-    if packet.type == container.PacketType.AUDIO:
+        hole = len(group.split_payload(packet.payload)[1])
+    elif packet.type == container.PacketType.AUDIO:
         opus = audio_and_text.unpack_audio(packet.payload).packets
-        return _without(data, sum(map(len, opus)), RecordKind.SOUND, len(opus))
-    return Record(RecordKind.WHOLE, data)
-
-
-def _without(data: bytes, hole: int, kind: RecordKind, samples: int) -> Record:
+        hole, kind, samples = sum(map(len, opus)), RecordKind.SOUND, len(opus)
+    else:
+        return Record(RecordKind.WHOLE, data)
     end = len(data) - _CRC_BYTES
     return Record(kind, data[: end - hole], data[end:], samples)
 

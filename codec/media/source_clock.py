@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import count, pairwise
 from statistics import median
-from typing import Protocol, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import av
 from av.container import InputContainer
@@ -23,17 +23,8 @@ from av.stream import Disposition, Stream
 AnyPacket: TypeAlias = "av.Packet[Stream]"
 
 
-class Rational(Protocol):
-    """PyAV's rationals: Fraction or its own AVRational."""
-
-    @property
-    def numerator(self) -> int: ...
-    @property
-    def denominator(self) -> int: ...
-
-
-def fraction(value: Rational | None) -> Fraction | None:
-    """A PyAV rational as a Fraction; None unless it is set (PyAV 19: not 0/1) and positive."""
+def fraction(value: Fraction | None) -> Fraction | None:
+    """A rational of PyAV (19 has its own) as a Fraction; None unless it is set and positive."""
     if not value or value.denominator == 0 or value.numerator <= 0:
         return None
     return Fraction(value.numerator, value.denominator)

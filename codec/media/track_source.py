@@ -110,11 +110,9 @@ def _can_mix(layout: av.AudioLayout) -> bool:
     """Whether FFmpeg knows what each channel adds to two: of spheres and odd pairs it does not."""
     silence = np.zeros((1, layout.nb_channels), np.float32)
     frame = av.AudioFrame.from_ndarray(silence, "flt", layout)
-    frame.sample_rate = audio_and_text.SAMPLE_RATE
+    frame.sample_rate = rate = audio_and_text.SAMPLE_RATE
     try:
-        av.AudioResampler(format="fltp", layout="stereo", rate=audio_and_text.SAMPLE_RATE).resample(
-            frame
-        )
+        av.AudioResampler(format="fltp", layout="stereo", rate=rate).resample(frame)
     except av.FFmpegError:
         return False
     return True
@@ -159,10 +157,11 @@ def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> I
         for first in islice(frames, 0 if given.nb_channels else 1):  # it begins late
             given, frames = first[1].layout, chain((first,), frames)
         layout = coded_layout(given, bitrate)
-        runs = (
-            _resampled((frame for _, frame in alike), layout)
-            for _, alike in groupby(frames, _kind_of)
+        # Each run of frames of one kind by itself: jumps of the clock before, format, layout, rate.
+        kinds = groupby(
+            frames, lambda one: (one[0], one[1].format.name, one[1].layout.name, one[1].sample_rate)
         )
+        runs = (_resampled((frame for _, frame in alike), layout) for _, alike in kinds)
         pieces = _Aligner(origin).align(runs)
         yield from _encode(pieces, layout, bitrate or _USUAL_BITRATE[layout])
 
@@ -172,12 +171,6 @@ def _resampled(frames: Iterator[av.AudioFrame], layout: str) -> Iterator[av.Audi
     resampler = av.AudioResampler(format="fltp", layout=layout, rate=audio_and_text.SAMPLE_RATE)
     for frame in chain(_mixable(chain((first,), frames), first.layout), (None,)):
         yield from resampler.resample(frame)
-
-
-def _kind_of(each: tuple[int, av.AudioFrame]) -> tuple[int, str, str, int]:
-    """What changes from one run of frames to the next: jumps of the clock before, rate, layout."""
-    part, frame = each
-    return part, frame.format.name, frame.layout.name, frame.sample_rate
 
 
 def _decoded(
@@ -239,8 +232,7 @@ class _Aligner:
             samples = samples[:, max(0, -position) :]
             if not samples.shape[1]:
                 return
-            self._position = max(0, position)
-            position = self._position
+            self._position = position = max(0, position)
         gap = position - self._position
         if gap > jitter:
             yield from self._silence(gap, samples.shape[0])
@@ -253,9 +245,8 @@ class _Aligner:
         assert self._position is not None
         end = self._position + length
         while self._position < end:
-            piece = np.zeros(
-                (channels, min(audio_and_text.SAMPLE_RATE, end - self._position)), np.float32
-            )
+            samples = min(audio_and_text.SAMPLE_RATE, end - self._position)
+            piece = np.zeros((channels, samples), np.float32)
             yield self._position, piece
             self._position += piece.shape[1]
 

@@ -6,11 +6,11 @@ Presentation times are the source's own, repaired until they increase.
 import logging
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import chain, islice
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 import av
 import cv2
@@ -116,29 +116,6 @@ _LATEST = 1e9
 _log = logging.getLogger(__name__)
 
 
-class FrameSource(Protocol):
-    """Where decoded frames come from: a video stream or images."""
-
-    name: str
-    time_base: Fraction
-    frame_rate: Fraction
-    pixel_aspect: Fraction
-    start_time: Fraction
-    """Seconds."""
-    lead: Fraction
-    """Seconds of sound before the first picture, which waits in its place meanwhile."""
-    frame_count: int | None
-    """Expected number of frames; None if unknown."""
-    has_sound: bool
-    may_jump: bool
-    """Whether its duration, the last time less the first, means nothing."""
-
-    def frames(self, start: Fraction) -> Iterator[tuple[str, av.VideoFrame]]: ...
-    @property
-    def matrix(self) -> Callable[[av.VideoFrame], video_source.Matrix | None]: ...
-    def close(self) -> None: ...
-
-
 class VideoReader:
     """The frames of one source in display order; iterate once. Use it in a `with` block."""
 
@@ -157,7 +134,7 @@ class VideoReader:
 
     def __init__(
         self,
-        source: FrameSource,
+        source: video_source.VideoSource | video_source.ImageSource,
         start: Fraction,
         frames: int | None,
         rate: Fraction | None = None,
@@ -191,7 +168,7 @@ class VideoReader:
     @property
     def seconds(self) -> Fraction | None:
         """Expected duration; None if unknown."""
-        if self.frame_count is None or self._source.may_jump:
+        if self.frame_count is None or self._source.may_jump:  # then times say nothing
             return None
         return self._lead + self.frame_count / self.format.frame_rate
 

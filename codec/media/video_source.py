@@ -247,23 +247,20 @@ class VideoSource:
         pipe, source = self._pipe, self._source
         self._container = source_file.open_pipe(pipe) if pipe else source_file.open_media(source)
         try:
-            self._stream = self._choose_stream()
+            stream = self._container.streams.best("video")
+            is_cover = stream and stream.disposition & Disposition.attached_pic
+            if not isinstance(stream, av.VideoStream) or is_cover:
+                raise InputError(f"{self.name}: has no video stream: give a file with pictures")
+            source_file.refuse_tiles(self._container, stream, self.name)
+            if stream.codec_context is None:
+                why = "FFmpeg here has no decoder for this video: convert it to H.264 first"
+                raise InputError(f"{self.name}: {why}")
+            self._stream = stream
             self._stream.codec_context.flags |= Flags.unaligned  # else not all may be cropped
             self._clock = source_clock.SourceClock(self._container, [self._stream])
         except BaseException:
             self._container.close()
             raise
-
-    def _choose_stream(self) -> av.VideoStream:
-        stream = self._container.streams.best("video")
-        if not isinstance(stream, av.VideoStream) or stream.disposition & Disposition.attached_pic:
-            raise InputError(f"{self.name}: has no video stream: give a file with pictures")
-        source_file.refuse_tiles(self._container, stream, self.name)
-        if stream.codec_context is None:
-            raise InputError(
-                f"{self.name}: FFmpeg here has no decoder for this video: convert it to H.264 first"
-            )
-        return stream
 
     def _describe(self) -> None:
         stream = self._stream

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, cast
 
 import av
 import numpy as np
@@ -64,17 +64,12 @@ class Y4mEncoder:
 _log = logging.getLogger(__name__)
 
 
-class FrameWriter(Protocol):
-    """One kind of output: frames in order, then `finish`."""
-
-    def write(self, frame: Frame) -> None: ...
-    def finish(self) -> None: ...
-
-
 class VideoWriter:
     """The frames' way out of the `with` block of `open_writer`."""
 
-    def __init__(self, writer: FrameWriter, target: str, form: VideoFormat) -> None:
+    def __init__(
+        self, writer: "Y4mEncoder | ImageWriter | Muxer", target: str, form: VideoFormat
+    ) -> None:
         self._writer, self._target = writer, target
         self._shape = (form.height, form.width, 3)
         self._written = False
@@ -137,7 +132,11 @@ def open_writer(
     with ExitStack() as opened:
         with output.explain_failure(name):
             if not isinstance(target, str | Path):
-                writer: FrameWriter = Y4mEncoder(_for_y4m(target), format, name)
+                places.refuse_unwritable(target)
+                if "." in Path(name).name and not name.lower().endswith(".y4m"):
+                    how = f"not what {name} says: give the path itself"
+                    raise ConfigError(f"an open file takes y4m, {how}")
+                writer: Y4mEncoder | ImageWriter | Muxer = Y4mEncoder(target, format, name)
             else:
                 beside = Beside(audio, texts, mark, live_sound)
                 writer = _opened(opened, name, format, beside, overwrite)
@@ -168,18 +167,9 @@ def try_target(target: str, overwrite: bool) -> None:
         raise _TriedError
 
 
-def _for_y4m(file: BinaryIO) -> BinaryIO:
-    """The same, unless its name asks for something else."""
-    places.refuse_unwritable(file)
-    name = places.shown(file)
-    if "." in Path(name).name and not name.lower().endswith(".y4m"):
-        raise ConfigError(f"an open file takes y4m, not what {name} says: give the path itself")
-    return file
-
-
 def _opened(
     opened: ExitStack, target: str, form: VideoFormat, beside: Beside, overwrite: bool
-) -> FrameWriter:
+) -> "Y4mEncoder | ImageWriter | Muxer":
     """The writer of `target`; what is to be closed or removed in the end goes to `opened`."""
     if target == output.STANDARD_OUTPUT:
         return Y4mEncoder(cast(BinaryIO, output.StandardOutput()), form, "standard output")

@@ -90,7 +90,7 @@ class VideoReceiver:
                 f"{address}: to receive over UDP, listen at a port: udp://@:port"
             )
         chosen = self._settings = settings or ReceiveSettings()
-        self._tls = tls_context(self._address, self._settings.tls)
+        self._tls = tls_context(self._address, chosen.tls)
         self._queue: LatestQueue[live_decoder.ArrivedPacket] = LatestQueue(_WAITING_PACKETS)
         pace = (
             live_decoder.LivePace(chosen.load, steps=chosen.decoder.steps) if chosen.load else None

@@ -113,7 +113,7 @@ class BudgetPlanner:
     ) -> None:
         """`joules_per_bit`: of a radio, by a stated model; `link`: what bandwidth is of, all that
         is sent; None: the pictures alone."""
-        self._model, self._joules_per_bit = model, joules_per_bit
+        self.model, self._joules_per_bit = model, joules_per_bit
         self._link = link or LinkLoad()
         self._duration = model.trial.frames / model.trial.rate
 
@@ -125,7 +125,7 @@ class BudgetPlanner:
         """
         if budgets.quality is not None:
             judge = budgets.quality[0]
-        plain = self._model.predict(self._plain(self._model.rates[0]))
+        plain = self.model.predict(self._plain(self.model.rates[0]))
         if budgets.energy is not None and plain.joules is None:
             raise ConfigError(
                 "--energy needs counters (RAPL), which this machine's profile lacks: state the "
@@ -135,33 +135,33 @@ class BudgetPlanner:
         ranked = self._ranked(budgets, goal, judge)
         if not ranked:
             raise ConfigError(self._nearest(budgets))
-        best, trial = ranked[0], self._model.trial
+        best, trial = ranked[0], self.model.trial
         priced = [name for name in budgets.given if name != "vram"]  # nothing planned takes any
         prices = tuple(self._price(budgets, name, goal, judge, best) for name in priced)
         # The two best that differ from the best and each other in more than the rate.
         kinds = {(c.settings.preset, c.settings.way): c for c in reversed(ranked)}
         others = tuple(sorted(kinds.values(), key=ranked.index)[1:3])
         return BudgetPlan(
-            best, others, goal, judge, prices, self._model.is_judged, self._link,
+            best, others, goal, judge, prices, self.model.is_judged, self._link,
             (trial.width, trial.height), trial.rate,
         )  # fmt: skip
 
     def choices(self, budgets: Budgets) -> list[PlanChoice]:
         """All that there is to choose from."""
-        low, high = self._model.rates
+        low, high = self.model.rates
         rates = list(np.geomspace(low, high, _RATES))
         if budgets.bandwidth is not None:
-            share = self._model.predict(self._plain(low)).bitrate.high / low
+            share = self.model.predict(self._plain(low)).bitrate.high / low
             rates.append(min(high, self._link.pictures(budgets.bandwidth) / share))
         gop = FILE_GOP if budgets.memory is budgets.latency is None else LIVE_GOP
         # The same stream in less memory, for more time: only where memory has a limit.
-        is_short = budgets.memory is not None and not self._model.trial.low_delay
+        is_short = budgets.memory is not None and not self.model.trial.low_delay
         found = []
         for rate, preset, spares in product(rates, PRESETS, (False, True)[: 1 + is_short]):
-            for name in self._model.ways_at(float(rate)) if rate >= low else ():
+            for name in self.model.ways_at(float(rate)) if rate >= low else ():
                 plain = self._plain(float(rate))
                 settings = replace(plain, preset=preset, way=WAYS[name], low_memory=spares, gop=gop)
-                found.append(PlanChoice(settings, self._model.predict(settings)))
+                found.append(PlanChoice(settings, self.model.predict(settings)))
         return found
 
     def excess(self, choice: PlanChoice, budgets: Budgets) -> dict[str, float]:
@@ -184,15 +184,6 @@ class BudgetPlanner:
             if (allowed := getattr(budgets, name)) is not None:
                 found[name] = max(measured[field] for field in fields) <= self._limit(allowed)
         return found
-
-    def uncorrected(self, settings: PlanSettings) -> Prediction:
-        """What settings would come to, by what no job has taught."""
-        return self._model.uncorrected.predict(settings)
-
-    @property
-    def rates(self) -> tuple[float, float]:
-        """Least and most bits per second that can be planned."""
-        return self._model.rates
 
     def joules(self, seen: Prediction) -> float | None:
         """Of computing and sending."""
@@ -282,7 +273,7 @@ class BudgetPlanner:
         )
 
     def _plain(self, rate: float) -> PlanSettings:
-        return PlanSettings(rate, "medium", self._model.trial.low_delay, WAYS["dis"])
+        return PlanSettings(rate, "medium", self.model.trial.low_delay, WAYS["dis"])
 
 
 def quality_of(choice: PlanChoice, judge: str) -> float:

@@ -27,11 +27,10 @@ from gsvc.codec.api.encode_file import EncodeJob
 from gsvc.codec.api.encoder import Encoder, config_of
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.reports import EncodeReport
-from gsvc.codec.bitstream.container import Packet, StreamReader, decoded_frames
+from gsvc.codec.bitstream.container import StreamReader, decoded_frames
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader
-from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.stream_info import StreamIndex
 from gsvc.codec.media.places import display_name
 from gsvc.codec.media.video_reader import Size, open_video
@@ -159,7 +158,13 @@ class _Trials:
 
     def point(self, level: int) -> TrialPoint:
         """Encode at a level, decode, compare."""
-        packets, header, seconds = self._coded(level)
+        settings = EncoderSettings(level=level, preset="fast", low_delay=self.low_delay)
+        began = self.clock()
+        with Encoder(self.video, settings) as encoder:
+            frames = (Frame(picture, pts) for pts, picture in enumerate(self.pictures))
+            packets = [packet for frame in frames for packet in encoder.encode(frame)]
+            packets += encoder.flush()
+        seconds, header = self.clock() - began, encoder.header
         with Decoder(header, DecoderSettings(steps=0)) as decoder:
             shown = [f.pixels for f in decoded_frames(decoder, ((p, True) for p in packets))]
         pictures, pixels = self.pictures, self.video.width * self.video.height * len(self.pictures)
@@ -175,19 +180,6 @@ class _Trials:
             seconds=seconds / pixels,
             jod=self.judge and self.judge(pictures, shown, self.video.frame_rate),
         )
-
-    def _coded(self, level: int) -> tuple[list[Packet], Header, float]:
-        """The packets, their header, and the seconds that coding took."""
-        settings = EncoderSettings(level=level, preset="fast", low_delay=self.low_delay)
-        began = self.clock()
-        with Encoder(self.video, settings) as encoder:
-            packets = [
-                packet
-                for pts, picture in enumerate(self.pictures)
-                for packet in encoder.encode(Frame(picture, pts))
-            ]
-            packets += encoder.flush()
-        return packets, encoder.header, self.clock() - began
 
 
 def likeness(a: Picture, b: Picture) -> float:

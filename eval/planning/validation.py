@@ -67,7 +67,7 @@ _STRIDE = {"cvvdp": 1, "st_lpips_vgg": 7}
 
 def random_budgets(rng: np.random.Generator, planner: BudgetPlanner) -> Budgets:
     """Budgets of all kinds, some tight; decoding is always bounded, or it would take hours."""
-    low, high = planner.rates
+    low, high = planner.model.rates
     bandwidth = float(np.exp(rng.uniform(np.log(1.3 * low), np.log(high))))
     some = rng.random(2) < 0.6
     return Budgets(
