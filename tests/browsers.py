@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from browsing import chromium, new_page
 from firefox import firefox
-from gsvc.codec.network.player_server import FileSource, PlayerServer, Source, serving
+from gsvc.codec.network.player_server import FileSource, PlayerServer, Source
 
 _FRAMES = (Path(__file__).parent / "player/frames_in_page.js").read_text()
 
@@ -62,7 +62,7 @@ BROWSERS: dict[str, Callable[[], AbstractContextManager[Page]]] = {
 def served(source: Source | Path, host: str = "127.0.0.1") -> Iterator[PlayerServer]:
     """A server of a stream."""
     given = FileSource(source) if isinstance(source, Path) else source
-    with serving(given, host, 0) as server:
+    with PlayerServer(given, host, 0) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()

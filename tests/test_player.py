@@ -27,7 +27,13 @@ from gsvc.codec.bitstream.container import varint
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.scaffold import Interval
 from gsvc.codec.media import color
-from gsvc.codec.network.player_server import PAGE, FileSource, LiveSource, _is_loopback, serving
+from gsvc.codec.network.player_server import (
+    PAGE,
+    FileSource,
+    LiveSource,
+    PlayerServer,
+    _is_loopback,
+)
 from gsvc.codec.weights.model_files import weights_id
 from gsvc.decoders.keyframes import keyframe as pictures
 from gsvc.decoders.keyframes.restorer.backend import RESTORER, RestorerBackend
@@ -219,7 +225,7 @@ def test_the_page_is_small_and_its_runtime_is_packed() -> None:
 
 @pytest.fixture
 def connection(stream: Path) -> Iterator[http.client.HTTPConnection]:
-    with serving(FileSource(stream), "127.0.0.1", 0) as server:
+    with PlayerServer(FileSource(stream), "127.0.0.1", 0) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         made = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=30)
         yield made
@@ -304,7 +310,7 @@ def test_no_other_name_leads_to_a_server_of_this_machine(
     ):
         assert status_of(port, name) == 421, name
     assert status_of(port) == status_of(port, "localhost", "evil.example") == 421
-    with serving(FileSource(stream), "0.0.0.0", 0) as server:  # for a network, under any name
+    with PlayerServer(FileSource(stream), "0.0.0.0", 0) as server:  # for a network, under any name
         Thread(target=server.serve_forever, daemon=True).start()
         assert status_of(server.server_address[1], "video.example") == 200
         server.shutdown()

@@ -294,7 +294,7 @@ source IN               the stream, or ws://host:port
 def _serve(options: Namespace) -> int:
     """Serve until interrupted."""
     # late: --help does not wait for FFmpeg
-    from gsvc.codec.network.player_server import FileSource, LiveSource, serving
+    from gsvc.codec.network.player_server import FileSource, LiveSource, PlayerServer
 
     is_live = "://" in options.source
     source = (
@@ -302,7 +302,7 @@ def _serve(options: Namespace) -> int:
         if is_live
         else FileSource(Path(options.source), arguments.limits_of(options))
     )
-    with serving(source, options.host, options.port) as server:
+    with PlayerServer(source, options.host, options.port) as server:
         if not options.quiet:
             print(f"{server.address} (Ctrl-C ends)", file=sys.stderr, flush=True)
         try:

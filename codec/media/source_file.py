@@ -66,12 +66,6 @@ class InputPipe:
         if self.failure is not None:
             raise self.failure
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
-
 
 _SILENCE: Any = 10.0  # seconds after which what sends nothing is gone
 

@@ -472,7 +472,7 @@ class PageRelay(Relay):
         """Serve what comes. Raises InputError where nothing can be received or served."""
         stream = str(replace(self._stream, listens=False))
         source = player_server.LiveSource(stream, lambda: self._receiver.late)
-        with player_server.serving(source, self._host, self._port) as server:
+        with player_server.PlayerServer(source, self._host, self._port) as server:
             Thread(target=server.serve_forever, daemon=True).start()
             tasks = [
                 asyncio.create_task(run_channels(self._stream, self._handle)),

@@ -7,8 +7,8 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -130,16 +130,21 @@ Source = FileSource | LiveSource
 
 
 class PlayerServer(ThreadingHTTPServer):
-    """Serves one source to any number of players."""
+    """Serves one source to any number of players; closes it at the end of its `with` block."""
 
     daemon_threads = True
 
     def __init__(self, source: Source, host: str, port: int) -> None:
         """Listen. Raises InputError when the address cannot be used; port 0 takes a free one."""
-        self.address_family = AF_INET6 if ":" in host else AF_INET
+        self._source, self.address_family = source, AF_INET6 if ":" in host else AF_INET
         with refused(f"serve at {host}:{port}", InputError, "choose another --host or --port"):
             super().__init__((host, port), partial(_Handler, source))
             self.is_local = _is_loopback(str(self.server_address[0]))
+
+    def server_close(self) -> None:
+        """Stop to listen, and close the source."""
+        super().server_close()
+        self._source.close()
 
     @property
     def address(self) -> str:
@@ -277,13 +282,3 @@ def _part(wanted: str, size: int) -> tuple[int, int] | None:
         return (max(size - int(last), 0), size) if int(last) and size else None
     end = min(int(last) + 1, size) if last else size
     return (int(first), end) if int(first) < end else None
-
-
-@contextmanager
-def serving(source: Source, host: str, port: int) -> Iterator[PlayerServer]:
-    """A server for the block, which closes the source at its end."""
-    try:
-        with PlayerServer(source, host, port) as server:
-            yield server
-    finally:
-        source.close()

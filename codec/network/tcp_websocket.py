@@ -22,7 +22,7 @@ from functools import partial
 from importlib.util import find_spec
 from io import BytesIO
 from ssl import SSLCertVerificationError, SSLContext
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gsvc.codec.bitstream import errors
 from gsvc.codec.bitstream.container import Packet, read_packet, read_varint
@@ -55,73 +55,6 @@ _RETRY_SECONDS = 0.5
 _VARINT_BYTES = 5
 _GONE = "the connection ends early: the sender is gone"
 _WS_BOUNDS: dict[str, Any] = {"max_size": errors.DEFAULT_LIMITS.packet_bytes + 64, "max_queue": 4}
-
-
-class Channel(Protocol):
-    """One connection; `unsent`: bytes written that have not got through.
-
-    Reading raises BitstreamError, TruncatedStreamError when the peer is gone.
-    """
-
-    @property
-    def unsent(self) -> int: ...
-    async def write(self, data: bytes) -> None: ...
-    async def write_message(self, data: bytes) -> None: ...
-    async def read_message(self, most: int) -> bytes: ...
-    async def read_header(self, limits: errors.Limits) -> Header: ...
-    async def read_packet(self, limits: errors.Limits) -> Packet: ...
-
-
-Handler = Callable[[Channel], Awaitable[None]]
-"""Uses a connection, which is closed when the handler returns."""
-
-
-async def run_channels(address: Address, handle: Handler, tls: SSLContext | None = None) -> None:
-    """Give every connection to `handle`, until cancelled.
-
-    An address that listens takes all connections at once; any other one is connected to again and
-    again. `tls` is for tls:// and wss:// addresses. Raises InputError when the port cannot be used
-    and for a certificate that nobody vouches for, MissingDependencyError for ws:// and wss://
-    without the package websockets.
-    """
-    is_tcp = address.scheme in ("tcp", "tls")
-    if not is_tcp and find_spec("websockets") is None:
-        raise errors.MissingDependencyError(
-            f"{address.scheme}:// needs the package websockets: pip install 'gsvc[stream]'"
-        )
-    if not address.listens:
-        connect = partial(_connect_tcp if is_tcp else _connect_ws, tls)
-        await _keep_connecting(address, handle, connect)
-    with refused(f"listen at {address}", errors.InputError, "choose another port or host"):
-        await (_serve_tcp if is_tcp else _serve_ws)(tls, address, handle)
-
-
-async def _keep_connecting(
-    address: Address, handle: Handler, connect: Callable[[Address, Handler], Awaitable[None]]
-) -> NoReturn:
-    is_told = False
-    while True:
-        try:
-            await connect(address, handle)
-            is_told = True
-        except SSLCertVerificationError as error:
-            raise errors.InputError(
-                f"{address}: its certificate is refused ({error.verify_message}): "
-                "name the certificates that vouch for it with authorities="
-            ) from error
-        except OSError as error:  # nobody listens yet, or the connection broke
-            if not is_told:
-                _log.warning("%s: %s: trying on", address, error.strerror or error)
-            is_told = True
-        await asyncio.sleep(_RETRY_SECONDS)
-
-
-async def end_all(tasks: Collection[asyncio.Task[None]]) -> None:
-    """Cancel tasks and wait until they have ended, so that connections close properly."""
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)
 
 
 def _check_length(length: int, most: int) -> None:
@@ -218,6 +151,61 @@ class _WsChannel:
                 "a text message: gsvc sends binary ones, is the sender a gsvc?"
             )
         return message
+
+
+Channel = _TcpChannel | _WsChannel
+"""One connection; `unsent`: bytes written that have not got through. Reading raises BitstreamError,
+TruncatedStreamError when the peer is gone."""
+Handler = Callable[[Channel], Awaitable[None]]
+"""Uses a connection, which is closed when the handler returns."""
+
+
+async def run_channels(address: Address, handle: Handler, tls: SSLContext | None = None) -> None:
+    """Give every connection to `handle`, until cancelled.
+
+    An address that listens takes all connections at once; any other one is connected to again and
+    again. `tls` is for tls:// and wss:// addresses. Raises InputError when the port cannot be used
+    and for a certificate that nobody vouches for, MissingDependencyError for ws:// and wss://
+    without the package websockets.
+    """
+    is_tcp = address.scheme in ("tcp", "tls")
+    if not is_tcp and find_spec("websockets") is None:
+        raise errors.MissingDependencyError(
+            f"{address.scheme}:// needs the package websockets: pip install 'gsvc[stream]'"
+        )
+    if not address.listens:
+        connect = partial(_connect_tcp if is_tcp else _connect_ws, tls)
+        await _keep_connecting(address, handle, connect)
+    with refused(f"listen at {address}", errors.InputError, "choose another port or host"):
+        await (_serve_tcp if is_tcp else _serve_ws)(tls, address, handle)
+
+
+async def _keep_connecting(
+    address: Address, handle: Handler, connect: Callable[[Address, Handler], Awaitable[None]]
+) -> NoReturn:
+    is_told = False
+    while True:
+        try:
+            await connect(address, handle)
+            is_told = True
+        except SSLCertVerificationError as error:
+            raise errors.InputError(
+                f"{address}: its certificate is refused ({error.verify_message}): "
+                "name the certificates that vouch for it with authorities="
+            ) from error
+        except OSError as error:  # nobody listens yet, or the connection broke
+            if not is_told:
+                _log.warning("%s: %s: trying on", address, error.strerror or error)
+            is_told = True
+        await asyncio.sleep(_RETRY_SECONDS)
+
+
+async def end_all(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait until they have ended, so that connections close properly."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
 
 
 async def _serve_tcp(tls: SSLContext | None, address: Address, handle: Handler) -> None:

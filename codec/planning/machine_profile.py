@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -31,7 +31,7 @@ from gsvc.codec.media.output import atomic_output
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.codec.planning.process import Timed, timed
 from gsvc.codec.weights.extras import EXTRAS, machine
-from gsvc.codec.weights.model_files import RIFE, cache_dir, is_present
+from gsvc.codec.weights.model_files import RIFE, Progress, cache_dir, is_present
 from gsvc.encoders.tuning import PRESETS
 
 
@@ -196,10 +196,6 @@ def parsed_profile(told: Any) -> Profile:
     return Profile(told["machine"], told["gsvc"], encode, decode)
 
 
-Progress = Callable[[str], None]
-"""Called with one short line before each step."""
-
-
 _log = logging.getLogger(__name__)
 
 
@@ -232,8 +228,8 @@ _TIMES = 3
 
 
 def measure(progress: Progress, *, cpu: bool = False) -> Profile:
-    """Measure this machine: a minute or two; `cpu`: as of `timed`. A way that lacks a package or
-    weights is left out. Raises GsvcError where plain coding fails."""
+    """Measure this machine: a minute or two; `progress` is told each step, `cpu`: as of `timed`. A
+    way that lacks a package or weights is left out. Raises GsvcError where plain coding fails."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         videos = [_draw(folder, film) for film in _FILMS]

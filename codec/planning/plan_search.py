@@ -5,7 +5,7 @@ shown as commands to type, in words and in JSON.
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import exp
@@ -245,32 +245,25 @@ class BudgetPlanner:
 
         nearest = min(everything, key=worst)
         if budgets.is_live and worst(nearest) <= 1:
-            return self._too_slow(everything)
+            seen = min(everything, key=self._pace).prediction
+            return (
+                f"no settings keep up with this video live: {self._duration:.1f} s of it take "
+                f"{seen.encode_seconds.mean:.1f} s to encode and {seen.decode_seconds.mean:.1f} s "
+                "to decode at the fastest; take a smaller --size or a lower --fps"
+            )
         over = {n: r for n, r in self.excess(nearest, budgets).items() if r > 1}
-        asked = " and ".join(
-            f"{option(name)} {_shown(budgets, name, nearest, ratio)}"
-            for name, ratio in over.items()
-        )
+        shown = (f"{option(n)} {_shown(budgets, n, nearest, r)}" for n, r in over.items())
         smaller = ", or a smaller --size" if "bandwidth" in over else ""
         return (
             f"no settings keep all budgets for this video: {' and '.join(map(option, over))} "
             f"{'bind' if len(over) > 1 else 'binds'}; "
-            f"the nearest that can be met: {asked}{smaller}"
+            f"the nearest that can be met: {' and '.join(shown)}{smaller}"
         )
 
     def _pace(self, choice: PlanChoice) -> float:
         """Time to encode, or to decode, over the video's own, with a margin."""
         seen = choice.prediction
         return _MARGIN * max(seen.encode_seconds.mean, seen.decode_seconds.mean) / self._duration
-
-    def _too_slow(self, choices: Sequence[PlanChoice]) -> str:
-        """What a live video needs that no settings encode and decode as it plays."""
-        seen = min(choices, key=self._pace).prediction
-        return (
-            f"no settings keep up with this video live: {self._duration:.1f} s of it take "
-            f"{seen.encode_seconds.mean:.1f} s to encode and {seen.decode_seconds.mean:.1f} s to "
-            "decode at the fastest; take a smaller --size or a lower --fps"
-        )
 
     def _plain(self, rate: float) -> PlanSettings:
         return PlanSettings(rate, "medium", self.model.trial.low_delay, WAYS["dis"])

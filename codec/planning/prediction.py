@@ -82,18 +82,10 @@ _FEW_KEYS = 0.03
 """Added to coded pictures in a frame: of none at all, search and drawing still take time."""
 
 
-def work(trial: VideoTrial, bpp: float, unit: float) -> list[float]:
-    """Of encoding to a rate, what the logarithm of its time in units of `unit` is linear in.
-
-    `unit`: seconds per pixel of a frame that preset fast takes of a profile's video.
-    """
-    seconds = float(np.mean([point.seconds for point in trial.points]))
-    return seen_work(seconds / unit, seen_at(trial, "keys", bpp), bpp)
-
-
 def seen_work(times: float, keys: float, bpp: float) -> list[float]:
-    """1; the logarithm of the trial's time in units; that of its coded pictures in a frame; and
-    that of the rate in bits per pixel."""
+    """Of encoding to a rate, what the logarithm of its time is linear in: 1; the logarithm of the
+    trial's time in units, seconds per pixel of a frame that preset fast takes of a profile's video;
+    that of its coded pictures in a frame; and that of the rate in bits per pixel."""
     return [1.0, log(max(times, 1e-3)), log(keys + _FEW_KEYS), log(bpp)]
 
 
@@ -258,6 +250,7 @@ class Predictor:
         self.trial, self._sender, self._receiver = trial, profile, receiver or profile
         self._watts, self._fit = watts, fitted or shipped()
         self._quality = QualityModel(trial, self._fit)
+        self.is_judged = self._quality.is_judged
         bpps = [point.bpp for point in trial.points]
         self.rates = bpps[0] * trial.pixels * trial.rate, bpps[-1] * trial.pixels * trial.rate
         """Least and most bits per second that the trial saw; the model reaches no further."""
@@ -269,13 +262,8 @@ class Predictor:
             self.trial, self._sender, self._receiver, watts=self._watts, fitted=raw(self._fit)
         )
 
-    @property
-    def ways(self) -> list[str]:
-        """Names of the ways to decode that can be foretold."""
-        return [name for name in self._receiver.decode if name in self._fit["ways"]]
-
     def ways_at(self, bitrate: float) -> list[str]:
-        """Those of `ways` that have something to do at a rate.
+        """Names of the ways to decode that can be foretold and have something to do at a rate.
 
         Learned motion does nothing where a single picture is held, and where nearly every picture
         is coded: the trial's preset places pictures otherwise than those of a plan, which may
@@ -283,12 +271,8 @@ class Predictor:
         """
         keys = seen_at(self.trial, "keys", bitrate / (self.trial.pixels * self.trial.rate))
         draws = keys * self.trial.tried > _HELD and keys < _ALL_CODED
-        return [name for name in self.ways if draws or WAYS[name].motion == Way().motion]
-
-    @property
-    def is_judged(self) -> bool:
-        """Whether CVVDP is measured in the trial, not foretold from likeness alone."""
-        return self._quality.is_judged
+        ways = (name for name in self._receiver.decode if name in self._fit["ways"])
+        return [name for name in ways if draws or WAYS[name].motion == Way().motion]
 
     def predict(self, settings: PlanSettings) -> Prediction:
         """What these settings would come to."""
@@ -316,7 +300,9 @@ class Predictor:
     def _encode_seconds(self, settings: PlanSettings, bpp: float) -> Range:
         trial, preset = self.trial, self._fit["presets"][settings.preset]
         unit = self._sender.encode["fast"].frame
-        per_pixel = unit * exp(float(np.dot(preset["seconds"], work(trial, bpp, unit))))
+        times = float(np.mean([point.seconds for point in trial.points])) / unit
+        work = seen_work(times, seen_at(trial, "keys", bpp), bpp)
+        per_pixel = unit * exp(float(np.dot(preset["seconds"], work)))
         start = self._sender.encode[settings.preset].start
         per_pixel *= preset["low_memory"]["time"] if settings.low_memory else 1.0
         taken = preset["time"] * (start + per_pixel * trial.pixels * trial.frames)
