@@ -177,9 +177,8 @@ def refuse_same(source: PathOrFile | Sequence[str | Path], target: PathOrFile) -
     """Raise ConfigError where the target is the source itself, which writing would destroy."""
     if not (isinstance(source, str | Path) and isinstance(target, str | Path)):
         return
-    if STANDARD_OUTPUT in (str(source), str(target)):
-        return
-    if os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target):
+    are_files = STANDARD_OUTPUT not in (str(source), str(target)) and os.path.exists(source)
+    if are_files and os.path.exists(target) and os.path.samefile(source, target):
         raise errors.ConfigError(
             f"{target} is the source itself: choose another name for the output"
         )

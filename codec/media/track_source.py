@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, groupby, islice
+from math import ceil
 from pathlib import Path
 from typing import cast
 
@@ -254,22 +255,31 @@ class _Aligner:
 def _encode(
     pieces: Iterator[tuple[int, Samples]], layout: str, bitrate: int
 ) -> Iterator[AudioChunk]:
+    """Packets of equal duration, in chunks of about a second."""
     first = next(pieces, None)
     if first is None:
         return
     encoder = _open_encoder(layout, bitrate)
-    begin = first[0]
-    collector = _Collector(begin, encoder)
-    for position, samples in chain((first,), pieces):
+    # Bytes 10 and 11 of the identification header (RFC 7845, section 5.1).
+    pre_skip = int.from_bytes((encoder.extradata or bytes(12))[10:12], "little")
+    pts = first[0] - pre_skip
+    coded = _coded(encoder, chain((first,), pieces), layout, first[0])
+    for duration, alike in groupby(coded, audio_and_text.packet_samples):
+        while packets := tuple(islice(alike, ceil(audio_and_text.SAMPLE_RATE / duration))):
+            yield AudioChunk(pts, encoder.channels, duration, pre_skip, packets)
+            pts += duration * len(packets)
+
+
+def _coded(
+    encoder: av.AudioCodecContext, pieces: Iterator[tuple[int, Samples]], layout: str, begin: int
+) -> Iterator[bytes]:
+    for position, samples in pieces:
         interleaved = np.ascontiguousarray(samples.T).reshape(1, -1)
         frame = av.AudioFrame.from_ndarray(interleaved, "flt", layout)
         frame.sample_rate = audio_and_text.SAMPLE_RATE
         frame.pts, frame.time_base = position - begin, Fraction(1, audio_and_text.SAMPLE_RATE)
-        for packet in encoder.encode(frame):
-            yield from collector.add(bytes(packet))
-    for packet in encoder.encode(None):
-        yield from collector.add(bytes(packet))
-    yield from collector.flush()
+        yield from map(bytes, encoder.encode(frame))
+    yield from map(bytes, encoder.encode(None))
 
 
 def _open_encoder(layout: str, bitrate: int) -> av.AudioCodecContext:
@@ -291,34 +301,6 @@ def _open_encoder(layout: str, bitrate: int) -> av.AudioCodecContext:
         encoder.options |= {"application": "voip"}
     encoder.open()
     return encoder
-
-
-class _Collector:
-    """Collects packets of equal duration into chunks of about a second."""
-
-    def __init__(self, begin: int, encoder: av.AudioCodecContext) -> None:
-        # Bytes 10 and 11 of the identification header (RFC 7845, section 5.1).
-        self._pre_skip = int.from_bytes((encoder.extradata or bytes(12))[10:12], "little")
-        self._channels = encoder.channels
-        self._pts = begin - self._pre_skip
-        self._duration = 0
-        self._packets: list[bytes] = []
-
-    def add(self, packet: bytes) -> Iterator[AudioChunk]:
-        duration = audio_and_text.packet_samples(packet)
-        if duration != self._duration:
-            yield from self.flush()
-            self._duration = duration
-        self._packets.append(packet)
-        if len(self._packets) * duration >= audio_and_text.SAMPLE_RATE:
-            yield from self.flush()
-
-    def flush(self) -> Iterator[AudioChunk]:
-        if self._packets:
-            packets = tuple(self._packets)
-            yield AudioChunk(self._pts, self._channels, self._duration, self._pre_skip, packets)
-            self._pts += self._duration * len(packets)
-            self._packets = []
 
 
 _FOREVER = 1 << 34

@@ -204,11 +204,9 @@ class LivePace:
         """Coded pictures a second that there is time to restore, 0 to 100; None: not known yet.
 
         May be asked for in another thread."""
-        cost = self._works[REFINING].cost
-        if cost is None:
+        kind, spare = self._works[REFINING], self._load - self._plain
+        if kind.cost is None:
             return None
-        spare = self._load - self._plain
-        kind = self._works[REFINING]
         share, safe = kind.shares[max(1, kind.now)], _SAFE if kind.now else _AGAIN
         return min(_MOST_PICTURES, max(0.0, spare / max(1e-6, share * self._needs(kind, safe))))
 

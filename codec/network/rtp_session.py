@@ -167,15 +167,13 @@ class RtpSender:
         opened = self._srtp.unprotect(datagram) if self._srtp else datagram
         if opened is None or not rtcp.is_rtcp(opened):
             return [], False
+        least = max(_KEY_SECONDS, trip)  # sooner, it was asked before the last group could arrive
         try:
             for packet in rtcp.read_rtcp(opened):
                 match packet:
                     case rtcp.Nack(source=self.ssrc):
                         repeated += self._sent.again(packet.sequences, now, trip)
-                    case rtcp.PictureLoss(source=self.ssrc) if now - self._last_key >= max(
-                        _KEY_SECONDS,
-                        trip,  # asked before the last group could arrive
-                    ):
+                    case rtcp.PictureLoss(source=self.ssrc) if now - self._last_key >= least:
                         begins, self._last_key = True, now
                     case rtcp.ReceiverReport():
                         self._read_report(packet, now)
@@ -305,14 +303,14 @@ class RtpReceiver:
             return []
         self.datagrams += 1
         self.bytes += len(datagram)
+        source = None
         try:
             if rtcp.is_rtcp(opened):
                 self._take_reports(opened, now)
-                return []
-            source = self._source_of(RtpPacket.from_bytes(opened).ssrc, now)
+            else:
+                source = self._source_of(RtpPacket.from_bytes(opened).ssrc, now)
         except errors.BitstreamError:
             self.invalid += 1
-            return []
         if source is None:
             return []
         source.peer = peer

@@ -201,10 +201,8 @@ class LayerMeter:
             if packet.number != self._next:
                 self._parser.lose_track()
             self._next = None if packet.number is None else packet.number + 1
-        ledger = stream_info.packet_ledger(packet, len(packet.to_bytes()), self._parsed(packet))
-        self.bits = stream_info.total([self.bits, ledger])
-
-    def _parsed(self, packet: container.Packet) -> group.ParsedPacket | None:
+        parsed = None
         with suppress(errors.BitstreamError):
-            return self._parser.read(packet) if packet.is_picture else None
-        return None
+            parsed = self._parser.read(packet) if packet.is_picture else None
+        ledger = stream_info.packet_ledger(packet, len(packet.to_bytes()), parsed)
+        self.bits = stream_info.total([self.bits, ledger])

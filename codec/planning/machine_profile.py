@@ -64,12 +64,8 @@ class Way:
 
 WAYS = {
     way.name: way
-    for way in (
-        Way(),
-        Way(backend=DecoderSettings.backend),
-        Way("rife"),
-        Way("rife", DecoderSettings.backend),
-    )
+    for motion in ("dis", "rife")
+    for way in (Way(motion), Way(motion, DecoderSettings.backend))
 }
 """By name, the plain one first. More steps than one gain nothing (docs/model_card.md); compact
 refiners need torch, take longer and lose by CVVDP what they gain by ST-LPIPS."""

@@ -30,10 +30,6 @@ class Range(NamedTuple):
     mean: float
     high: float
 
-    def scaled(self, factor: float) -> "Range":
-        """Each end times `factor`."""
-        return Range(*(factor * value for value in self))
-
 
 class QualityModel:
     """Foretells both judges for one video."""

@@ -82,11 +82,17 @@ def spendings(info: StreamInfo, profile: Profile, fitted: Mapping[str, Any]) -> 
         for packet in info.packets
         for one in packet.intervals
     )
-    return [
-        _spending(info, WAYS[name], usage, fitted)
-        for name, usage in profile.decode.items()
-        if name in WAYS and name in fitted["ways"] and (draws or WAYS[name].motion == Way().motion)
-    ]
+    pixels, keys, found = _pixels(info), _keys(info) / max(1, info.frames), list[Spending]()
+    for name, usage in profile.decode.items():
+        way = WAYS.get(name)
+        if way is None or name not in fitted["ways"] or (way.motion != Way().motion and not draws):
+            continue
+        seconds = decoding_seconds(usage, way, pixels * info.frames, keys, fitted)
+        memory = usage.held(pixels)
+        held = spread_of(fitted, "decode_memory", memory)
+        taken = spread_of(fitted, "decode_seconds", seconds)
+        found.append(Spending(way, taken, seconds, held, memory))
+    return found
 
 
 def within(
@@ -114,16 +120,6 @@ def picture_costs(info: StreamInfo, usage: ResourceUsage) -> tuple[float, float]
 def _change(way: Way, judge: str, fitted: Mapping[str, Any]) -> float:
     """By how much a way changes JOD, or the logarithm of ST-LPIPS VGG, on average."""
     return float(fitted["ways"][way.name][judge])
-
-
-def _spending(
-    info: StreamInfo, way: Way, usage: ResourceUsage, fitted: Mapping[str, Any]
-) -> Spending:
-    pixels, keys = _pixels(info), _keys(info) / max(1, info.frames)
-    seconds = decoding_seconds(usage, way, pixels * info.frames, keys, fitted)
-    memory = usage.held(pixels)
-    held = spread_of(fitted, "decode_memory", memory)
-    return Spending(way, spread_of(fitted, "decode_seconds", seconds), seconds, held, memory)
 
 
 def _keys(info: StreamInfo) -> int:

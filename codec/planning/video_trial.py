@@ -184,18 +184,12 @@ class _Trials:
 
 def likeness(a: Picture, b: Picture) -> float:
     """SSIM (Wang et al., 2004) of luma at half the size, -1 to 1; RGB uint8 (H, W, 3)."""
-    x, y = (_half(gray(picture)) for picture in (a, b))
+    luma = (gray(picture).astype(np.float32) for picture in (a, b))
+    x, y = (cv2.resize(one, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA) for one in luma)
     mx, my = _soft(x), _soft(y)
     vx, vy, both = _soft(x * x) - mx * mx, _soft(y * y) - my * my, _soft(x * y) - mx * my
     light = (2 * mx * my + _C1) / (mx * mx + my * my + _C1)
     return float((light * (2 * both + _C2) / (vx + vy + _C2)).mean())
-
-
-def _half(picture: NDArray[np.uint8]) -> NDArray[np.float32]:
-    small = cv2.resize(
-        picture.astype(np.float32), None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA
-    )
-    return np.asarray(small, np.float32)
 
 
 def _soft(values: NDArray[np.float32]) -> NDArray[np.float32]:
