@@ -383,8 +383,19 @@ def open_mapped(source: str | Path) -> Iterator[BinaryIO]:
 
 
 def _copy_stream(media: InputContainer, stream: BinaryIO) -> None:
-    """Write the packets of all records; the stream ends where its samples do."""
-    records, samples = _parts(media)
+    """Write the packets of all records in the first AV1 track; the stream ends where its samples
+    do."""
+    records: list[Record] = []
+    samples: dict[RecordKind, deque[bytes]] = defaultdict(deque)
+    for packet in media.demux(*media.streams.video[:1], *media.streams.audio[:1]):
+        data, kind = bytes(packet), _TRACKS[packet.stream.type]
+        context = packet.stream.codec_context
+        is_av1 = context is not None and context.codec.canonical_name == "av1"
+        if kind is RecordKind.PICTURES and is_av1 and packet.size:
+            records += records_in(data)
+            data = picture_bytes(data)
+        if packet.size:
+            samples[kind].append(data)
     if not records:
         raise BitstreamError(
             "no gsvc stream in this video: give a .gsv, or an unchanged file of gsvc mux"
@@ -398,19 +409,3 @@ def _copy_stream(media: InputContainer, stream: BinaryIO) -> None:
         if record.samples > len(left):
             return
         stream.write(packet_of(record, [left.popleft() for _ in range(record.samples)]))
-
-
-def _parts(media: InputContainer) -> tuple[list[Record], dict[RecordKind, deque[bytes]]]:
-    """The records of the first AV1 track, and what each track has of them."""
-    records: list[Record] = []
-    samples: dict[RecordKind, deque[bytes]] = defaultdict(deque)
-    for packet in media.demux(*media.streams.video[:1], *media.streams.audio[:1]):
-        data, kind = bytes(packet), _TRACKS[packet.stream.type]
-        context = packet.stream.codec_context
-        is_av1 = context is not None and context.codec.canonical_name == "av1"
-        if kind is RecordKind.PICTURES and is_av1 and packet.size:
-            records += records_in(data)
-            data = picture_bytes(data)
-        if packet.size:
-            samples[kind].append(data)
-    return records, samples

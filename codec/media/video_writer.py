@@ -236,7 +236,18 @@ class ImageWriter:
         self._codec, self._pixel_format = _CODECS[pattern.suffix.lower()]
         if mark is not None and self._codec not in _HAS_XMP:
             _log.warning(NO_ROOM, pattern)
-        self._coder = self._open(form)
+        coder = av.CodecContext.create(self._codec, "w")
+        assert isinstance(coder, av.VideoCodecContext)
+        self._coder = coder
+        coder.width, coder.height = form.width, form.height
+        coder.pix_fmt = self._pixel_format
+        coder.time_base = Fraction(1, 25)
+        coder.sample_aspect_ratio = form.pixel_aspect
+        coder.thread_count = 1  # one frame in, one image out
+        if self._codec == "mjpeg":
+            coder.color_range = 2
+            coder.qmin = 1
+            coder.qscale, coder.global_quality = True, _JPEG_SCALE
 
     def write(self, frame: Frame) -> None:
         """Write an image. Raises ConfigError for a second one of the same name."""
@@ -258,20 +269,6 @@ class ImageWriter:
 
     def finish(self) -> None:
         """Nothing to do: every image is written."""
-
-    def _open(self, form: VideoFormat) -> av.VideoCodecContext:
-        coder = av.CodecContext.create(self._codec, "w")
-        assert isinstance(coder, av.VideoCodecContext)
-        coder.width, coder.height = form.width, form.height
-        coder.pix_fmt = self._pixel_format
-        coder.time_base = Fraction(1, 25)
-        coder.sample_aspect_ratio = form.pixel_aspect
-        coder.thread_count = 1  # one frame in, one image out
-        if self._codec == "mjpeg":
-            coder.color_range = 2
-            coder.qmin = 1
-            coder.qscale, coder.global_quality = True, _JPEG_SCALE
-        return coder
 
 
 def _refuse_to_mix(pattern: Path) -> None:

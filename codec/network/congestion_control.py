@@ -320,11 +320,16 @@ class InFlight:
         self._left, self._arrived = now - self.trip, max(arrived, self._arrived)
         while self._sent and self._sent[0][1] <= self._arrived:
             self._sent.popleft()
-        found = self._emptied(now)
+        found = None
         if self._queued <= 0:
             self._busy = self._rate = None
         elif self._busy is None:
             self._busy = now, self._arrived
+        else:  # a queue was there at an earlier report, and is there still
+            since, before = self._busy
+            if now - since >= _SURE and self._arrived - before >= _SURE_BITS:
+                found = self._rate = (self._arrived - before) / (now - since)
+                self._busy = now, self._arrived
         return found
 
     def waiting(self, now: float, rate: float) -> float:
@@ -344,19 +349,6 @@ class InFlight:
                 queue = max(0.0, queue - rate * max(0.0, then - at)) + total - before
                 at, before = max(at, then), total
         return max(0.0, queue - rate * max(0.0, until - at)) / rate
-
-    def _emptied(self, now: float) -> float | None:
-        """What a queue emptied at that was there at an earlier report and is there still."""
-        if self._busy is None:
-            return None
-        since, before = self._busy
-        if now - since < _SURE or self._arrived - before < _SURE_BITS:
-            return None
-        self._busy = now, self._arrived
-        if self._queued <= 0:
-            return None
-        self._rate = (self._arrived - before) / (now - since)
-        return self._rate
 
     @property
     def _queued(self) -> float:

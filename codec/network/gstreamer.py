@@ -208,7 +208,12 @@ class GsvcRtpDec(_Element):
             self._tick = header.format.time_base
             first = packet.pts - (packet.duration or 0)
             self._shift = now + self.latency * Gst.MSECOND - round(first * self._tick * Gst.SECOND)
-            self.announce(_raw_caps(header.format))
+            form, rate = header.format, header.format.frame_rate.limit_denominator(1001)
+            self.announce(
+                f"{_RAW},width={form.width},height={form.height},"
+                f"framerate={rate.numerator}/{rate.denominator},pixel-aspect-ratio="
+                f"{form.pixel_aspect.numerator}/{form.pixel_aspect.denominator}"
+            )
         yield from map(self._raw, self._decoder.frames(packet))
 
     def _raw(self, frame: Frame) -> Any:
@@ -216,12 +221,3 @@ class GsvcRtpDec(_Element):
         rows = np.zeros((height, -(-3 * width // 4) * 4), np.uint8)
         rows[:, : 3 * width] = frame.pixels.reshape(height, 3 * width)
         return _buffer(rows.tobytes(), self._shift + round(frame.pts * self._tick * Gst.SECOND))
-
-
-def _raw_caps(form: VideoFormat) -> str:
-    rate, aspect = form.frame_rate.limit_denominator(1001), form.pixel_aspect
-    return (
-        f"{_RAW},width={form.width},height={form.height},"
-        f"framerate={rate.numerator}/{rate.denominator},"
-        f"pixel-aspect-ratio={aspect.numerator}/{aspect.denominator}"
-    )

@@ -285,12 +285,14 @@ class Live(Protocol[_Made_co]):
 
     def frames(self, arrival: ArrivedPacket) -> Iterator[_Made_co]: ...
 
-    def due(self) -> Iterator[_Made_co]: ...
+    def due(self) -> Iterator[_Made_co]:
+        """What is due without an arrival: nothing, unless it is made up."""
+        return iter(())
 
     def flush(self) -> Iterator[_Made_co]: ...
 
 
-class LivePackets:
+class LivePackets(Live[ArrivedPacket]):
     """Passes arrivals on; after a loss those from the next INTRA packet on, which it asks for."""
 
     def __init__(self, ask: Callable[[], None]) -> None:
@@ -306,11 +308,9 @@ class LivePackets:
             self._next = arrival.stream, packet.number + 1
         yield arrival
 
-    def due(self) -> Iterator[ArrivedPacket]:
-        """Nothing is made up."""
+    def flush(self) -> Iterator[ArrivedPacket]:
+        """Nothing is held back."""
         return iter(())
-
-    flush = due
 
 
 class LiveDecoder:
@@ -400,7 +400,7 @@ class LiveDecoder:
         return LiveStream(arrival.stream, header, decoder, LayerMeter(header), clock)
 
 
-class LiveAnalysis:
+class LiveAnalysis(Live[FrameAnalysis]):
     """Analyses arrivals. Its methods run in one worker thread.
 
     A stream's objects are read where there are any up to its second picture packet; else its
@@ -428,10 +428,6 @@ class LiveAnalysis:
         pictures = sum(packet.is_picture for packet in self._waiting)
         if pictures == 2 or arrival.packet.type == PacketType.OBJECTS:
             yield from self._begun()
-
-    def due(self) -> Iterator[FrameAnalysis]:
-        """Nothing: only what arrives is told."""
-        return iter(())
 
     def flush(self) -> Iterator[FrameAnalysis]:
         """What is left of a stream at its end."""

@@ -26,7 +26,7 @@ from gsvc.codec.bitstream.container import StreamReader
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, GsvcError, InputError, Limits
 from gsvc.codec.media.mapping import demux
 from gsvc.codec.media.places import is_container, open_stream
-from gsvc.codec.network.address import parse_address, refused
+from gsvc.codec.network.address import Address, parse_address, refused
 from gsvc.decoders.keyframes.restorer.runtime import FILE as NETWORK
 
 PAGE = Path(str(files("gsvc.decoders") / "browser" / "page"))
@@ -150,8 +150,7 @@ class PlayerServer(ThreadingHTTPServer):
     def address(self) -> str:
         """The page's."""
         host, port = self.server_address[:2]
-        name = f"[{host!s}]" if self.address_family == AF_INET6 else str(host)
-        return f"http://{name}:{port}/"
+        return f"{Address('http', str(host), port, listens=False)}/"
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -135,7 +135,11 @@ def write_rtcp(packet: Rtcp) -> bytes:
         case PictureLoss():
             return _packed(_PLI, _PAYLOAD, packet.ssrc, packet.source.to_bytes(4, "big"))
         case BitrateLimit():
-            return _packed(_TMMBR, _TRANSPORT, packet.ssrc, bytes(4) + _limit(packet))
+            # A mantissa of 17 bits times a power of 2, and the headers' bytes in a datagram.
+            exponent = max(0, int(packet.bitrate).bit_length() - 17)
+            value = exponent << 26 | int(packet.bitrate) >> exponent << 9 | _HEADERS
+            entry = struct.pack("!III", 0, packet.source, value)
+            return _packed(_TMMBR, _TRANSPORT, packet.ssrc, entry)
         case PictureLimit():
             value = min(0xFFFFFFFF, round(packet.pictures * 65536))
             body = _NAME + struct.pack("!II", packet.source, value)
@@ -187,7 +191,13 @@ def _read(kind: int, count: int, ssrc: int, body: bytes) -> Rtcp | None:
         )
     if (kind, count) == (_TRANSPORT, _NACK):
         (source,) = struct.unpack_from("!I", body)
-        return Nack(ssrc, source, tuple(_sequences(body[4:])))
+        numbers = (
+            (first + bit) % (1 << 16)
+            for first, mask in struct.iter_unpack("!HH", body[4:])
+            for bit in range(17)
+            if (mask << 1 | 1) >> bit & 1
+        )
+        return Nack(ssrc, source, tuple(numbers))
     if (kind, count) == (_PAYLOAD, _PLI):
         return PictureLoss(ssrc, *struct.unpack_from("!I", body))
     if (kind, count) == (_TRANSPORT, _TMMBR):
@@ -203,13 +213,6 @@ def _packed(count: int, kind: int, ssrc: int, body: bytes) -> bytes:
     return _HEAD.pack(2 << 6 | count, kind, 1 + len(body) // 4, ssrc) + body
 
 
-def _limit(packet: BitrateLimit) -> bytes:
-    """One entry: a mantissa of 17 bits times a power of 2, and the headers' bytes a datagram."""
-    exponent = max(0, int(packet.bitrate).bit_length() - 17)
-    mantissa = int(packet.bitrate) >> exponent
-    return struct.pack("!II", packet.source, exponent << 26 | mantissa << 9 | _HEADERS)
-
-
 def _pairs(sequences: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Pairs of a number and a bit mask of the 16 numbers after it (RFC 4585, section 6.2.1)."""
     left = list(sequences)
@@ -219,11 +222,3 @@ def _pairs(sequences: Sequence[int]) -> Iterator[tuple[int, int]]:
         while left and 1 <= (left[0] - first) % (1 << 16) <= 16:
             mask |= 1 << (left.pop(0) - first) % (1 << 16) - 1
         yield first, mask
-
-
-def _sequences(words: bytes) -> Iterator[int]:
-    for first, mask in struct.iter_unpack("!HH", words):
-        yield first
-        for bit in range(16):
-            if mask >> bit & 1:
-                yield (first + bit + 1) % (1 << 16)

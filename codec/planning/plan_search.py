@@ -336,19 +336,13 @@ def planner_for(
     else:
         trial = try_video(source, low_delay=short, judge=judge, size=size, fps=fps)
     model = Predictor(trial, profile, receiver, watts=watts, fitted=fitted)
-    if isinstance(source, str) and not short and _is_beyond(model, budgets.memory):
-        trial = try_video(source, low_delay=True, judge=judge, size=size, fps=fps)
-        model = Predictor(trial, profile, receiver, watts=watts, fitted=fitted)
+    if isinstance(source, str) and not short and budgets.memory is not None:
+        plain = PlanSettings(model.rates[0], DEFAULT_PRESET, False, Way(), low_memory=True)
+        needs = (model.predict(replace(plain, preset=name)).encode_memory.high for name in PRESETS)
+        if min(needs) > budgets.memory:
+            trial = try_video(source, low_delay=True, judge=judge, size=size, fps=fps)
+            model = Predictor(trial, profile, receiver, watts=watts, fitted=fitted)
     return BudgetPlanner(model, joules_per_bit, link)
-
-
-def _is_beyond(model: Predictor, memory: float | None) -> bool:
-    """Whether no preset's look-ahead fits into the memory."""
-    if memory is None:
-        return False
-    plain = PlanSettings(model.rates[0], DEFAULT_PRESET, False, Way(), low_memory=True)
-    needs = (model.predict(replace(plain, preset=name)).encode_memory.high for name in PRESETS)
-    return min(needs) > memory
 
 
 _HEADER = f"{'':<11}{'bit/s':>8}{'preset':>8}  {'decoding':<22}{'JOD':>20}{'texture':>9}"

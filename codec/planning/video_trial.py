@@ -113,8 +113,7 @@ def try_video(
         pixels = form.width * form.height
         most = min(_MOST_FRAMES, max(_LEAST_FRAMES, _PIXELS // pixels))
         frames = [frame for frame, _ in zip(video, range(most), strict=False)]
-    times = VideoFormat(form.width, form.height, 1 / form.frame_rate, form.frame_rate)
-    form = replace(times, color=form.color)
+    form = replace(form, time_base=1 / form.frame_rate, pixel_aspect=Fraction(1))
     pictures = [frame.pixels for frame in frames]
     trial = try_pictures(pictures, form, low_delay=low_delay, judge=judge, clock=clock)
     return replace(trial, frames=max(total or 0, trial.frames))
