@@ -109,16 +109,12 @@ def records_in(sample: bytes) -> Iterator[Record]:
         if obu.kind == coded_pictures.METADATA and payload.startswith(NOTE):
             cutter = container.Cutter(payload[len(NOTE) :].removesuffix(_TRAILING))
             while cutter.left:
-                yield _read(cutter)
-
-
-def _read(cutter: container.Cutter) -> Record:
-    tag, samples = container.read_varint(cutter.take), container.read_varint(cutter.take)
-    if tag & 3 not in tuple(RecordKind) or tag >> 2 > DEFAULT_LIMITS.packet_bytes:
-        raise BitstreamError("a note of the AV1 track is damaged: map the stream again")
-    head = cutter.take(tag >> 2)
-    crc = b"" if tag & 3 == RecordKind.WHOLE else cutter.take(_CRC_BYTES)
-    return Record(RecordKind(tag & 3), head, crc, samples)
+                tag, samples = (container.read_varint(cutter.take) for _ in range(2))
+                if tag & 3 not in tuple(RecordKind) or tag >> 2 > DEFAULT_LIMITS.packet_bytes:
+                    raise BitstreamError("a note of the AV1 track is damaged: map the stream again")
+                head = cutter.take(tag >> 2)
+                crc = b"" if tag & 3 == RecordKind.WHOLE else cutter.take(_CRC_BYTES)
+                yield Record(RecordKind(tag & 3), head, crc, samples)
 
 
 def picture_bytes(sample: bytes) -> bytes:
@@ -308,7 +304,10 @@ def _video_track(media: OutputContainer, mapped: MappedStream) -> av.VideoStream
             "its groups are coded at %d sizes: a player may resize its window", len(set(sizes))
         )
     size, largest = max(zip(sizes, keys, strict=True))
-    with av.open(io.BytesIO(_ivf(sample_of(largest), size)), format="ivf") as template:
+    # A file of one AV1 unit tells FFmpeg what a track of such units declares.
+    unit, shape = sample_of(largest), "<4sHH4sHHIIQIQ"
+    head = struct.pack(shape, b"DKIF", 0, 32, b"AV01", *size, 1, 1, 1, len(unit), 0)
+    with av.open(io.BytesIO(head + unit), format="ivf") as template:
         track = media.add_stream_from_template(template.streams.video[0], opaque=True)
     form = mapped.header.format
     track.time_base, context = form.time_base, track.codec_context
@@ -325,12 +324,6 @@ def _aspect(form: VideoFormat, size: tuple[int, int]) -> Fraction:
     """Of the coded pixels; rounding to even sizes is left out of account."""
     across, down = (round(8 * s / t) for s, t in zip(size, (form.width, form.height), strict=True))
     return form.pixel_aspect * Fraction(down, across) if across and down else form.pixel_aspect
-
-
-def _ivf(unit: bytes, size: tuple[int, int]) -> bytes:
-    """A file of one AV1 unit, which tells FFmpeg what a track of such units declares."""
-    shape = "<4sHH4sHHIIQIQ"
-    return struct.pack(shape, b"DKIF", 0, 32, b"AV01", *size, 1, 1, 1, len(unit), 0) + unit
 
 
 _IN_MEMORY = 1 << 24

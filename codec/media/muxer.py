@@ -26,17 +26,12 @@ from gsvc.codec.bitstream.frames import AudioChunk, Color, Frame, VideoFormat
 from gsvc.codec.media.color import coded_picture, range_of
 from gsvc.codec.media.marks import NO_ROOM, Mark, marked_comment
 
-OPUS_ENCODER = "libopus"
+OPUS_ENCODER = "libopus"  # PyAV's wheels have it
 _TAKES_OPUS = {"mp4", "matroska", "webm", "nut"}
 _TICK = Fraction(1, SAMPLE_RATE)
 _BITRATE_PER_CHANNEL = 96_000
 
 _log = logging.getLogger(__name__)
-
-
-def has_opus_encoder() -> bool:
-    """Whether this FFmpeg has libopus (PyAV's wheels do)."""
-    return OPUS_ENCODER in av.codecs_available
 
 
 class AudioTrack:
@@ -72,7 +67,7 @@ class AudioTrack:
     def _open(self) -> "Iterator[av.Packet[Stream]]":
         if not self._chunks:
             return iter(())
-        if self._container.format.name in _TAKES_OPUS and has_opus_encoder():
+        if self._container.format.name in _TAKES_OPUS and OPUS_ENCODER in av.codecs_available:
             return _copied(_opus_stream(self._container, self._chunks[0]), self._chunks)
         stream = _coded_stream(self._container, self._chunks[0])
         if stream is None:
@@ -85,7 +80,7 @@ class AudioTrack:
 
 def _opened_live(container: OutputContainer) -> av.AudioStream | None:
     """An Opus stream opened before any sound arrives; stereo, because decoders upmix mono."""
-    if container.format.name in _TAKES_OPUS and has_opus_encoder():
+    if container.format.name in _TAKES_OPUS and OPUS_ENCODER in av.codecs_available:
         return _opus_stream(container, AudioChunk(0, 2, 960, 0, ()))
     _log.warning("%s cannot carry live sound, which is left out", container.format.name)
     return None

@@ -120,7 +120,8 @@ def atomic_output(target: str | Path, overwrite: bool) -> Iterator[Path]:
         with explain_failure(target):
             _sync(temporary)
             os.replace(temporary, final)
-            _sync_folder(final.parent)
+            with suppress(OSError):  # some systems cannot sync a folder: the file is safe by now
+                _sync(final.parent, os.O_RDONLY)
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -280,16 +281,9 @@ def _check_target(target: str | Path, overwrite: bool) -> bool:
     return False
 
 
-def _sync(path: Path) -> None:
-    with open(path, "rb+") as file:
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    # Some systems cannot sync a folder; the file itself is safe on disk by now.
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _sync(path: Path, mode: int = os.O_RDWR) -> None:
+    handle = os.open(path, mode)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

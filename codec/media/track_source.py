@@ -283,7 +283,7 @@ def _coded(
 
 
 def _open_encoder(layout: str, bitrate: int) -> av.AudioCodecContext:
-    if not muxer.has_opus_encoder():
+    if muxer.OPUS_ENCODER not in av.codecs_available:
         raise errors.MissingDependencyError(
             "FFmpeg here is built without libopus, so sound cannot be coded: leave it out "
             '(audio="none") or install another PyAV: pip install --force-reinstall av'

@@ -92,14 +92,6 @@ class VideoWriter:
         if isinstance(self._writer, Muxer):
             self._writer.add_sound(chunk)
 
-    def _finish(self) -> None:
-        if not self._written:
-            raise OutputError(
-                "there is no frame to write: choose a part of the video that has some"
-            )
-        with output.explain_failure(self._target):
-            self._writer.finish()
-
 
 @contextmanager
 def open_writer(
@@ -144,7 +136,12 @@ def open_writer(
             _log.warning("%s carries no sound: left out, use .mp4 or .mkv", name)
         video = VideoWriter(writer, name, format)
         yield video
-        video._finish()
+        if not video._written:
+            raise OutputError(
+                "there is no frame to write: choose a part of the video that has some"
+            )
+        with output.explain_failure(name):
+            writer.finish()
 
 
 class _TriedError(Exception):
@@ -190,7 +187,6 @@ def _opened(
 
 
 _ANY_FORMAT = VideoFormat(64, 48, Fraction(1, 25), Fraction(25))
-DEFAULT_NAME = "%05d.png"
 _JPEG_COLOR = Color(matrix=6, full_range=True)  # JFIF: BT.601, full range
 _CODECS = {
     ".png": ("png", "rgb24"),
@@ -211,7 +207,7 @@ def image_pattern(target: str) -> Path | None:
     None when `target` names no images. Raises ConfigError for a name with several numbers.
     """
     if target.endswith(("/", "\\")):
-        return Path(target) / DEFAULT_NAME
+        return Path(target) / "%05d.png"
     path = Path(target)
     if path.suffix.lower() not in _CODECS:
         return None

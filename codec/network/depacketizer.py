@@ -397,8 +397,7 @@ class Depacketizer:
         window = range(number, number + _AHEAD + 1)
         self._slots = {n: waiting for n, waiting in self._slots.items() if n in window}
         self._others = {n: waiting for n, waiting in self._others.items() if n in window}
-        self._slots[number] = slot
-        self._late, self._far = {}, {}
+        self._slots[number], self._late, self._far = slot, {}, {}
         self._head, self._clock = number, slot.timestamp
 
     def _given(self, slot: PendingPacket, packet: Packet) -> Packet:

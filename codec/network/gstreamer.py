@@ -141,8 +141,7 @@ class GsvcRtpEnc(_Element):
 
     def configure(self, caps: Any) -> Iterable[Any]:
         """Open an encoder for this video."""
-        info = GstVideo.VideoInfo.new_from_caps(caps)
-        self._info = info
+        self._info = info = GstVideo.VideoInfo.new_from_caps(caps)
         rate = Fraction(info.fps_n, info.fps_d) if info.fps_n else _USUAL_RATE
         aspect = Fraction(info.par_n, info.par_d)
         form = VideoFormat(info.width, info.height, Fraction(1, CLOCK_RATE), rate, aspect)

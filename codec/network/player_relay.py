@@ -448,11 +448,9 @@ class PageRelay(Relay):
         """Raises ConfigError for a page without the host that browsers name, and for an address
         that cannot be asked for the picture at which a browser begins."""
         super().__init__(address, settings)
-        try:
-            parts = urlsplit(page)
-            host, port = parts.hostname or "", parts.port or 0
-        except ValueError:
-            host, port = "", 0
+        host, port = "", 0
+        with suppress(ValueError):
+            host, port = urlsplit(page).hostname or "", urlsplit(page).port or 0
         if not host or host in ("0.0.0.0", "::") or not 0 < port < 65535:
             raise ConfigError(f"{page}: write http://host:port, host as browsers name this machine")
         if not address.startswith("udp:"):

@@ -175,17 +175,14 @@ def read_units(payload: bytes) -> Iterator[PayloadUnit]:
         back = 0 if kind == UnitKind.OTHER else container.read_varint(body.take)
         if back >= 1 << 16:
             raise BitstreamError(f"a packet builds on one {back} before: the datagram is damaged")
-        piece = _read_piece(body) if kind == UnitKind.PIECE else None
+        piece = None
+        if kind == UnitKind.PIECE:
+            piece = PacketPiece(*_FIELDS.unpack(body.take(_FIELDS.size)))
+            ways = piece.stripes or piece.count
+            fits = 1 <= piece.count <= MAX_PIECES and piece.index < ways <= piece.count
+            if not fits or piece.stripes and piece.count > MAX_SPAN * piece.stripes:
+                raise BitstreamError(f"{piece} cannot be: the datagram is damaged")
         yield PayloadUnit(kind, number, body.rest(), age, back, piece, bool(descriptor & _COPY))
-
-
-def _read_piece(body: container.Cutter) -> PacketPiece:
-    piece = PacketPiece(*_FIELDS.unpack(body.take(_FIELDS.size)))
-    ways = piece.stripes or piece.count
-    fits = 1 <= piece.count <= MAX_PIECES and piece.index < ways <= piece.count
-    if not fits or piece.stripes and piece.count > MAX_SPAN * piece.stripes:
-        raise BitstreamError(f"{piece} cannot be: the datagram is damaged")
-    return piece
 
 
 def read_packet_data(data: bytes, limits: Limits) -> tuple[bytes | None, container.Packet]:
