@@ -10,6 +10,7 @@ from fractions import Fraction
 from tempfile import TemporaryFile
 from threading import Lock
 from typing import Final, Generic, NamedTuple, Self, TypeVar, overload
+from weakref import finalize
 
 import av
 import numpy as np
@@ -31,10 +32,8 @@ class _PackFile:
     """A temporary file of packed frames. It is closed when none of them is held any more."""
 
     def __init__(self) -> None:
-        self._file, self.size = TemporaryFile(), 0  # noqa: SIM115 - `__del__` closes it
-
-    def __del__(self) -> None:
-        self._file.close()
+        self._file, self.size = TemporaryFile(), 0  # noqa: SIM115 - closed with this object
+        finalize(self, self._file.close)
 
     def append(self, data: bytes) -> "_Filed":
         self._file.seek(self.size)
