@@ -1,6 +1,7 @@
 """ColorVideoVDP computed faster: the package's own scores, on real pairs and on odd sizes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -71,6 +72,18 @@ def test_odd_sizes_and_short_clips_score_as_the_package_scores_them(
     blurred = [cv2.GaussianBlur(frame, (0, 0), 2) for frame in clip.frames]
     scores = find_metric("cvvdp").measure(clip, [blurred], [0])[:, 0]
     assert scores == pytest.approx(package_scores(clip, [blurred]), abs=JOD)
+
+
+def test_enlarged_clips_score_as_those_that_fill_the_screen() -> None:
+    clip = TestClip("small", textures(72, 120, 2), Fraction(25))
+    blurred = [cv2.GaussianBlur(frame, (0, 0), 1) for frame in clip.frames]
+    before = replace(clip, frames=[on_screen(frame) for frame in clip.frames])
+    screen = find_metric("cvvdp").measure(before, [[on_screen(one) for one in blurred]], [0])
+    assert find_metric("cvvdp_enlarged").measure(clip, [blurred], [0]) == pytest.approx(screen)
+
+
+def on_screen(frame: Picture) -> Picture:
+    return np.asarray(cv2.resize(frame, (1800, 1080), interpolation=cv2.INTER_CUBIC), np.uint8)
 
 
 def test_a_picture_with_nothing_to_look_at_is_refused() -> None:
