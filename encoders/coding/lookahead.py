@@ -24,7 +24,7 @@ from gsvc.encoders.coding.packer import PackedGroup, Packer, in_slots, shared_se
 from gsvc.encoders.config import CodedPacket, CodingConfig
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.frame_buffer import FrameBuffer, JoinedFrames
-from gsvc.encoders.malloc import return_freed_memory
+from gsvc.encoders.malloc import malloc_trim, return_freed_memory
 from gsvc.encoders.plans import PLAIN, GroupPlan, PlannedInterval, Probe
 from gsvc.encoders.scaffold.extraction import (
     Before,
@@ -96,7 +96,9 @@ class Lookahead(GroupCoder):
         self._report = report
 
     def _tell(self, share: float) -> None:
-        """A share of the work on what is worked on is done."""
+        """A share of the work on what is worked on is done, and the memory that it took is free."""
+        if self._config.low_memory:
+            malloc_trim()  # SVT-AV1 fills the heap with small blocks
         if self._report:
             self._report(self._done + share * self._frames)
 
