@@ -15,11 +15,9 @@ import cv2
 import numpy as np
 
 import gsvc
+from compare_settings import Points, add, bd_rates, scores
 from gsvc.codec.bitstream.header import HEADER_BYTES
 from gsvc.datasets.clips.clip_reader import TestClip
-from gsvc.eval.metrics import find_metric
-from gsvc.eval.summary.bd_rate import bd_rate, lower_hull
-from gsvc.eval.summary.curves import distance
 
 _SIZE, _RATE, _FRAMES, _CUTS = (384, 288), 25, 600, 10
 
@@ -79,21 +77,15 @@ def main(paths: Sequence[str]) -> None:
     videos = [frames_of(path) for path in paths]
     pictures = in_turns(videos) if len(videos) > 1 else videos[0]
     clip = TestClip("turns", pictures, Fraction(_RATE))
-    metrics = {name: find_metric(name) for name in ("cvvdp", "st_lpips_vgg")}
-    points: dict[tuple[str, bool], list[tuple[float, float]]] = {}
+    points: Points = {}
     for level, returning in product((0, 1, 2), (False, True)):
         size, shown = coded(pictures, level, returning=returning)
-        print(f"level {level}, {'with' if returning else 'without'}: {size} bytes", end="")
-        for name, metric in metrics.items():
-            seen = range(0, len(pictures), 1 if name == "cvvdp" else 13)
-            found = float(np.nanmean(metric.measure(clip, [shown], seen)))
-            apart = distance(found, metric.higher_is_better)
-            points.setdefault((name, returning), []).append((size, apart))
-            print(f", {name} {found:.4f}", end="")
-        print(flush=True)
-    for name in metrics:
-        without, those_with = (lower_hull(points[name, way]) for way in (False, True))
-        print(f"BD-rate by {name}:", bd_rate(without, those_with))
+        found = scores(clip, shown)
+        print(
+            f"level {level}, {'with' if returning else 'without'}: {size} bytes", found, flush=True
+        )
+        add(points, returning, size, found)
+    print("BD-rates in %:", bd_rates(points, False, True))
 
 
 if __name__ == "__main__":
