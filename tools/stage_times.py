@@ -32,7 +32,7 @@ STAGES: tuple[tuple[str, Any, str], ...] = (
     ("texture", keyframes.Keyframes, "choose_textures"),
     ("guides", keyframes.Keyframes, "choose_guides"),
     ("scaffold", lookahead.Lookahead, "_intervals"),
-    ("faces", face_rdo.FaceExtractor, "added"),
+    ("faces", face_rdo.FaceRdo, "added"),
     ("faces", face_rdo.FaceRdo, "chosen"),
 )
 """Stages, and the functions that do their work."""

@@ -46,15 +46,8 @@ from gsvc.encoders.face_landmarks import FaceMesh, face_tracks, landmark_error
 from gsvc.encoders.frame_buffer import JoinedFrames
 from gsvc.encoders.scaffold.extraction import Before, RenderedInterval
 
-_JUDGED = 2
-"""Frames of an interval that are looked at, at most; what is chosen is judged again at the end."""
-
-
-def with_faces(interval: Interval, faces: Faces | None) -> Interval:
-    """The interval with these faces in place of its own."""
-    return replace(interval, values={**interval.values, FACES: faces})
-
-
+_OFFERS_JUDGED, _JUDGED = 2, 4
+"""Frames of an interval that are looked at, at most: what is chosen of offers is judged again."""
 _FORMS = (2, 1.0, True), (2, 2.0, True), (2, 1.5, False), (1, 1.0, True)
 """Codings that are tried: step of nodes, least change that is sent, and whether with the pose."""
 _MOVES = 0.008
@@ -63,8 +56,13 @@ alone."""
 _SPEAKS = 0.015
 """Deviation of the mouth's opening from even motion, in the same distance, from which it speaks."""
 _HALVED = 0.5
+_MARGIN = 0.15
+"""Share of a face's extent that its box gets on each side, for what moves with its points."""
 
 States = NDArray[np.float64]
+Box = tuple[slice, slice]
+Slot = tuple[int, int]
+"""An interval's number, and a slot of its faces."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +84,46 @@ class _Offer:
     """Distortion that each of `_FORMS` saves, over pixels and frames."""
 
 
-class FaceExtractor:
-    """Finds the faces of a group's intervals."""
+@dataclass
+class FaceErrors:
+    """Errors of an interval's finished pictures."""
+
+    total: float = 0.0
+    """Distortion over pixels and frames."""
+    inside: dict[Slot, float] = field(default_factory=lambda: defaultdict(float))
+    """Distortion inside the box of each face, over frames."""
+    landmarks: dict[Slot, float] = field(default_factory=lambda: defaultdict(float))
+    """`landmark_error` of each face, over frames."""
+
+
+@dataclass
+class FaceComparison:
+    """An interval without its faces and with them."""
+
+    bare: FaceErrors = field(default_factory=FaceErrors)
+    faced: FaceErrors = field(default_factory=FaceErrors)
+
+    def gain(self, slot: Slot) -> float:
+        """Distortion that a face saves inside its box; 0 if its landmarks end up farther away."""
+        if self.faced.landmarks[slot] > self.bare.landmarks[slot]:
+            return 0.0
+        return self.bare.inside[slot] - self.faced.inside[slot]
+
+
+@dataclass(frozen=True)
+class WaysToPack:
+    """Ways to pack a group at its rate."""
+
+    packed: Callable[[Keyframes, Sequence[Interval]], PackedGroup]
+    """Codes the pictures again to fit. Raises ConfigError as of `Packer.packed`."""
+    repacked: Callable[[PackedGroup, Sequence[Interval]], PackedGroup | None]
+    """Puts other intervals between the same coded pictures; None if they take too many bits."""
+    views: Callable[[PackedGroup], list[RenderedInterval]]
+    """Renders the intervals of a packed group."""
+
+
+class FaceRdo:
+    """Finds the faces of a group's intervals and judges them in finished pictures."""
 
     def __init__(
         self, geometry: Geometry, distortion: Distortion, find: FaceMesh, pool: Executor
@@ -114,9 +150,29 @@ class FaceExtractor:
             motions.append([self._motion(track, start, view.interval) for track in tracks])
             start += view.interval.length
         for view, offers in zip(views, self._pool.map(self._offered, views, motions), strict=True):
-            found.append(self._chosen(view.interval, offers, last, lmbda))
+            found.append(self._faced(view.interval, offers, last, lmbda))
             last = found[-1][FACES]
         return found
+
+    def _motion(self, track: Points, start: int, interval: Interval) -> _FaceMotion | None:
+        """A track over the interval after the picture `start`; None where it is lost or even."""
+        place, length = interval.place, interval.length
+        times = range(1, length + (place is Place.AFTER))
+        if not times:
+            return None
+        keys = {Place.BETWEEN: (start, start + length), Place.BEFORE: (start + length,) * 2}
+        left, right = keys.get(place, (start, start))
+        sign, origin = (-1, right) if place is Place.BEFORE else (1, left)
+        points = track[[origin + sign * time for time in times]]
+        if not (np.isfinite(points).all() and np.isfinite(track[[left, right]]).all()):
+            return None
+        unit = face_unit(self._geometry)
+        ends = np.clip(np.rint(states_of(track[[left, right]] / unit)), -MAX_NUMBER, MAX_NUMBER)
+        moved = _along(points, interval, times, self._geometry)
+        motion = _FaceMotion(ends[0], ends[1], states_of(moved / unit))
+        even = _straight(motion, place, length)
+        apart = np.linalg.norm(points_of(even) - points_of(motion.states), axis=-1).mean()
+        return motion if apart > _MOVES * np.hypot(*ends[0, 2:POSE_NUMBERS]) else None
 
     def _offered(
         self, drawn: RenderedInterval, motions: Sequence[_FaceMotion | None]
@@ -143,7 +199,7 @@ class FaceExtractor:
     def _distortions(self, drawn: RenderedInterval, ways: Sequence[Faces | None]) -> list[float]:
         """Distortion of the frames drawn, each way summed over pixels and frames."""
         intervals = [with_faces(drawn.interval, faces) for faces in ways]
-        sums, times = [0.0] * len(ways), drawn.times(_JUDGED)
+        sums, times = [0.0] * len(ways), drawn.times(_OFFERS_JUDGED)
         # Motion is found once for all that is drawn of a frame.
         for time in times:
             reference = self._distortion.reference(drawn.source_at(time))
@@ -151,27 +207,7 @@ class FaceExtractor:
                 sums[n] += reference.total(drawn.picture(interval, time))
         return [one * drawn.last / len(times) for one in sums]
 
-    def _motion(self, track: Points, start: int, interval: Interval) -> _FaceMotion | None:
-        """A track over the interval after the picture `start`; None where it is lost or even."""
-        place, length = interval.place, interval.length
-        times = range(1, length + (place is Place.AFTER))
-        if not times:
-            return None
-        keys = {Place.BETWEEN: (start, start + length), Place.BEFORE: (start + length,) * 2}
-        left, right = keys.get(place, (start, start))
-        sign, origin = (-1, right) if place is Place.BEFORE else (1, left)
-        points = track[[origin + sign * time for time in times]]
-        if not (np.isfinite(points).all() and np.isfinite(track[[left, right]]).all()):
-            return None
-        unit = face_unit(self._geometry)
-        ends = np.clip(np.rint(states_of(track[[left, right]] / unit)), -MAX_NUMBER, MAX_NUMBER)
-        moved = _along(points, interval, times, self._geometry)
-        motion = _FaceMotion(ends[0], ends[1], states_of(moved / unit))
-        even = _straight(motion, place, length)
-        apart = np.linalg.norm(points_of(even) - points_of(motion.states), axis=-1).mean()
-        return motion if apart > _MOVES * np.hypot(*ends[0, 2:POSE_NUMBERS]) else None
-
-    def _chosen(
+    def _faced(
         self,
         interval: Interval,
         offers: Sequence[_Offer | None],
@@ -198,6 +234,84 @@ class FaceExtractor:
             ):
                 faces, spent = probes[best], spent + bits[best]
         return with_faces(interval, faces) if any(faces) else interval
+
+    def chosen(
+        self, plain: PackedGroup, faced: Sequence[Interval], ways: WaysToPack, price: float
+    ) -> PackedGroup:
+        """The group with the faces of `faced` that hold, without those that save least until all
+        are worth their bits; or `plain`.
+
+        `price`: the distortion, over pixels and frames, that a bit must save.
+        """
+        views = ways.views(plain)
+        seen = self._compared(views, faced)
+        gains = {slot: one.gain(slot) for one in seen.values() for slot in one.faced.inside}
+        for attempt, slots in enumerate(_fewer_and_fewer(gains)):
+            kept = [with_some(interval, n, slots) for n, interval in enumerate(faced)]
+            seen |= self._compared(views, kept, {n for n, _ in set(gains) - set(slots)})
+            group = ways.repacked(plain, kept)
+            if group is None and not attempt:
+                group = self._recoded(plain, kept, seen, ways)
+            saved = sum(one.bare.total - one.faced.total for one in seen.values())
+            if group is not None and saved > price * (group.rest - plain.rest):
+                return group
+        return plain
+
+    def _compared(
+        self,
+        views: Sequence[RenderedInterval],
+        faced: Sequence[Interval],
+        numbers: set[int] | None = None,
+    ) -> dict[int, FaceComparison]:
+        """Comparisons by interval; `numbers`: intervals to compare, None: all with faces."""
+        shown = {n for n, interval in enumerate(faced) if any(_faces(interval))}
+        chosen = sorted(shown if numbers is None else numbers)
+        looks = self._pool.map(lambda n: self._seen(n, views[n], faced[n]), chosen)
+        return dict(zip(chosen, looks, strict=True))
+
+    def _seen(self, number: int, view: RenderedInterval, interval: Interval) -> FaceComparison:
+        """An interval under its faces and without, on a few frames; `number`: its slots'."""
+        seen, plain = FaceComparison(), with_faces(interval, None)
+        boxed = [((number, slot), face) for slot, face in enumerate(_faces(interval)) if face]
+        times = view.times(_JUDGED)
+        for time in times if boxed else ():
+            source, frames = view.source_at(time), view.last / len(times)
+            reference = self._distortion.reference(source)
+            around = [(slot, _points(face, interval, time, self._geometry)) for slot, face in boxed]
+            known = [self._find.near(source, points) for _, points in around]
+            for way, look in ((plain, seen.bare), (interval, seen.faced)):
+                drawn = view.picture(way, time)
+                distortion = frames * reference.distortion(drawn)
+                look.total += float(distortion.sum()) * STRIDE**2
+                for (slot, points), true in zip(around, known, strict=True):
+                    error = landmark_error(true, self._find.near(drawn, points))
+                    look.inside[slot] += float(distortion[_box(points)].sum())
+                    look.landmarks[slot] += frames * error
+        return seen
+
+    def _recoded(
+        self,
+        plain: PackedGroup,
+        faced: Sequence[Interval],
+        seen: Mapping[int, FaceComparison],
+        ways: WaysToPack,
+    ) -> PackedGroup | None:
+        """The group with coarser pictures that pay for the faces; None if any face loses by it."""
+        try:
+            group = ways.packed(plain.keys, faced)
+        except ConfigError:  # A limit that the group keeps without faces.
+            return None
+        for n, one in self._compared(ways.views(group), faced).items():
+            if any(
+                FaceComparison(seen[n].bare, one.faced).gain(slot) <= 0 for slot in one.faced.inside
+            ):
+                return None
+        return group
+
+
+def with_faces(interval: Interval, faces: Faces | None) -> Interval:
+    """The interval with these faces in place of its own."""
+    return replace(interval, values={**interval.values, FACES: faces})
 
 
 def _along(points: Points, interval: Interval, times: Sequence[int], geometry: Geometry) -> Points:
@@ -253,40 +367,10 @@ def _halves(motion: _FaceMotion, face: Face, site: Site) -> bool:
     return without >= _SPEAKS and left <= _HALVED * without
 
 
-_FACE_RDO_JUDGED = 4
-"""Frames of an interval that are looked at, at most."""
-_MARGIN = 0.15
-"""Share of a face's extent that its box gets on each side, for what moves with its points."""
-
-Box = tuple[slice, slice]
-Slot = tuple[int, int]
-"""An interval's number, and a slot of its faces."""
-
-
-@dataclass
-class FaceErrors:
-    """Errors of an interval's finished pictures."""
-
-    total: float = 0.0
-    """Distortion over pixels and frames."""
-    inside: dict[Slot, float] = field(default_factory=lambda: defaultdict(float))
-    """Distortion inside the box of each face, over frames."""
-    landmarks: dict[Slot, float] = field(default_factory=lambda: defaultdict(float))
-    """`landmark_error` of each face, over frames."""
-
-
-@dataclass
-class FaceComparison:
-    """An interval without its faces and with them."""
-
-    bare: FaceErrors = field(default_factory=FaceErrors)
-    faced: FaceErrors = field(default_factory=FaceErrors)
-
-    def gain(self, slot: Slot) -> float:
-        """Distortion that a face saves inside its box; 0 if its landmarks end up farther away."""
-        if self.faced.landmarks[slot] > self.bare.landmarks[slot]:
-            return 0.0
-        return self.bare.inside[slot] - self.faced.inside[slot]
+def _fewer_and_fewer(gains: Mapping[Slot, float]) -> Iterator[list[Slot]]:
+    """The faces that gain anything, then without the one that gains least, down to the best."""
+    held = sorted((slot for slot in gains if gains[slot] > 0), key=gains.__getitem__)
+    return (held[least:] for least in range(len(held)))
 
 
 def with_some(interval: Interval, number: int, kept: Collection[Slot]) -> Interval:
@@ -294,12 +378,6 @@ def with_some(interval: Interval, number: int, kept: Collection[Slot]) -> Interv
     each = enumerate(_faces(interval))
     faces: Faces = tuple(one if (number, slot) in kept else None for slot, one in each)
     return with_faces(interval, faces if any(faces) else None)
-
-
-def _fewer_and_fewer(gains: Mapping[Slot, float]) -> Iterator[list[Slot]]:
-    """The faces that gain anything, then without the one that gains least, down to the best."""
-    held = sorted((slot for slot in gains if gains[slot] > 0), key=gains.__getitem__)
-    return (held[least:] for least in range(len(held)))
 
 
 def _faces(interval: Interval) -> Faces:
@@ -319,95 +397,6 @@ def _box(points: Points) -> Box:
     ends = np.clip(np.stack([low - margin, high + margin]), 0, 1 << 16) / STRIDE
     (left, top), (right, bottom) = np.rint(ends).astype(int).tolist()
     return slice(top, bottom + 1), slice(left, right + 1)
-
-
-@dataclass(frozen=True)
-class WaysToPack:
-    """Ways to pack a group at its rate."""
-
-    packed: Callable[[Keyframes, Sequence[Interval]], PackedGroup]
-    """Codes the pictures again to fit. Raises ConfigError as of `Packer.packed`."""
-    repacked: Callable[[PackedGroup, Sequence[Interval]], PackedGroup | None]
-    """Puts other intervals between the same coded pictures; None if they take too many bits."""
-    views: Callable[[PackedGroup], list[RenderedInterval]]
-    """Renders the intervals of a packed group."""
-
-
-class FaceRdo(FaceExtractor):
-    """Also judges faces in finished pictures. Threads may share it."""
-
-    def _seen(self, number: int, view: RenderedInterval, interval: Interval) -> FaceComparison:
-        """An interval under its faces and without, on a few frames; `number`: its slots'."""
-        seen, plain = FaceComparison(), with_faces(interval, None)
-        boxed = [((number, slot), face) for slot, face in enumerate(_faces(interval)) if face]
-        times = view.times(_FACE_RDO_JUDGED)
-        for time in times if boxed else ():
-            source, frames = view.source_at(time), view.last / len(times)
-            reference = self._distortion.reference(source)
-            around = [(slot, _points(face, interval, time, self._geometry)) for slot, face in boxed]
-            known = [self._find.near(source, points) for _, points in around]
-            for way, look in ((plain, seen.bare), (interval, seen.faced)):
-                drawn = view.picture(way, time)
-                distortion = frames * reference.distortion(drawn)
-                look.total += float(distortion.sum()) * STRIDE**2
-                for (slot, points), true in zip(around, known, strict=True):
-                    error = landmark_error(true, self._find.near(drawn, points))
-                    look.inside[slot] += float(distortion[_box(points)].sum())
-                    look.landmarks[slot] += frames * error
-        return seen
-
-    def chosen(
-        self, plain: PackedGroup, faced: Sequence[Interval], ways: WaysToPack, price: float
-    ) -> PackedGroup:
-        """The group with the faces of `faced` that hold, without those that save least until all
-        are worth their bits; or `plain`.
-
-        `price`: the distortion, over pixels and frames, that a bit must save.
-        """
-        views = ways.views(plain)
-        seen = self._compared(views, faced)
-        gains = {slot: one.gain(slot) for one in seen.values() for slot in one.faced.inside}
-        for attempt, slots in enumerate(_fewer_and_fewer(gains)):
-            kept = [with_some(interval, n, slots) for n, interval in enumerate(faced)]
-            seen |= self._compared(views, kept, {n for n, _ in set(gains) - set(slots)})
-            group = ways.repacked(plain, kept)
-            if group is None and not attempt:
-                group = self._recoded(plain, kept, seen, ways)
-            saved = sum(one.bare.total - one.faced.total for one in seen.values())
-            if group is not None and saved > price * (group.rest - plain.rest):
-                return group
-        return plain
-
-    def _recoded(
-        self,
-        plain: PackedGroup,
-        faced: Sequence[Interval],
-        seen: Mapping[int, FaceComparison],
-        ways: WaysToPack,
-    ) -> PackedGroup | None:
-        """The group with coarser pictures that pay for the faces; None if any face loses by it."""
-        try:
-            group = ways.packed(plain.keys, faced)
-        except ConfigError:  # A limit that the group keeps without faces.
-            return None
-        for n, one in self._compared(ways.views(group), faced).items():
-            if any(
-                FaceComparison(seen[n].bare, one.faced).gain(slot) <= 0 for slot in one.faced.inside
-            ):
-                return None
-        return group
-
-    def _compared(
-        self,
-        views: Sequence[RenderedInterval],
-        faced: Sequence[Interval],
-        numbers: set[int] | None = None,
-    ) -> dict[int, FaceComparison]:
-        """Comparisons by interval; `numbers`: intervals to compare, None: all with faces."""
-        shown = {n for n, interval in enumerate(faced) if any(_faces(interval))}
-        chosen = sorted(shown if numbers is None else numbers)
-        looks = self._pool.map(lambda n: self._seen(n, views[n], faced[n]), chosen)
-        return dict(zip(chosen, looks, strict=True))
 
 
 _MOST_PIXELS = 640 * 360 * 30
