@@ -39,7 +39,7 @@ from gsvc import (
 )
 from gsvc.codec.command.recv import status_text
 from gsvc.codec.network.address import Address, parse_address
-from gsvc.codec.network.live_decoder import PlayoutClock
+from gsvc.codec.network.live_decoder import ArrivedPacket, LiveDecoder, PlayoutClock
 from gsvc.codec.network.rtp_session import RtpSender, UdpSender
 from gsvc.codec.network.tcp_websocket import Broadcaster
 from gsvc.codec.network.video_sender import Haste, LinkRate
@@ -110,6 +110,7 @@ def test_what_is_sent_is_shown(scheme: str, listens: str) -> None:
             # Sent faster than it plays, a frame may come before its time.
             assert came.latency.p50 is not None and abs(came.latency.p50) < SECONDS
             assert came.lost == 0 and 0 < came.datagrams <= sent.datagrams
+        assert came.wire_bits == pytest.approx(sent.wire_bits, rel=0.2)  # both count headers
 
     run(main())
 
@@ -347,6 +348,23 @@ def test_frames_are_due_as_late_as_packets_are() -> None:
     assert clock.due(12.5 + 0.6 + 0.3) == pytest.approx(250, abs=1)
 
 
+def test_frames_that_a_sender_holds_for_a_thin_link_are_not_concealed() -> None:
+    with gsvc.Encoder(VIDEO, SETTINGS) as encoder:
+        packets = [packet for frame in frames(40) for packet in encoder.encode(frame)]
+
+    def made_up(silence: float) -> int:
+        live, at = LiveDecoder(STILL, gsvc.Limits.restrictive(), patience=0.25), time.monotonic()
+        for packet in packets:
+            assert [*live.frames(ArrivedPacket(1, encoder.header, packet, at - silence))]
+        count = len([*live.due()])
+        live.close()
+        assert live.overdue == count
+        return count
+
+    assert not made_up(1.8)
+    assert made_up(60.0)  # an outage
+
+
 @pytest.mark.parametrize("loss", [Loss(0.0), Loss(0.2), Loss(0.05, burst=4)], ids=str)
 def test_a_relay_loses_as_much_as_it_is_told(loss: Loss) -> None:
     is_lost = loss.pattern(0)
@@ -526,6 +544,13 @@ def test_why_frames_are_dropped_is_told(tmp_path: Path) -> None:
     assert told.endswith("3 datagrams lost, 4 repeated")
 
 
+def test_why_frames_are_concealed_is_told_and_rates_count_headers() -> None:
+    stats = receiver_at(free_port()).stats()
+    told = status_text(replace(stats, frames=90, concealed=9, overdue=2, bitrate=5000.0))
+    assert told.startswith("received 90 frames, 9 concealed (packets lost: 7, packets late: 2), 0 ")
+    assert told.endswith("5.0 kbit/s with headers")
+
+
 def test_frames_are_sent_when_their_packets_are() -> None:
     encoder = gsvc.Encoder(VIDEO, replace(SETTINGS, low_delay=False, gop=1.0))
     address = f"udp://127.0.0.1:{free_port()}"
@@ -537,7 +562,9 @@ def test_frames_are_sent_when_their_packets_are() -> None:
         told.append(status_text(sender.stats()))
 
     run(sender.run(watched()))
-    assert set(told) == {"sent 0 frames, 0 dropped, 0.0 kbit/s"}  # look-ahead has them all
+    assert set(told) == {
+        "sent 0 frames, 0 dropped, 0.0 kbit/s with headers"
+    }  # look-ahead has them all
     assert sender.stats().sent == sender.stats().frames == 10
     assert sender.stats().receivers is None
 

@@ -63,26 +63,29 @@ class LiveSession(Protocol):
 
 def status_text(stats: SenderStats | ReceiverStats, of_video: str = "") -> str:
     """How a session goes, in a line; `of_video`: what of the rate is."""
-    rate = f"{stats.bitrate / 1000:.1f} kbit/s{of_video}"
+    rate = f"{stats.bitrate / 1000:.1f} kbit/s with headers{of_video}"
     if stats.refused:
         rate += f", {stats.refused} refused"
     if isinstance(stats, SenderStats):
         told = f", {stats.lost} datagrams lost, {stats.again} repeated"
         loss = "" if stats.lost is None else told
         receivers = "" if stats.receivers is None else f", {stats.receivers} connected"
-        return f"sent {stats.sent} frames, {_dropped(stats)}, {rate}{loss}{receivers}"
+        slow = stats.dropped - stats.left_out
+        dropped = _counted("dropped", slow_encoder=slow, full_link=stats.left_out)
+        return f"sent {stats.sent} frames, {dropped}, {rate}{loss}{receivers}"
+    lost, slow = stats.concealed - stats.overdue, stats.dropped
+    concealed = _counted("concealed", packets_lost=lost, packets_late=stats.overdue)
     late = "" if stats.latency.p50 is None else f", {stats.latency.p50:.1f} s late"
     return (
-        f"received {stats.frames} frames, {stats.concealed} concealed, "
-        f"{stats.lost + stats.packets_lost} packets lost, {rate}{late}"
+        f"received {stats.frames} frames, {concealed}, {stats.lost} datagrams lost, "
+        f"{rate}{late}" + (f", {slow} packets dropped: slow decoder" if slow else "")
     )
 
 
-def _dropped(stats: SenderStats) -> str:
-    """Frames dropped, and why."""
-    causes = {"slow encoder": stats.dropped - stats.left_out, "full link": stats.left_out}
-    told = ", ".join(f"{cause}: {count}" for cause, count in causes.items() if count)
-    return f"{stats.dropped} dropped" + (f" ({told})" if told else "")
+def _counted(what: str, **causes: int) -> str:
+    """How many frames, and why."""
+    told = ", ".join(f"{why.replace('_', ' ')}: {count}" for why, count in causes.items() if count)
+    return f"{sum(causes.values())} {what}" + (f" ({told})" if told else "")
 
 
 class Watch:
@@ -138,15 +141,14 @@ class Watch:
 
     def _closing(self, stats: SenderStats | ReceiverStats) -> str:
         """The last line: its rates are over all the time."""
-        wire, seconds = 8.0 * stats.bytes, max(1e-6, stats.seconds)
         of_video = remedy = ""
+        seconds = max(1e-6, stats.heard if isinstance(stats, ReceiverStats) else stats.seconds)
         if isinstance(stats, SenderStats):
-            wire = stats.wire_bits
-            of_video = f" in all, {stats.picture_bits / seconds / 1000:.1f} for video"
+            of_video = f", {stats.picture_bits / seconds / 1000:.1f} for video"
             if stats.dropped > _MANY * stats.frames:
                 remedy = f": {main.as_options(faster(self._preset))}"
-        mean = status_text(replace(stats, bitrate=wire / seconds), of_video)
-        return f"{mean}, {stats.bytes} bytes in {stats.seconds:.1f} s{remedy}"
+        mean = status_text(replace(stats, bitrate=stats.wire_bits / seconds), of_video)
+        return f"{mean}, {stats.wire_bits / 8:.0f} bytes in {seconds:.1f} s{remedy}"
 
     def _open(self) -> TextIO | None:
         if self._target is None or self._target == STANDARD_OUTPUT:

@@ -200,6 +200,8 @@ class SequenceTracker:
         self._transit = transit
 
 
+UNDER_WAY = 2.0
+"""Seconds for which what nothing has followed may be under way: a link may take one for a piece."""
 _LATE_SECONDS, _LATE_PACKETS = 2.0, 16
 """How long, and how many, packets given up are still taken: they mend the rest of their group."""
 _BEHIND, _AHEAD = 64, 256
@@ -441,9 +443,8 @@ class Depacketizer:
 
     def _deadline(self, head: PendingPacket | None) -> float:
         since = head.since if head else min(slot.since for slot in self._slots.values())
-        # What nothing has followed is still under way: a thin link takes a second for a piece.
         is_alone = head is not None and len(self._slots) == 1
-        return since + max(self._reorder.seconds, _LATE_SECONDS * is_alone)
+        return since + max(self._reorder.seconds, UNDER_WAY * is_alone)
 
     @property
     def _is_full(self) -> bool:

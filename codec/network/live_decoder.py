@@ -24,6 +24,7 @@ from gsvc.codec.bitstream.errors import BitstreamError, InputError, Limits
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.scaffold import nominal_time
+from gsvc.codec.network.depacketizer import UNDER_WAY
 from gsvc.codec.network.stats import LayerMeter
 from gsvc.decoders.detection.analyser import Analyser, AnalysisSettings
 from gsvc.decoders.detection.findings import FrameAnalysis
@@ -316,8 +317,8 @@ class LivePackets(Live[ArrivedPacket]):
 class LiveDecoder:
     """Decodes arrivals and conceals what is lost. Its methods run in one worker thread.
 
-    `packets` counts those taken, `damaged` those that could not be decoded; `stream` is the one
-    that is being decoded, None before the first.
+    `packets` counts those taken, `damaged` those that could not be decoded, `overdue` the frames of
+    `due`; `stream` is the one that is being decoded, None before the first.
     """
 
     def __init__(
@@ -332,9 +333,10 @@ class LiveDecoder:
         `pace`: decides where there is time for networks; None: always.
         """
         self.pace = pace
-        self.packets = self.damaged = 0
+        self.packets = self.damaged = self.overdue = 0
         self._settings, self._limits = replace(settings, conceal=True), limits
-        self._patience = patience
+        # What nothing has followed is not lost yet: the sender waits for a thin link.
+        self._patience = max(patience, UNDER_WAY)
         self._refiner: Refiner | None = None
         self.stream: LiveStream | None = None
 
@@ -373,7 +375,9 @@ class LiveDecoder:
     def due(self) -> Iterator[Frame]:
         """Concealed frames whose playout time has come without their packet."""
         if self.stream and (pts := self.stream.clock.due(time.monotonic())) is not None:
-            yield from self.stream.decoder.conceal_until(pts)
+            made = self.stream.decoder.conceal_until(pts)
+            self.overdue += len(made)
+            yield from made
 
     def flush(self) -> Iterator[Frame]:
         """Frames of the stream that are held back, at its end."""

@@ -11,6 +11,13 @@ from gsvc.codec.bitstream.header import Header
 
 IP_UDP_BYTES = 28
 """Headers of IPv4 and UDP in a datagram."""
+_TCP_IP_BYTES, _SEGMENT = 52, 1400
+"""Headers of a segment with time stamps, and bytes that it holds at most."""
+
+
+def tcp_bits(size: float, packets: int) -> float:
+    """On the wire, headers included, of so many packets of `size` bytes in all."""
+    return 8 * (size + _TCP_IP_BYTES * (packets + size // _SEGMENT))
 
 
 def faster(preset: str) -> str:
@@ -116,7 +123,7 @@ class ReceiverStats:
     datagrams: int
     """Datagrams received."""
     bytes: int
-    """Bytes of the datagrams, RTP headers included; over TCP and WebSocket, of the payloads."""
+    """Bytes of the datagrams, RTP headers included; over TCP and WebSocket, of the packets."""
     lost: int
     """Datagrams that have not come."""
     duplicates: int
@@ -146,6 +153,13 @@ class ReceiverStats:
     """Of one packet."""
     left_out: int = 0
     """Pictures and intervals that refiner or learned motion had no time for."""
+    overdue: int = 0
+    """Concealed frames that were due before their packet came; others' packet was lost, dropped or
+    damaged."""
+    wire_bits: float = 0.0
+    """All bits that came, with the headers of IP and UDP or TCP, as a sender counts them."""
+    heard: float = 0.0
+    """Seconds since the first of them."""
 
 
 class Durations:
@@ -172,14 +186,14 @@ class RateMeter:
 
     def __init__(self) -> None:
         self._began = self._asked = time.monotonic()
-        self._bytes = 0
+        self._bytes = 0.0
 
     @property
     def seconds(self) -> float:
         """Seconds since it was made."""
         return round(time.monotonic() - self._began, 3)
 
-    def bitrate(self, size: int) -> float:
+    def bitrate(self, size: float) -> float:
         """Bit/s since the last call, `size` being all bytes so far."""
         now = time.monotonic()
         rate = 8 * (size - self._bytes) / max(1e-6, now - self._asked)

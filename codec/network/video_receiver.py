@@ -17,7 +17,7 @@ from gsvc.codec.bitstream.header import Header
 from gsvc.codec.network import depacketizer, live_decoder, rtp_session
 from gsvc.codec.network.address import TlsSettings, WireKey, parse_address, srtp_of, tls_context
 from gsvc.codec.network.rtp import ArrivedSound
-from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, RateMeter, ReceiverStats
+from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, RateMeter, ReceiverStats, tcp_bits
 from gsvc.codec.network.tcp_websocket import Channel, announce, end_all, run_channels
 from gsvc.decoders.detection.analyser import AnalysisSettings
 from gsvc.decoders.detection.findings import FrameAnalysis
@@ -105,7 +105,8 @@ class VideoReceiver:
             chosen.decoder, chosen.limits, chosen.reorder.seconds, pace
         )
         self._timeline, self._sound = live_decoder.PlayoutTimeline(), ArrivedSound()
-        self._streams = self._bytes = 0
+        self._streams = self._bytes = self._packets = 0
+        self._since: float | None = None
         self._source: int | None = None
         self._frames = self._concealed = self._damaged = 0
         self._latency, self._decoding, self._rate = Durations(), Durations(), RateMeter()
@@ -200,7 +201,10 @@ class VideoReceiver:
 
     def stats(self) -> ReceiverStats:
         """A snapshot; its `bitrate` is since the last one."""
-        rtp, live, size = self._rtp, self._live, self._rtp.bytes + self._bytes
+        rtp, live = self._rtp, self._live
+        wire_bits = 8.0 * (rtp.bytes + IP_UDP_BYTES * rtp.datagrams)
+        wire_bits += tcp_bits(self._bytes, self._packets)
+        now, since = time.monotonic(), self._since if rtp.since is None else rtp.since
         source = rtp.current.depacketizer if rtp.current else None
         tracker = source.tracker if source else depacketizer.SequenceTracker()
         counts = source.counts if source else depacketizer.Counts()
@@ -214,7 +218,7 @@ class VideoReceiver:
             queue=len(self._queue),
             reordering=source.depth if source else 0,
             datagrams=rtp.datagrams,
-            bytes=size,
+            bytes=rtp.bytes + self._bytes,
             lost=tracker.lost,
             duplicates=tracker.duplicates,
             reordered=tracker.reordered,
@@ -224,11 +228,14 @@ class VideoReceiver:
             packets_lost=counts.lost - counts.late,
             repaired=counts.repaired,
             repeated=counts.repeated,
-            bitrate=self._rate.bitrate(size + IP_UDP_BYTES * rtp.datagrams),
+            bitrate=self._rate.bitrate(wire_bits / 8),
             bits=live.stream.meter.bits if live.stream else stream_info.total([]),
             latency=self._latency.summary(),
             decoding=self._decoding.summary(),
             left_out=live.pace.refused if live.pace else 0,
+            overdue=live.overdue,
+            wire_bits=wire_bits,
+            heard=0.0 if since is None else round(now - since, 3),
         )
 
     async def _connected(self) -> list[asyncio.Task[None]]:
@@ -262,7 +269,8 @@ class VideoReceiver:
             stream, number, group = self._streams, 0, 0
             while stream == self._streams:
                 packet = await channel.read_packet(self._settings.limits)
-                self._bytes += len(packet.payload)
+                self._since = time.monotonic() if self._since is None else self._since
+                self._bytes, self._packets = self._bytes + len(packet.to_bytes()), self._packets + 1
                 if packet.is_picture:
                     group = number if packet.is_intra else group
                     packet = replace(packet, number=number, group=group)

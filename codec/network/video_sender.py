@@ -179,8 +179,6 @@ fewer it is a smear, at any size. The second where groups begin without a reques
 """
 _SOUND_SIZE = 1.5
 """What sound takes with headers, in proportion."""
-_TCP_IP_BYTES, _SEGMENT = 52, 1400
-"""Headers of a segment with time stamps, and bytes that it holds at most."""
 
 
 class LinkRate:
@@ -584,8 +582,7 @@ class VideoSender:
         """All that a receiver was sent, headers included."""
         if self.address.scheme == "udp":
             return 8.0 * (self._sink.bytes + stats.IP_UDP_BYTES * self._sink.datagrams)
-        size = sum(self._meter.bits.values()) / 8
-        return 8 * (size + _TCP_IP_BYTES * (self._packets + size // _SEGMENT))
+        return stats.tcp_bits(sum(self._meter.bits.values()) / 8, self._packets)
 
     def _counted(self, encode: Callable[[], list[Packet]]) -> list[Packet]:
         """Count the packets that `encode` gives. Runs in the coder's thread."""
