@@ -122,3 +122,9 @@ def test_payloads_split_as_joined(sizes: tuple[int, int]) -> None:
 def test_payloads_that_do_not_add_up_are_refused(payload: bytes) -> None:
     with pytest.raises(BitstreamError):
         split_payload(payload)
+
+
+def test_a_packet_prints_short() -> None:
+    told = repr(Packet(2, 12, b"abc", number=3))
+    assert told == "Packet(INTER, frames=12, payload=<3 bytes>, number=3)"
+    assert repr(Packet(13, 0, b"")) == "Packet(13, frames=0, payload=<0 bytes>)"

@@ -387,14 +387,17 @@ def test_a_machine_twice_as_slow_takes_twice_as_long() -> None:
 
 def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     trial = replace(TRIAL, low_delay=True)
-    link = LinkLoad(1.5, live=("gsvc", "send", "a.mp4", "udp://HOST:5004"))
+    link = LinkLoad(1.5, live=("gsvc", "send", "../a.mp4", "udp://HOST:5004"), wait=1.5)
     live = parse_budgets({"bandwidth": "12k", "latency": "3s"})
     plan = BudgetPlanner(Predictor(trial, MACHINE), link=link).plan(live)
     for choice in (plan.best, *plan.runners_up):
         seen = choice.prediction
         assert max(seen.encode_seconds.mean, seen.decode_seconds.mean) < 0.8 * 250 / 25
-    told = commands("a.mp4", plan.best.settings, link)
+    told = commands("../a.mp4", plan.best.settings, link)
     assert [line.split()[1] for line in told] == ["recv", "send"] and "--bitrate" in told[1]
+    assert "-o a.received.mp4 --wait 1500" in told[0] and "live, JOD is" in "".join(
+        as_lines("", plan)
+    )
     slow = replace(MACHINE, encode={k: replace(u, start=20.0) for k, u in MACHINE.encode.items()})
     with pytest.raises(ConfigError, match="no settings keep up .* smaller --size or a lower --fps"):
         BudgetPlanner(Predictor(trial, slow), link=link).plan(live)

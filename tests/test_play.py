@@ -56,13 +56,17 @@ def test_a_player_that_is_closed_early_ends_it(stream: Path) -> None:
     assert (done.returncode, len(done.stdout), done.stderr) == (0, 100, b"")
 
 
-def test_what_cannot_be_played_is_told_in_one_line(stream: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_played_is_told_in_one_line(
+    stream: Path, clip: Path, tmp_path: Path
+) -> None:
     assert_one_line(run_gsvc("play", stream, "--player", "false"), FAILED, "exit code 1")
     assert_one_line(run_gsvc("play", stream, "--player", "no-such"), USAGE, "no such program")
     assert_one_line(run_gsvc("play", stream, "--player", "'"), USAGE, "--player")
     missing = tmp_path / "missing.gsv"
     assert_one_line(run_gsvc("play", missing, "--player", "cat"), FAILED, "no such file")
     assert_one_line(run_gsvc("play", "udp://@:5004", "--player", "-"), USAGE, "gsvc recv")
+    plain = run_gsvc("play", clip, env=NO_WINDOW)
+    assert_one_line(plain, FAILED, "no gsvc stream in this video")
     cut = tmp_path / "cut.gsv"
     cut.write_bytes(stream.read_bytes()[:-9])
     assert_one_line(

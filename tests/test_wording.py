@@ -110,7 +110,7 @@ def test_a_task_has_no_score(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 )
 def test_play_says_how_addresses_are_played(source: str, advice: str) -> None:
     with pytest.raises(gsvc.ConfigError) as caught:
-        play_file(source, None, settings=gsvc.DecoderSettings(steps=0))  # type: ignore[arg-type]
+        play_file(source, settings=gsvc.DecoderSettings(steps=0))
     assert str(caught.value).endswith(advice)
 
 

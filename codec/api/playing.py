@@ -45,10 +45,10 @@ def find_player(command: str | None) -> Player:
     found = next(filter(shutil.which, _PLAYERS), None)
     if found is not None and _has_windows():
         return _named(found)
-    lack = "no player: install mpv, ffplay or VLC" if _has_windows() else "no display for a window"
+    lack = "no player: install mpv, ffplay or VLC" if _has_windows() else "there is no display"
     raise ConfigError(
-        f"{lack}; or see it in a browser (gsvc serve), give a player that reads standard input "
-        "(--player 'mpv --vo=tct -'), or pipe to one (gsvc play --player - ... | ...)"
+        f"gsvc play cannot open a window here: {lack}. gsvc serve plays in a browser, --player "
+        "'mpv --vo=tct -' in this terminal, and --player - writes Matroska to standard output"
     )
 
 
@@ -132,8 +132,8 @@ def _has_windows() -> bool:
 
 def play_file(
     source: str | Path,
-    player: Player,
     *,
+    player: str | None = None,
     settings: DecoderSettings,
     start: float = 0.0,
     frames: int | None = None,
@@ -141,7 +141,7 @@ def play_file(
 ) -> int:
     """Decode a stream into a player, with its sound and texts; returns the frames it took.
 
-    Arguments and errors are those of `gsvc.decode`; OutputError for a player that fails.
+    Arguments and errors are those of `gsvc.decode`; `player` and its errors those of `find_player`.
     """
     scheme, is_address, _ = str(source).partition("://")
     if is_address and scheme in ("udp", "tcp", "ws", "wss"):
@@ -162,7 +162,7 @@ def play_file(
         title = portion.texts.tags.get("title") or Path(places.display_name(source)).name
         with (
             Decoder(portion.header, settings, limits) as decoder,
-            open_player(player, form, title, beside) as writer,
+            open_player(find_player(player), form, title, beside) as writer,
         ):
             decoding = FileDecoding(decoder, writer, None)
             decoding.write(portion)

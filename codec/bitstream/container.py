@@ -140,10 +140,8 @@ class Packet:
     def __repr__(self) -> str:
         known = {"pts": self.pts, "number": self.number, "group": self.group}
         also = "".join(f", {name}={value}" for name, value in known.items() if value is not None)
-        return (
-            f"Packet(type={self.type}, frames={self.frames}, "
-            f"payload=<{len(self.payload)} bytes>{also})"
-        )
+        name = {int(one): one.name for one in PacketType}.get(self.type, self.type)
+        return f"Packet({name}, frames={self.frames}, payload=<{len(self.payload)} bytes>{also})"
 
     def to_bytes(self) -> bytes:
         """The packet's bytes: type, frames and payload, framed."""

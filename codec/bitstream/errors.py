@@ -61,6 +61,10 @@ class BitstreamError(GsvcError, ValueError):
     """The bytes are not a valid gsvc stream."""
 
 
+class ForeignFileError(BitstreamError):
+    """The file is something else than a gsvc stream."""
+
+
 class TruncatedStreamError(BitstreamError, EOFError):
     """The stream ends before its end packet."""
 

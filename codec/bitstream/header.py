@@ -163,7 +163,7 @@ class Header:
         if not data:
             raise errors.TruncatedStreamError("the stream is empty: there is nothing to decode")
         if data[:3] != MAGIC[: len(data)]:
-            raise errors.BitstreamError("not a gsvc stream: it does not begin with 'GSV'")
+            raise errors.ForeignFileError("not a gsvc stream: it does not begin with 'GSV'")
         if len(data) < HEADER_BYTES:
             raise errors.TruncatedStreamError(
                 "the stream ends inside its header: copy the file again"

@@ -118,13 +118,12 @@ source IN               the stream, or a file of gsvc mux
 
 def _play(options: Namespace) -> int:
     """Play a stream to its end."""
-    from gsvc.codec.api.playing import find_player, play_file
+    from gsvc.codec.api.playing import play_file
 
     arguments.with_options(
         play_file,
         options,
         options.source,
-        find_player(options.player),
         settings=settings_of(options),
         limits=arguments.limits_of(options),
     )

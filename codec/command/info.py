@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from gsvc.codec.api.inspection import Credentials, info_lines, read_credentials, sign_file
 from gsvc.codec.api.reports import JsonLines, shown_time
-from gsvc.codec.bitstream.errors import BitstreamError, GsvcError
+from gsvc.codec.bitstream.errors import BitstreamError, ForeignFileError, GsvcError
 from gsvc.codec.bitstream.pieces import Gathered
 from gsvc.codec.bitstream.stream_info import StreamInfo, read_info
 from gsvc.codec.command import arguments, main
@@ -81,20 +81,21 @@ def _show_any(source: str, options: Namespace) -> None:
     """Show a stream, or the mark of what was decoded from one."""
     try:
         _show(source, options)
-    except BitstreamError:
+    except BitstreamError as error:
         lines = arguments.json_lines(options) if options.json else None
         # FFmpeg opens what is no stream: nothing for strangers' files.
         if options.untrusted:
             raise
-        if not show_mark(source, options.anchors, lines):
-            _show_video(source, lines)
+        if show_mark(source, options.anchors, lines):
+            return
+        if not isinstance(error, ForeignFileError) or not _show_video(source, lines):
             raise
 
 
-def _show_video(source: str, lines: JsonLines | None) -> None:
-    """Show what a video or image is that carries no stream; nothing of another file."""
+def _show_video(source: str, lines: JsonLines | None) -> bool:
+    """Show what a video or image is that carries no stream; False: this file is neither."""
     if not is_other_file(source):
-        return
+        return False
     from gsvc.codec.media.video_reader import open_video  # late: streams need no FFmpeg
 
     with suppress(GsvcError), open_video(source) as video:
@@ -104,10 +105,12 @@ def _show_video(source: str, lines: JsonLines | None) -> None:
         if lines is not None:
             told = {"size": size, "frame_rate": rate, "duration": seconds, "sound": video.has_sound}
             lines.put("video", source=source, **told)
-            return
+            return True
         length = "" if seconds is None else f", {rate:.4g} frames/s, {shown_time(seconds)}"
         sound = ", with sound" if video.has_sound else ", without sound"
-        print(f"{source}: {size[0]}x{size[1]}{length}{sound}", flush=True)
+        print(f"{source}: no gsvc stream, no mark; {size[0]}x{size[1]}{length}{sound}", flush=True)
+        return True
+    return False
 
 
 def _show(source: str, options: Namespace) -> None:

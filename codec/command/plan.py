@@ -120,7 +120,7 @@ class PretrainedChoice:
         return None
 
     def _commands(self, source: str, model: HeldModel) -> list[str]:
-        stream = str(Path(source).with_suffix(".gsv"))
+        stream = f"{Path(source).stem}.gsv"
         steps = ["--steps", str(model.steps), "--vram", self._text, "--device", "cuda"]
         return [
             shlex.join(["gsvc", "models", "pull", model.name]),

@@ -28,6 +28,7 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import has_watcher, limits_of, shown_dimensions
 from gsvc.codec.media.places import is_read_once
 from gsvc.codec.media.video_reader import Size
+from gsvc.codec.network.depacketizer import UNDER_WAY
 from gsvc.codec.network.rtp import WireSettings
 from gsvc.codec.network.video_sender import SOUND_HEADERS, pictures_within
 from gsvc.codec.planning import plan_search, prediction, process, realtime
@@ -99,7 +100,8 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         live += [] if total is None else ["--total-bitrate", f"{total:.0f}"]
         live += [*shape, *["--audio", "opus"] * job.sound]
         factor = 1 / pictures_within(1.0, 0.0, WireSettings())
-        link = plan_search.LinkLoad(factor, heads + sound, link.arguments, tuple(live))
+        wait = min(UNDER_WAY, (budgets.latency or 0.0) / 2)  # a repetition may come within the rest
+        link = plan_search.LinkLoad(factor, heads + sound, link.arguments, tuple(live), wait)
     size_now = None if isinstance(job.size, str) else job.size
     return Carried(link, size_now, job.fps, job.audio_bitrate)
 

@@ -73,12 +73,12 @@ def status_text(stats: SenderStats | ReceiverStats, of_video: str = "") -> str:
         slow = stats.dropped - stats.left_out
         dropped = _counted("dropped", slow_encoder=slow, full_link=stats.left_out)
         return f"sent {stats.sent} frames, {dropped}, {rate}{loss}{receivers}"
-    lost, slow = stats.concealed - stats.overdue, stats.dropped
-    concealed = _counted("concealed", packets_lost=lost, packets_late=stats.overdue)
+    why = "slow_decoder" if stats.dropped > stats.packets_lost else "packets_lost"
+    causes = {why: stats.concealed - stats.overdue, "packets_late": stats.overdue}
     late = "" if stats.latency.p50 is None else f", {stats.latency.p50:.1f} s late"
     return (
-        f"received {stats.frames} frames, {concealed}, {stats.lost} datagrams lost, "
-        f"{rate}{late}" + (f", {slow} packets dropped: slow decoder" if slow else "")
+        f"received {stats.frames} frames, {_counted('concealed', **causes)}, "
+        f"{stats.lost} datagrams lost, {rate}{late}"
     )
 
 
@@ -147,6 +147,8 @@ class Watch:
             of_video = f", {stats.picture_bits / seconds / 1000:.1f} for video"
             if stats.dropped > _MANY * stats.frames:
                 remedy = f": {main.as_options(faster(self._preset))}"
+        elif stats.dropped:
+            remedy = ": the decoder is slow, give --load 0.8x or --steps 0"
         mean = status_text(replace(stats, bitrate=stats.wire_bits / seconds), of_video)
         return f"{mean}, {stats.wire_bits / 8:.0f} bytes in {seconds:.1f} s{remedy}"
 

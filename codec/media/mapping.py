@@ -28,6 +28,7 @@ from gsvc.codec.bitstream.errors import (
     DEFAULT_LIMITS,
     BitstreamError,
     ConfigError,
+    ForeignFileError,
     HeldBytes,
     InputError,
     typed,
@@ -390,7 +391,7 @@ def _copy_stream(media: InputContainer, stream: BinaryIO) -> None:
         if packet.size:
             samples[kind].append(data)
     if not records:
-        raise BitstreamError(
+        raise ForeignFileError(
             "no gsvc stream in this video: give a .gsv, or an unchanged file of gsvc mux"
         )
     if not records[0].head.startswith(header.MAGIC):

@@ -256,9 +256,10 @@ class VideoReceiver:
         if source.ssrc != self._source:
             self._source = source.ssrc
             self._streams += 1
-        header, now = source.depacketizer.header, time.monotonic()
+        header, now, dropped = source.depacketizer.header, time.monotonic(), self._queue.dropped
         for packet in packets:
             self._queue.put(live_decoder.ArrivedPacket(self._streams, header, packet, now))
+        self._rtp.asks_key |= self._queue.dropped > dropped  # what builds on these is damaged
 
     async def _read(self, channel: Channel) -> None:
         """Take the packets of a connection until it ends or another one comes."""

@@ -52,6 +52,8 @@ class LinkLoad:
     """What `gsvc encode` is told of the sound, and of size and frame rate."""
     live: tuple[str, ...] = ()
     """The command that sends it as it plays; empty for files."""
+    wait: float = 0.0
+    """Seconds that its receiver may wait for a missing packet."""
 
     def total(self, pictures: float) -> float:
         """Bits per second on the link, of those of the pictures."""
@@ -351,6 +353,10 @@ _SCALES = (
     "JOD: 10 looks like the source, and a step of 1 is what three viewers in four see; texture: "
     "ST-LPIPS VGG, 0 is the source's"
 )
+_LIVE = (
+    "live, JOD is a guess, up to 1.5 too high: the first picture takes the link for a second; "
+    "gsvc score (gsvc[eval]) measures what came"
+)
 _UNJUDGED = "JOD is predicted from SSIM; where gsvc[eval] is installed, the trial measures CVVDP"
 
 
@@ -371,10 +377,10 @@ def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) 
     if link.live:
         send = [*link.live, "--preset", settings.preset]
         send += [] if "--total-bitrate" in send else ["--bitrate", f"{settings.bitrate:.0f}"]
-        received = str(Path(source).with_suffix(".received.mp4"))
-        receive = ["gsvc", "recv", "udp://@:5004", "-o", received, *way]
+        receive = ["gsvc", "recv", "udp://@:5004", "-o", f"{Path(source).stem}.received.mp4"]
+        receive += ["--wait", f"{1000 * link.wait:.0f}", *way]
         return [shlex.join(receive), shlex.join(send)]
-    stream = str(Path(source).with_suffix(".gsv"))
+    stream = f"{Path(source).stem}.gsv"
     encode = ["gsvc", "encode", source, "-o", stream, "--bitrate", f"{settings.bitrate:.0f}"]
     encode += ["--preset", settings.preset, *(["--low-delay"] if settings.low_delay else [])]
     encode += ["--low-memory"] if settings.low_memory else []
@@ -415,6 +421,7 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
         + ("" if seen.joules is None else f"; {seen.joules:.0f} J to compute"),
         *(_price_line(plan, price) for price in plan.prices),
         *(() if plan.is_judged else (_UNJUDGED,)),
+        *((_LIVE,) if plan.link.live else ()),
         "",
         *commands(source, plan.best.settings, plan.link),
     ]
