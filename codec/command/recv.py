@@ -142,7 +142,7 @@ class Watch:
     def _closing(self, stats: SenderStats | ReceiverStats) -> str:
         """The last line: its rates are over all the time."""
         of_video = remedy = ""
-        seconds = max(1e-6, stats.heard if isinstance(stats, ReceiverStats) else stats.seconds)
+        seconds = max(1e-6, stats.seconds)
         if isinstance(stats, SenderStats):
             of_video = f", {stats.picture_bits / seconds / 1000:.1f} for video"
             if stats.dropped > _MANY * stats.frames:

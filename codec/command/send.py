@@ -4,6 +4,7 @@ import asyncio
 import logging
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -238,16 +239,12 @@ def _tell_of_rate(stats: SenderStats, seconds: float, link: float | None) -> Non
 def _looped(video: VideoReader, job: encode_file.EncodeJob) -> Iterator[Frame]:
     """The video over and over, its times going on."""
     ticks = 1 / (video.format.frame_rate * video.format.time_base)
-    shift, last = 0, 0
-    frames: Iterator[Frame] = iter(video)
-    while True:
-        for frame in frames:
-            last = frame.pts + shift
-            yield replace(frame, pts=last)
-        shift = last + nominal_time(1, ticks)
-        frames = _again(job)
-
-
-def _again(job: encode_file.EncodeJob) -> Iterator[Frame]:
-    with job.open() as video:
-        yield from video
+    shift = last = 0
+    with ExitStack() as opened:
+        while True:
+            for frame in video:
+                last = frame.pts + shift
+                yield replace(frame, pts=last)
+            shift = last + nominal_time(1, ticks)
+            opened.close()
+            video = opened.enter_context(job.open())

@@ -287,7 +287,7 @@ class RtpReceiver:
         self._bandwidth, self._pictures = bandwidth, pictures
         self.datagrams = self.bytes = self.invalid = 0
         self.since: float | None = None
-        """When the first datagram came."""
+        """When the first datagram came, or the first stream over a connection."""
         self.asks_key = False
         """Set it to ask for a new group once."""
         self._limits, self._reorder = limits, reorder
@@ -303,7 +303,7 @@ class RtpReceiver:
         opened = self.srtp.unprotect(datagram) if self.srtp else datagram
         if opened is None:
             return []
-        self.since = now if self.since is None else self.since
+        self.since = self.since or now
         self.datagrams += 1
         self.bytes += len(datagram)
         source = None

@@ -105,7 +105,7 @@ class ReceiverStats:
     """A receiver so far."""
 
     seconds: float
-    """Since the start."""
+    """Since something came first; 0 before."""
     frames: int
     """Frames handed out."""
     concealed: int
@@ -158,8 +158,6 @@ class ReceiverStats:
     damaged."""
     wire_bits: float = 0.0
     """All bits that came, with the headers of IP and UDP or TCP, as a sender counts them."""
-    heard: float = 0.0
-    """Seconds since the first of them."""
 
 
 class Durations:

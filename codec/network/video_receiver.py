@@ -106,7 +106,6 @@ class VideoReceiver:
         )
         self._timeline, self._sound = live_decoder.PlayoutTimeline(), ArrivedSound()
         self._streams = self._bytes = self._packets = 0
-        self._since: float | None = None
         self._source: int | None = None
         self._frames = self._concealed = self._damaged = 0
         self._latency, self._decoding, self._rate = Durations(), Durations(), RateMeter()
@@ -204,12 +203,11 @@ class VideoReceiver:
         rtp, live = self._rtp, self._live
         wire_bits = 8.0 * (rtp.bytes + IP_UDP_BYTES * rtp.datagrams)
         wire_bits += tcp_bits(self._bytes, self._packets)
-        now, since = time.monotonic(), self._since if rtp.since is None else rtp.since
         source = rtp.current.depacketizer if rtp.current else None
         tracker = source.tracker if source else depacketizer.SequenceTracker()
         counts = source.counts if source else depacketizer.Counts()
         return ReceiverStats(
-            seconds=self._rate.seconds,
+            seconds=0.0 if rtp.since is None else round(time.monotonic() - rtp.since, 3),
             frames=self._frames,
             concealed=self._concealed,
             packets=live.packets,
@@ -235,7 +233,6 @@ class VideoReceiver:
             left_out=live.pace.refused if live.pace else 0,
             overdue=live.overdue,
             wire_bits=wire_bits,
-            heard=0.0 if since is None else round(now - since, 3),
         )
 
     async def _connected(self) -> list[asyncio.Task[None]]:
@@ -266,11 +263,11 @@ class VideoReceiver:
         telling = asyncio.create_task(announce(channel, self._settings.bandwidth, self._pictures))
         try:
             header = await channel.read_header(self._settings.limits)
+            self._rtp.since = self._rtp.since or time.monotonic()
             self._streams += 1
             stream, number, group = self._streams, 0, 0
             while stream == self._streams:
                 packet = await channel.read_packet(self._settings.limits)
-                self._since = time.monotonic() if self._since is None else self._since
                 self._bytes, self._packets = self._bytes + len(packet.to_bytes()), self._packets + 1
                 if packet.is_picture:
                     group = number if packet.is_intra else group
