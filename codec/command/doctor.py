@@ -285,17 +285,10 @@ def _list_states(options: Namespace) -> Mapping[str, str]:
     for name, state in states.items():
         model = model_files.MODELS[name]
         if options.json:
-            json_lines(options).put(
-                "model",
-                name=name,
-                task=model.description,
-                licence=model.licence,
-                size=model.size,
-                path=str(model_files.cached_path(model)),
-                present=state != "missing",
-                intact=state == "ok",
-                state=state,
-            )
+            path = str(model_files.cached_path(model))
+            told = {"task": model.description, "licence": model.licence, "size": model.size}
+            told |= {"path": path, "present": state != "missing", "intact": state == "ok"}
+            json_lines(options).put("model", name=name, state=state, **told)
         else:
             print(f"{state:<8} {name:<30} {model.size:>9}  {model.licence:<11} {model.description}")
     return states

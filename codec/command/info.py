@@ -164,34 +164,16 @@ def _named(source: str, damage: BitstreamError, more: str = "") -> BitstreamErro
 def _put(
     source: str, found: StreamInfo, lines: JsonLines, *, packets: bool, elements: bool
 ) -> None:
-    lines.put(
-        "stream",
-        source=source,
-        header=found.header.fields(),
-        size=found.size,
-        packets=len(found.packets),
-        frames=found.frames,
-        duration=found.duration,
-        frame_rate=float(found.header.format.frame_rate),
-        bpp=found.bpp,
-        bitrate=found.bitrate,
-        total_bitrate=found.mean_rate,
-        startup_delay=found.startup_delay(),
-        ledger=found.bits,
-        scaffold_hash=found.scaffold_hash,
-    )
+    same = "size", "frames", "duration", "bpp", "bitrate", "scaffold_hash"
+    told = {name: getattr(found, name) for name in same}
+    told |= {"total_bitrate": found.mean_rate, "startup_delay": found.startup_delay()}
+    told |= {"ledger": found.bits, "frame_rate": float(found.header.format.frame_rate)}
+    header = found.header.fields()
+    lines.put("stream", source=source, header=header, packets=len(found.packets), **told)
     for packet in found.packets if packets else ():
-        lines.put(
-            "packet",
-            name=packet.name,
-            frame=packet.time,
-            size=packet.size,
-            bits=packet.bits,
-            crf=packet.crf,
-            eighths=packet.scale,
-            key_pictures=packet.key_frames,
-            **({"elements": packet.elements} if elements else {}),
-        )
+        told = {name: getattr(packet, name) for name in ("name", "size", "bits", "crf")}
+        told |= {"frame": packet.time, "eighths": packet.scale, "key_pictures": packet.key_frames}
+        lines.put("packet", **told, **({"elements": packet.elements} if elements else {}))
 
 
 _MUX = """Put a stream into .mp4, .mkv or .webm. Any player shows its coded pictures, with sound and

@@ -55,7 +55,7 @@ class PretrainedChoice:
         """`size`: width and height in pixels; `rate`: frames a second. Raises as `held_within`."""
         assert budgets.vram is not None
         self._vram, self._flops, self._rate = budgets.vram, budgets.decoder_flops, rate
-        self._size = size
+        self._size, self._text = size, f"{budgets.vram / 1e9:g}G"
         self.models = asked.held_within(self._vram, *size)
         """All, at the video's own size."""
         self.chosen = self._chosen()
@@ -89,7 +89,11 @@ class PretrainedChoice:
 
     def _told(self, source: str) -> list[str]:
         if self.chosen is None:
-            return [self._refusal()]
+            if asked.preferred(self.models):
+                return ["--decoder-flops is too little for any of them: the plan needs none"]
+            least = min(self.models, key=lambda model: model.memory)
+            nearest = f"{least.memory / 1e9 + 0.05:.1f}G, {least.name}"
+            return [f"no pretrained model fits: the nearest that can be met is --vram {nearest}"]
         model, scaled = self.chosen.model, self.chosen.size != self._size
         size = arguments.shown_dimensions(self.chosen.size)
         at = f", the video scaled to {size} first" if scaled else ""
@@ -101,15 +105,6 @@ class PretrainedChoice:
             "need it"
         )
         return [told, *self._commands(source, model)]
-
-    def _refusal(self) -> str:
-        if asked.preferred(self.models):
-            return "--decoder-flops is too little for any of them: the plan above needs none"
-        least = min(self.models, key=lambda model: model.memory)
-        return (
-            f"no pretrained model fits: the nearest that can be met is --vram "
-            f"{least.memory / 1e9 + 0.05:.1f}G, {least.name}; the plan above needs no GPU"
-        )
 
     def _chosen(self) -> Chosen | None:
         for size in (self._size, *asked.smaller_sizes(*self._size)):
@@ -126,10 +121,6 @@ class PretrainedChoice:
             shlex.join(["gsvc", "models", "pull", model.name]),
             shlex.join(["gsvc", "decode", stream, "--backend", model.name, *steps]),
         ]
-
-    @property
-    def _text(self) -> str:
-        return f"{self._vram / 1e9:g}G"
 
 
 def flops_of(model: HeldModel, size: Sequence[int], rate: float) -> float:

@@ -110,15 +110,8 @@ def _put(
 def put_scores(lines: JsonLines, found: "Sequence[Measured]") -> None:
     """A JSON object for each metric."""
     for m in found:
-        lines.put(
-            "score",
-            metric=m.name,
-            value=m.scores.mean,
-            unit=m.metric.unit,
-            better=m.better,
-            gap=m.scores.gap,
-            version=m.scores.version,
-        )
+        told = {"value": m.scores.mean, "gap": m.scores.gap, "version": m.scores.version}
+        lines.put("score", metric=m.name, unit=m.metric.unit, better=m.better, **told)
 
 
 def _code(options: Namespace, found: "Sequence[Measured]", pair: "VideoPair") -> int:
