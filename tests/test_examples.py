@@ -1,6 +1,7 @@
 """The scripts of examples/, run as a user runs them."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,15 @@ def test_segments_decode_alone_and_lose_no_frame(clip: Path, tmp_path: Path) -> 
     reports = [gsvc.decode(path, back, settings=settings, overwrite=True) for path in made]
     assert [report.frames for report in reports] == [8, 8, 4]
     assert [report.duration for report in reports] == pytest.approx([0.32, 0.32, 0.16])
+
+
+def test_a_receiver_asks_for_a_keyframe_after_a_loss(clip: Path, tmp_path: Path) -> None:
+    for every, is_lost in ((100, False), (2, True)):
+        target = tmp_path / f"{every}.mp4"
+        told = run("lossy_pipe.py", clip, target, every)
+        frames, concealed, asked = map(int, re.findall(r"\d+", told))
+        assert (concealed > 0) is (asked > 0) is is_lost, told
+        assert frames == 20 or is_lost and target.exists()
 
 
 def test_a_refiner_of_ones_own_changes_the_frames(stream: Path, tmp_path: Path) -> None:
