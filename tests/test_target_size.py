@@ -235,6 +235,16 @@ def test_a_phones_video_gets_a_size_for_the_rate_of_a_thin_link(
         suited(EncodeJob(path, FAST, size="auto"), None)
 
 
+def test_a_still_that_fits_keeps_its_size_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    Image.new("RGB", (128, 96)).save(tmp_path / "a.png")
+    job = EncodeJob(tmp_path / "a.png", FAST, size="auto")
+    with caplog.at_level(NOTE, "gsvc"):
+        assert suited(job, 1e6) == job
+    assert caplog.messages[-1].endswith('size="auto" changes nothing')
+
+
 def test_fewer_frames_a_second_last_as_long(
     tmp_path: Path, moving_pictures: Pictures, write_video: Callable[..., Path]
 ) -> None:

@@ -215,9 +215,7 @@ def suited(job: EncodeJob, bitrate: float | None, total: float | None = None) ->
         raise ConfigError(f"size {job.size!r}: write 288, 512x288, auto or source")
     is_file = places.is_glob(job.source) or os.path.isfile(job.source)  # no camera is opened twice
     if is_asked and (bitrate is None or not is_file):
-        raise ConfigError(
-            'size="auto" follows from the rate of a file: give a bitrate or target_size, or a size'
-        )
+        raise ConfigError('size="auto" follows from a rate: give one, or a target size, of a file')
     if bitrate is None or not is_file or not (is_asked or job.size is None):
         return job
     with job.open() as video:
@@ -250,9 +248,7 @@ def _suited_still(job: EncodeJob, form: VideoFormat, bits: float, *, is_asked: b
     shorter = shape_of_still(bits, form.width, form.height)
     if shorter is None:
         if is_asked:
-            _log.log(
-                NOTE, '%s: size="auto" changes nothing: it fits', places.display_name(job.source)
-            )
+            _log.log(NOTE, '%s: size="auto" changes nothing', places.display_name(job.source))
         return job
     shorter = min(max(shorter, SMALLEST_STILL), form.width, form.height)
     _log.log(

@@ -92,9 +92,8 @@ class VideoReceiver:
         chosen = self._settings = settings or ReceiveSettings()
         self._tls = tls_context(self._address, chosen.tls)
         self._queue: LatestQueue[live_decoder.ArrivedPacket] = LatestQueue(_WAITING_PACKETS)
-        pace = (
-            live_decoder.LivePace(chosen.load, steps=chosen.decoder.steps) if chosen.load else None
-        )
+        steps = chosen.decoder.steps
+        pace = live_decoder.LivePace(chosen.load, steps=steps) if chosen.load else None
         self._pictures = lambda: pace.pictures if pace else None
         srtp = srtp_of(self._address, chosen.key, sends=False)
         self._rtp = rtp_session.RtpReceiver(
