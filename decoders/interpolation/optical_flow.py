@@ -12,7 +12,7 @@ uncovered areas one picture suffices: the one that shows them.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol, TypeVar
 
 import cv2
@@ -58,11 +58,13 @@ def gray(picture: Picture) -> Picture:
     return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), np.uint8)
 
 
+@lru_cache(8)
 def pixel_grid(height: int, width: int) -> Flow:
-    """The position of every pixel, float32 (H, W, 2)."""
+    """The position of every pixel, float32 (H, W, 2). Read-only: callers share it."""
     grid = np.empty((height, width, 2), np.float32)
     grid[..., 0] = np.arange(width)
     grid[..., 1] = np.arange(height)[:, None]
+    grid.flags.writeable = False
     return grid
 
 
