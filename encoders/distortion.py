@@ -179,7 +179,7 @@ def local_mean(values: NDArray[np.floating]) -> FloatMap:
     At every fourth pixel of every fourth line: float32 (ceil(H / 4), ceil(W / 4)).
     """
     mean = cv2.boxFilter(values, cv2.CV_32F, _window(values))
-    return np.asarray(mean[::STRIDE, ::STRIDE], np.float32)
+    return np.ascontiguousarray(mean[::STRIDE, ::STRIDE], np.float32)
 
 
 def _window(values: NDArray[np.generic]) -> tuple[int, int]:

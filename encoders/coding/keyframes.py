@@ -86,9 +86,10 @@ def _distortions(source: Reference, luma: Picture, cell: int) -> list[NDArray[np
     plain = luma.astype(np.float32)
     detail = keyframe.blur_detail(plain, cell)
     small, added = quarter(plain), quarter(detail)
-    axes = (1, 0), (0, 1)
-    ends = [[cv2.Sobel(x, cv2.CV_32F, *axis) for x in (plain, detail)] for axis in axes]
-    terms = [[local_mean(product) for product in (a * a, a * b, b * b)] for a, b in ends]
+    terms = []
+    for axis in (1, 0), (0, 1):
+        a, b = (cv2.Sobel(x, cv2.CV_32F, *axis) for x in (plain, detail))
+        terms.append([local_mean(x * y) for x, y in ((a, a), (a, b), (b, b))])
     aa, ab, bb = np.stack(terms, axis=1)
     gains = np.float32(keyframe.STRENGTH) * np.array(_GAINS, np.float32)
     return [

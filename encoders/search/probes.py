@@ -141,7 +141,8 @@ def emphasised(source: Picture, reference: Reference, decoded: Picture, crf: flo
     luma = gray(source).astype(np.float32)
     finer, coarser = (cv2.GaussianBlur(luma, (0, 0), spread) for spread in tuning.EMPHASIS_BAND)
     added = gain * (finer - coarser)
-    return np.asarray(np.clip(np.rint(source + added[..., None]), 0, 255), np.uint8)
+    shown = np.rint(source + added[..., None])
+    return np.asarray(np.clip(shown, 0, 255, out=shown), np.uint8)
 
 
 class Probes:
@@ -168,9 +169,10 @@ class Probes:
             return planes_of(pictures[key], size(scale), color)
 
         pixels = self._geometry.width * self._geometry.height
-        kept = 0 if config.low_memory else 1 + _KEPT_BYTES * 2 // (3 * pixels)
+        self._low_memory = config.low_memory
+        kept = 0 if self._low_memory else 1 + _KEPT_BYTES * 2 // (3 * pixels)
         self._planes = lru_cache(kept)(planes)
-        remember = lru_cache(1) if config.low_memory else cache
+        remember = lru_cache(1) if self._low_memory else cache
         self.reference = remember(lambda index: distortion.reference(pictures[index]))
         """Gives a frame to compare with."""
         self.made: dict[GroupPlan, Probe] = {}
@@ -218,7 +220,8 @@ class Probes:
         def raised(key: int, decoded: Picture) -> Picture:
             return emphasised(self._pictures[key], self.reference(key), decoded, probe.plan.crf)
 
-        return self._pool.map(raised, keys, decoded)
+        each = map if self._low_memory else self._pool.map  # a pool runs ahead of its reader
+        return each(raised, keys, decoded)
 
     def _try(self, plan: GroupPlan, lmbda: float, keys: tuple[int, ...] | None = None) -> Probe:
         """A probe of the plan with some of its coded pictures, `keys`; None: those that the frames
