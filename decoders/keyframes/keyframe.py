@@ -26,7 +26,8 @@ STRENGTH = 0.25
 
 def blur_detail(values: NDArray[np.float32], cell: int) -> NDArray[np.float32]:
     """What a Gaussian filter removes; its sigma is a quarter of a cell, 2 pixels at 288 lines."""
-    return np.asarray(values - cv2.GaussianBlur(values, (0, 0), cell / 4), np.float32)
+    blurred = cv2.GaussianBlur(values, (0, 0), cell / 4)
+    return np.asarray(np.subtract(values, blurred, out=blurred), np.float32)
 
 
 def raise_texture(picture: Picture, texture: Texture | None) -> tuple[Picture, NDArray[np.float32]]:
@@ -43,9 +44,10 @@ def raise_texture(picture: Picture, texture: Texture | None) -> tuple[Picture, N
     strength = texture.gains.astype(np.float32) * np.float32(STRENGTH)
     large = cv2.resize(strength, (columns * side, rows * side), interpolation=cv2.INTER_LINEAR)
     gain = np.asarray(large[:height, :width], np.float32)
-    detail = blur_detail(picture.astype(np.float32), cell)
-    raised = picture + gain[..., None] * detail
-    return np.asarray(np.clip(np.rint(raised), 0, 255), np.uint8), gain
+    raised = blur_detail(picture.astype(np.float32), cell)
+    raised *= gain[..., None]
+    raised += picture
+    return np.asarray(np.clip(np.rint(raised, out=raised), 0, 255, out=raised), np.uint8), gain
 
 
 FINEST_SCALE, COARSEST_CRF = 8, 70

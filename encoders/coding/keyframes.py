@@ -33,6 +33,7 @@ from gsvc.encoders import tuning
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Reference, block_sums, local_mean, log_energy, quarter, sampled
 from gsvc.encoders.frame_buffer import FrameBuffer
+from gsvc.encoders.malloc import malloc_trim
 from gsvc.encoders.plans import GroupPlan
 from gsvc.encoders.svt_av1 import MAX_CRF, encode_pictures
 
@@ -125,7 +126,7 @@ class Keyframes:
     def units(self) -> list[bytes]:
         """Their temporal units. The pictures are coded when this is first asked for, which takes
         most of the time; `bits` and `decoded` ask for it."""
-        return encode_pictures(
+        units = encode_pictures(
             self.prepared,
             size=self.config.header.geometry.coded_size(self.plan.scale),
             crf=self.plan.crf,
@@ -134,6 +135,9 @@ class Keyframes:
             visual=self.config.tune.visual,
             threads=1 if self.config.low_memory else 2,
         )
+        if self.config.low_memory:
+            malloc_trim()
+        return units
 
     @cached_property
     def bits(self) -> float:
