@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from gsvc.codec.command.planned import Foretold
     from gsvc.codec.planning.realtime import DeadlinePace
 
-USAGE = """Decode a stream to a video. OUT is a container such as video.mp4 or video.mkv,
-images ('out/%05d.png'), or y4m (video.y4m, or - for standard output). IN may also be the pieces of
-gsvc encode --packets, as a folder or as several files.
+USAGE = """Decode a stream to a video. OUT is a container such as video.mp4 or video.mkv, images
+('out/%05d.png'; photo.png for a still), or y4m (video.y4m, or - for standard output). IN may also
+be the pieces of gsvc encode --packets, as a folder or as several files.
 
 source IN               the stream
 target [OUT]            the video (default: IN with .decoded.mp4)

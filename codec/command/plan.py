@@ -153,7 +153,7 @@ source [IN]             the video; omit it with --class
 --encoder-time TIME     time to encode: 5x, 90s, 10min
 --memory BYTES          memory of each process: 4G
 --vram BYTES            GPU memory; also suggests a pretrained model that fits
---latency TIME          time from capture to display: 400ms; below 8s, no lookahead
+--latency TIME          time from capture to display: 400ms; below 8s, the video is sent live
 --energy ENERGY         energy of encoding and decoding: 500J, 1Wh
 --quality JUDGE:N       quality to reach: at least jod:6, or at most texture:0.2
 --budgets FILE          TOML file of budgets: bandwidth = "12k"

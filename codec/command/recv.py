@@ -68,7 +68,8 @@ def status_text(stats: SenderStats | ReceiverStats, of_video: str = "") -> str:
         rate += f", {stats.refused} refused"
     if isinstance(stats, SenderStats):
         told = f", {stats.lost} datagrams lost, {stats.again} repeated"
-        loss = "" if stats.lost is None else told
+        silence = ", no receiver reports" * bool(stats.datagrams and stats.receivers is None)
+        loss = silence if stats.lost is None else told
         receivers = "" if stats.receivers is None else f", {stats.receivers} connected"
         slow = stats.dropped - stats.left_out
         dropped = _counted("dropped", slow_encoder=slow, full_link=stats.left_out)

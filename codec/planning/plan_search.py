@@ -255,7 +255,7 @@ class BudgetPlanner:
             )
         over = {n: r for n, r in self.excess(nearest, budgets).items() if r > 1}
         shown = (f"{option(n)} {_shown(budgets, n, nearest, r)}" for n, r in over.items())
-        smaller = ", or a smaller --size" if "bandwidth" in over else ""
+        smaller = ", or a smaller --size and --fps" if "bandwidth" in over else ""
         return (
             f"no settings keep all budgets for this video: {' and '.join(map(option, over))} "
             f"{'bind' if len(over) > 1 else 'binds'}; "
