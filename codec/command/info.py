@@ -107,6 +107,7 @@ def _show_video(source: str, lines: JsonLines | None) -> bool:
             lines.put("video", source=source, **told)
             return True
         length = "" if seconds is None else f", {rate:.4g} frames/s, {shown_time(seconds)}"
+        length = ", a still" if video.frame_count == 1 else length
         sound = ", with sound" if video.has_sound else ", without sound"
         print(f"{source}: no gsvc stream, no mark; {size[0]}x{size[1]}{length}{sound}", flush=True)
         return True

@@ -67,9 +67,9 @@ def status_text(stats: SenderStats | ReceiverStats, of_video: str = "") -> str:
     if stats.refused:
         rate += f", {stats.refused} refused"
     if isinstance(stats, SenderStats):
-        told = f", {stats.lost} datagrams lost, {stats.again} repeated"
-        silence = ", no receiver reports" * bool(stats.datagrams and stats.receivers is None)
-        loss = silence if stats.lost is None else told
+        loss = ", no receiver reports" * bool(stats.datagrams and stats.receivers is None)
+        if stats.lost is not None:
+            loss = f", {stats.lost} datagrams lost, {stats.again} repeated"
         receivers = "" if stats.receivers is None else f", {stats.receivers} connected"
         slow = stats.dropped - stats.left_out
         dropped = _counted("dropped", slow_encoder=slow, full_link=stats.left_out)

@@ -335,7 +335,6 @@ class LiveDecoder:
         self.pace = pace
         self.packets = self.damaged = self.overdue = 0
         self._settings, self._limits = replace(settings, conceal=True), limits
-        # What nothing has followed is not lost yet: the sender waits for a thin link.
         self._patience = max(patience, UNDER_WAY)
         self._refiner: Refiner | None = None
         self.stream: LiveStream | None = None
