@@ -231,20 +231,14 @@ def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -
 
     if options.watts is not None and not 0 < options.watts < float("inf"):
         raise ConfigError(f"--watts {options.watts:g}: a power is above 0")
-    given = options.receiver
+    receiver = options.receiver and load_profile(Path(options.receiver), foreign=True)
+    joules = RADIOS[options.radio].joules_per_bit if options.radio else 0.0
     found = carried(source, budgets, options) if isinstance(source, str) else Carried(LinkLoad(TCP))
     with trial_judge(options.measure and isinstance(source, str)) as judge:
         return planner_for(
-            source,
-            budgets,
-            receiver=load_profile(Path(given), foreign=True) if given else None,
-            watts=options.watts,
-            joules_per_bit=RADIOS[options.radio].joules_per_bit if options.radio else 0.0,
-            judge=judge,
-            link=found.link,
-            size=found.size,
-            fps=found.fps,
-        )
+            source, budgets, receiver=receiver, watts=options.watts, joules_per_bit=joules,
+            judge=judge, link=found.link, size=found.size, fps=found.fps,
+        )  # fmt: skip
 
 
 _PROFILE = """Measure how long encoding and decoding take on this machine, for gsvc plan. This takes
