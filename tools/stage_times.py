@@ -27,6 +27,7 @@ STAGES: tuple[tuple[str, Any, str], ...] = (
     ("probes", probes.Probes, "make"),
     ("probes", probes.Probes, "whole"),
     ("pre-emphasis", lookahead, "FrameBuffer"),
+    ("final coding", lookahead, "encode_keyframes"),
     ("final coding", lookahead, "fit_quantizer"),
     ("final coding", packer, "fit_quantizer"),
     ("texture", keyframes.Keyframes, "choose_textures"),
@@ -45,13 +46,7 @@ class Stages:
         self.spent = defaultdict[str, float](float)
         self._inside: list[float] = []
         for stage, owner, name in STAGES:
-            function = vars(owner)[name]
-            if isinstance(function, functools.cached_property):
-                kept = functools.cached_property(self._timed(stage, function.func))
-                kept.__set_name__(owner, name)
-                setattr(owner, name, kept)
-            else:
-                setattr(owner, name, self._timed(stage, function))
+            setattr(owner, name, self._timed(stage, vars(owner)[name]))
 
     def _timed(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)

@@ -1,21 +1,17 @@
-"""The keyframes of a group: as they go into the coder, coded, decoded and shown.
+"""The keyframes of a group: coded, brought to a goal in bits, decoded, with texture and guides.
 
-With look-ahead, each probe of the search codes its own with a fast preset (`probes.py`). Those of
-the chosen plan are coded with the preset's own settings, again for each step that brings them near
-to what the scaffold is likely to leave of the budget (`fit_quantizer`), and decoded for texture
-gains and the scaffold. They are coded again for each step that fits them to what the scaffold does
-leave and to the limits (`packer.py`); the scaffold stays, for the decoder corrects for it.
-
-Pre-emphasis raises detail that coding will take from a keyframe before it is coded. A quantiser
-drops weak detail and keeps strong detail; where, and by how much, a probe shows. Detail raised by
-as much passes, for fewer bits than a finer quantiser takes (docs/logs/search.md, "Pre-emphasis").
+Each probe of the search codes its own with a fast preset (`probes.py`). Those of the chosen plan
+are coded here with the preset's own settings (`encode_keyframes`), and again until they take what
+the scaffold is likely to leave of the budget (`fit_quantizer`). Then texture gains and guides are
+chosen. The packer codes them again where the scaffold or a limit leaves less; the scaffold stays,
+for the decoder corrects for it.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import cv2
 import numpy as np
@@ -37,8 +33,199 @@ from gsvc.encoders.malloc import malloc_trim
 from gsvc.encoders.plans import GroupPlan
 from gsvc.encoders.svt_av1 import MAX_CRF, encode_pictures
 
-_GUIDE_BITS = 4
-"""Approximate bits of a guide that differs from the one before."""
+
+def encode_keyframes(
+    plan: GroupPlan,
+    prepared: Sequence[Picture],
+    config: CodingConfig,
+    openings: Mapping[int, int | None],
+) -> "Keyframes":
+    """Code the pictures of a plan, which takes most of the time; arguments as of `Keyframes`."""
+    units = encode_pictures(
+        prepared,
+        size=config.header.geometry.coded_size(plan.scale),
+        crf=plan.crf,
+        color=config.header.format.color,
+        preset=config.effort.preset_of(plan.keys),
+        visual=config.tune.visual,
+        threads=1 if config.low_memory else 2,
+    )
+    if config.low_memory:
+        malloc_trim()
+    return Keyframes(plan, prepared, config, openings, units, picture_bits(units))
+
+
+@dataclass(eq=False)
+class Keyframes:
+    """The coded pictures that a group pays for."""
+
+    plan: GroupPlan
+    """Without the next group's coded picture."""
+    prepared: Sequence[Picture]
+    """The pictures to code, RGB uint8 (H, W, 3)."""
+    config: CodingConfig
+    openings: Mapping[int, int | None]
+    """Numbers of the intervals that open a shot, with its slot, None for a group's first."""
+    units: list[bytes]
+    """Their temporal units."""
+    bits: float
+    """Bits of the units in packets, without framing."""
+    textures: Sequence[Texture | None] = ()
+    """What is raised in each when it is shown."""
+    guides: Sequence[int | None] = ()
+    """How each is to be restored."""
+    _decoded: Sequence[Picture] | None = field(default=None, init=False)
+
+    def recode(self, *, crf: float, scale: int | None = None) -> "Keyframes":
+        """Code them again at another quantiser and size."""
+        plan = replace(self.plan, crf=crf, scale=scale or self.plan.scale)
+        again = encode_keyframes(plan, self.prepared, self.config, self.openings)
+        return replace(again, textures=self.textures, guides=self.guides)
+
+    def decode(self) -> Sequence[Picture]:
+        """The keyframes before texture is raised; decoded at the first call and kept."""
+        if self._decoded is None:
+            header, low_memory = self.config.header, self.config.low_memory
+            given = self.units, header.geometry, self.plan.scale, header.format.color
+            self._decoded = FrameBuffer(keyframe.decode_keyframes(*given), low_memory=low_memory)
+        return self._decoded
+
+    def choose_textures(
+        self,
+        references: Sequence[Callable[[], Reference]],
+        frames: int,
+        lmbda: float,
+        pool: Executor,
+    ) -> None:
+        """Choose what is raised in each, for a group of `frames` frames; later codings keep it.
+
+        `references`: give the pictures to compare with.
+        """
+        if TEXTURE.name not in self.config.header.tools:
+            self.textures = [None] * len(self.units)
+            return
+        each, block = max(1.0, frames / len(self.units)), self.config.level.texture_log2
+        decoded = self.decode()
+
+        def choose(number: int) -> Texture | None:
+            given = references[number](), decoded[number]
+            return choose_texture(*given, block_log2=block, frames=each, lmbda=lmbda)
+
+        self.textures = list(pool.map(choose, range(len(decoded))))
+
+    def choose_guides(
+        self,
+        references: Sequence[Callable[[], Reference]],
+        sources: Iterable[Picture],
+        frames: int,
+        lmbda: float,
+        restorer: RestorerNetwork,
+        pool: Executor,
+    ) -> None:
+        """Choose how each is to be restored, for a group of `frames` frames; after the textures.
+
+        `sources`: what the references were made of, taken one at a time. Tries some pictures,
+        samples of large ones; the others copy the guide of the last one tried.
+        """
+        each, guides = max(1.0, frames / len(self.units)), list[int | None]()
+        weight = self.config.level.guide_structure_weight
+        step = max(1.0, len(references) / self.config.effort.guides_of(frames))
+        for number, (reference, source) in enumerate(zip(references, sources, strict=True)):
+            if guides and int(number / step) == int((number - 1) / step):
+                guides.append(guides[-1])
+                continue
+            decoded, texture = self.decode()[number], self.textures[number]
+            key = keyframe.Keyframe.of(
+                decoded, texture, self.plan.crf, self.plan.scale, keyframe.temporal_layer(number)
+            )
+            key = replace(key, picture=sampled(key.picture), gain=sampled(key.gain))
+            distortion = partial(
+                _restored_distortion,
+                reference().sampled(source),
+                weight,
+                restorer.restorations(key),
+            )
+            stand_for = each * decoded.size / key.picture.size
+            costs = [
+                stand_for * error + lmbda * (_GUIDE_BITS if guides[-1:] != [guide] else 0)
+                for guide, error in enumerate(pool.map(distortion, MIXTURES))
+            ]
+            guides.append(costs.index(min(costs)))
+        self.guides = guides
+
+    def textured(self, number: int) -> Picture:
+        """One of them with its texture raised."""
+        return keyframe.raise_texture(self.decode()[number], self.textures[number])[0]
+
+
+_LEAST_CRF = 10.0
+_CLOSE = 0.01
+"""Logarithm of the bits by which the goal may be missed; under a limit four times that."""
+_FAR = 0.03
+_ROUNDS = 6
+_STEP = 0.25
+"""Step of the quantiser: SVT-AV1 knows quarters."""
+
+
+def fit_quantizer(keys: Keyframes, goal: float, *, exact: bool) -> Keyframes:
+    """Coded pictures that take `goal` bits or, unless `exact`, at most so many, or the smallest:
+    the quantiser is moved first, then the size."""
+    if not exact and keys.bits <= goal:
+        return keys
+    rank = partial(_rank, goal=goal, exact=exact)
+    best = max(_walk(keys, goal, exact), key=rank)
+    # Of few pictures a step of the quantiser can take a tenth: another size has other steps.
+    other = best.plan.scale - 1
+    is_off = abs(math.log(best.bits / max(goal, 1.0))) > _FAR
+    if not (exact and is_off and best.config.can_scale(other)):
+        return best
+    finer = best.recode(crf=max(_LEAST_CRF, best.plan.crf - 2), scale=other)
+    return max(best, *_walk(finer, goal, exact), key=rank)
+
+
+def _walk(keys: Keyframes, goal: float, exact: bool) -> Iterator[Keyframes]:
+    """`keys`, and others nearer and nearer to the goal: the quantiser is moved, then the size."""
+    yield keys
+    misses: dict[float, float] = {}
+    for _ in range(_ROUNDS):
+        plan, miss = keys.plan, math.log(keys.bits / max(goal, 1.0))
+        if abs(miss) < _CLOSE or (not exact and -4 * _CLOSE < miss <= 0):
+            return
+        if miss > 0 and plan.crf >= MAX_CRF:
+            if not keys.config.can_scale(plan.scale - 2):
+                return
+            keys, misses = keys.recode(crf=64.0, scale=plan.scale - 2), {}
+        else:
+            misses[plan.crf] = miss
+            crf = _next_crf(misses)
+            if crf is None:
+                return
+            keys = keys.recode(crf=crf)
+        yield keys
+
+
+def _rank(keys: Keyframes, goal: float, exact: bool) -> tuple[bool, float]:
+    """Higher where the bits are nearer to the goal."""
+    bits, fits = keys.bits, keys.bits <= goal
+    if not exact:
+        return fits, bits if fits else -bits
+    return True, -abs(math.log(bits / goal)) if goal > 0 else -bits
+
+
+def _next_crf(misses: Mapping[float, float]) -> float | None:
+    """The quantiser to try after some that missed the goal by so much; None where none is left."""
+    low = max((crf for crf, miss in misses.items() if miss > 0), default=None)
+    high = min((crf for crf, miss in misses.items() if miss <= 0), default=None)
+    if low is not None and high is not None:
+        guess = low + (high - low) * misses[low] / (misses[low] - misses[high])
+    else:
+        crf, miss = list(misses.items())[-1]
+        guess = crf + miss / tuning.CRF_SLOPE
+    first = _LEAST_CRF if low is None else low + _STEP
+    last = float(MAX_CRF) if high is None else high - _STEP
+    return min(max(_STEP * round(guess / _STEP), first), last) if first <= last else None
+
+
 _GAINS = range(MAX_GAIN + 1)
 _BITS = [[0.7 if gain == guess else 2.0 + abs(gain - guess) for gain in _GAINS] for guess in _GAINS]
 """Approximate bits of a gain, by the guess and the gain."""
@@ -102,120 +289,8 @@ def _distortions(source: Reference, luma: Picture, cell: int) -> list[NDArray[np
     ]
 
 
-@dataclass(eq=False)
-class Keyframes:
-    """The coded pictures that a group pays for; coded and decoded when first asked for."""
-
-    plan: GroupPlan
-    """Without the next group's coded picture."""
-    prepared: Sequence[Picture]
-    """The pictures to code, RGB uint8 (H, W, 3)."""
-    config: CodingConfig
-    openings: Mapping[int, int | None]
-    """Numbers of the intervals that open a shot, with its slot, None for a group's first."""
-    textures: Sequence[Texture | None] = ()
-    """What is raised in each when it is shown."""
-    guides: Sequence[int | None] = ()
-    """How each is to be restored."""
-
-    def recoded(self, *, crf: float, scale: int | None = None) -> "Keyframes":
-        """The same at another quantiser and size."""
-        return replace(self, plan=replace(self.plan, crf=crf, scale=scale or self.plan.scale))
-
-    @cached_property
-    def units(self) -> list[bytes]:
-        """Their temporal units. The pictures are coded when this is first asked for, which takes
-        most of the time; `bits` and `decoded` ask for it."""
-        units = encode_pictures(
-            self.prepared,
-            size=self.config.header.geometry.coded_size(self.plan.scale),
-            crf=self.plan.crf,
-            color=self.config.header.format.color,
-            preset=self.config.effort.preset_of(self.plan.keys),
-            visual=self.config.tune.visual,
-            threads=1 if self.config.low_memory else 2,
-        )
-        if self.config.low_memory:
-            malloc_trim()
-        return units
-
-    @cached_property
-    def bits(self) -> float:
-        """Bits of the keyframes in packets, without framing."""
-        return picture_bits(self.units)
-
-    @cached_property
-    def decoded(self) -> Sequence[Picture]:
-        """The keyframes, decoded, before texture is raised."""
-        header = self.config.header
-        given = self.units, header.geometry, self.plan.scale, header.format.color
-        return FrameBuffer(keyframe.decode_keyframes(*given), low_memory=self.config.low_memory)
-
-    def choose_textures(
-        self,
-        references: Sequence[Callable[[], Reference]],
-        frames: int,
-        lmbda: float,
-        pool: Executor,
-    ) -> None:
-        """Choose what is raised in each, for a group of `frames` frames; later codings keep it.
-
-        `references`: give the pictures to compare with.
-        """
-        if TEXTURE.name not in self.config.header.tools:
-            self.textures = [None] * len(self.decoded)
-            return
-        each, block = max(1.0, frames / len(self.decoded)), self.config.level.texture_log2
-
-        def choose(number: int) -> Texture | None:
-            given = references[number](), self.decoded[number]
-            return choose_texture(*given, block_log2=block, frames=each, lmbda=lmbda)
-
-        self.textures = list(pool.map(choose, range(len(self.decoded))))
-
-    def choose_guides(
-        self,
-        references: Sequence[Callable[[], Reference]],
-        sources: Iterable[Picture],
-        frames: int,
-        lmbda: float,
-        restorer: RestorerNetwork,
-        pool: Executor,
-    ) -> None:
-        """Choose how each is to be restored, for a group of `frames` frames; after the textures.
-
-        `sources`: what the references were made of, taken one at a time. Tries some pictures,
-        samples of large ones; the others copy the guide of the last one tried.
-        """
-        each, guides = max(1.0, frames / len(self.decoded)), list[int | None]()
-        weight = self.config.level.guide_structure_weight
-        step = max(1.0, len(references) / self.config.effort.guides_of(frames))
-        for number, (reference, source) in enumerate(zip(references, sources, strict=True)):
-            if guides and int(number / step) == int((number - 1) / step):
-                guides.append(guides[-1])
-                continue
-            decoded, texture = self.decoded[number], self.textures[number]
-            key = keyframe.Keyframe.of(
-                decoded, texture, self.plan.crf, self.plan.scale, keyframe.temporal_layer(number)
-            )
-            key = replace(key, picture=sampled(key.picture), gain=sampled(key.gain))
-            distortion = partial(
-                _restored_distortion,
-                reference().sampled(source),
-                weight,
-                restorer.restorations(key),
-            )
-            stand_for = each * decoded.size / key.picture.size
-            costs = [
-                stand_for * error + lmbda * (_GUIDE_BITS if guides[-1:] != [guide] else 0)
-                for guide, error in enumerate(pool.map(distortion, MIXTURES))
-            ]
-            guides.append(costs.index(min(costs)))
-        self.guides = guides
-
-    def textured(self, number: int) -> Picture:
-        """One of them with its texture raised."""
-        return keyframe.raise_texture(self.decoded[number], self.textures[number])[0]
+_GUIDE_BITS = 4
+"""Approximate bits of a guide that differs from the one before."""
 
 
 def _restored_distortion(
@@ -224,71 +299,3 @@ def _restored_distortion(
     """Distortion of a mixture. Structure weighs more here: the restorer invents texture."""
     texture, misplaced = reference.totals(offered.mixed(weights))
     return texture + structure_weight * misplaced
-
-
-_LEAST_CRF = 10.0
-_CLOSE = 0.01
-"""Logarithm of the bits by which the goal may be missed; under a limit four times that."""
-_FAR = 0.03
-_ROUNDS = 6
-_STEP = 0.25
-"""Step of the quantiser: SVT-AV1 knows quarters."""
-
-
-def fit_quantizer(keys: Keyframes, goal: float, *, exact: bool) -> Keyframes:
-    """Coded pictures that take `goal` bits or, unless `exact`, at most so many, or the smallest:
-    the quantiser is moved first, then the size."""
-    if not exact and keys.bits <= goal:
-        return keys
-    rank = partial(_rank, goal=goal, exact=exact)
-    best = max(_walk(keys, goal, exact), key=rank)
-    # Of few pictures a step of the quantiser can take a tenth: another size has other steps.
-    other = best.plan.scale - 1
-    is_off = abs(math.log(best.bits / max(goal, 1.0))) > _FAR
-    if not (exact and is_off and best.config.can_scale(other)):
-        return best
-    finer = best.recoded(crf=max(_LEAST_CRF, best.plan.crf - 2), scale=other)
-    return max(best, *_walk(finer, goal, exact), key=rank)
-
-
-def _walk(keys: Keyframes, goal: float, exact: bool) -> Iterator[Keyframes]:
-    """`keys`, and others nearer and nearer to the goal: the quantiser is moved, then the size."""
-    yield keys
-    misses: dict[float, float] = {}
-    for _ in range(_ROUNDS):
-        plan, miss = keys.plan, math.log(keys.bits / max(goal, 1.0))
-        if abs(miss) < _CLOSE or (not exact and -4 * _CLOSE < miss <= 0):
-            return
-        if miss > 0 and plan.crf >= MAX_CRF:
-            if not keys.config.can_scale(plan.scale - 2):
-                return
-            keys, misses = keys.recoded(crf=64.0, scale=plan.scale - 2), {}
-        else:
-            misses[plan.crf] = miss
-            crf = _next_crf(misses)
-            if crf is None:
-                return
-            keys = keys.recoded(crf=crf)
-        yield keys
-
-
-def _rank(keys: Keyframes, goal: float, exact: bool) -> tuple[bool, float]:
-    """Higher where the bits are nearer to the goal."""
-    bits, fits = keys.bits, keys.bits <= goal
-    if not exact:
-        return fits, bits if fits else -bits
-    return True, -abs(math.log(bits / goal)) if goal > 0 else -bits
-
-
-def _next_crf(misses: Mapping[float, float]) -> float | None:
-    """The quantiser to try after some that missed the goal by so much; None where none is left."""
-    low = max((crf for crf, miss in misses.items() if miss > 0), default=None)
-    high = min((crf for crf, miss in misses.items() if miss <= 0), default=None)
-    if low is not None and high is not None:
-        guess = low + (high - low) * misses[low] / (misses[low] - misses[high])
-    else:
-        crf, miss = list(misses.items())[-1]
-        guess = crf + miss / tuning.CRF_SLOPE
-    first = _LEAST_CRF if low is None else low + _STEP
-    last = float(MAX_CRF) if high is None else high - _STEP
-    return min(max(_STEP * round(guess / _STEP), first), last) if first <= last else None

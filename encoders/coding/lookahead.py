@@ -19,7 +19,7 @@ from gsvc.decoders.keyframes.restorer.runtime import RestorerNetwork
 from gsvc.encoders.coding.cuts import Flicker, lasting_changes
 from gsvc.encoders.coding.face_rdo import FaceRdo, WaysToPack
 from gsvc.encoders.coding.group_coder import GroupCoder, Target
-from gsvc.encoders.coding.keyframes import Keyframes, fit_quantizer
+from gsvc.encoders.coding.keyframes import Keyframes, encode_keyframes, fit_quantizer
 from gsvc.encoders.coding.packer import PackedGroup, Packer, in_slots, shared_sequences
 from gsvc.encoders.config import CodedPacket, CodingConfig
 from gsvc.encoders.distortion import Reference
@@ -260,7 +260,7 @@ class Lookahead(GroupCoder):
         """The coded pictures, near to `goal` bits with their framing."""
         plan, openings = _joined(planned)  # and the intervals that shots open
         prepared = JoinedFrames(*(one.prepared for one in planned))
-        keys = Keyframes(plan, prepared, self._config, openings)
+        keys = encode_keyframes(plan, prepared, self._config, openings)
         framing = self._config.framing_bits(self._frames, len(plan.keys), goal)
         keys = fit_quantizer(keys, goal - framing, exact=self._rate.exact)
         references = [partial(one.reference, key) for one in planned for key in one.keys]

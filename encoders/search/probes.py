@@ -129,7 +129,11 @@ _KEPT_BYTES = 1 << 27
 
 
 def emphasised(source: Picture, reference: Reference, decoded: Picture, crf: float) -> Picture:
-    """The source with the detail of its luma raised by what a probe lacks, at most doubled.
+    """Pre-emphasis: the source with the detail of its luma raised by what a probe lacks, at most
+    doubled (docs/logs/search.md, "Pre-emphasis").
+
+    A quantiser drops weak detail and keeps strong detail; where, and by how much, a probe shows.
+    Detail raised by as much passes, for fewer bits than a finer quantiser takes.
 
     `source`: RGB uint8 (H, W, 3); `reference`: made of it; `decoded`: luma of the probe, uint8
     (H, W), coded at `crf`. Returns a picture like `source`.
@@ -209,8 +213,7 @@ class Probes:
         return plan.keys[:-1] if self._open_ended else plan.keys
 
     def emphasised(self, probe: Probe) -> Iterator[Picture]:
-        """The probe's own coded pictures as they are to be coded: what they lacked raised (see
-        `gsvc.encoders.coding.keyframes`)."""
+        """The sources of the probe's own coded pictures, with what the probe lacked raised."""
         keys = self.own_keys(probe.plan)
         if probe.plan.crf >= tuning.EMPHASIS_CRFS[1]:
             return map(self._pictures.__getitem__, keys)  # Nothing would be raised.
