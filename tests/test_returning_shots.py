@@ -13,7 +13,7 @@ import gsvc
 from gsvc import mux
 from gsvc.codec.bitstream.container import Salvage
 from gsvc.codec.bitstream.group import GroupReader
-from gsvc.encoders.coding.packer import in_slots
+from gsvc.encoders.coding.returning_shots import in_slots
 
 Pictures = Callable[..., list[gsvc.Picture]]
 

@@ -20,14 +20,15 @@ from gsvc.encoders.coding.cuts import Flicker, lasting_changes
 from gsvc.encoders.coding.face_rdo import FaceRdo, WaysToPack
 from gsvc.encoders.coding.group_coder import GroupCoder, Target
 from gsvc.encoders.coding.keyframes import Keyframes, encode_keyframes, fit_quantizer
-from gsvc.encoders.coding.packer import PackedGroup, Packer, in_slots, shared_sequences
+from gsvc.encoders.coding.packer import PackedGroup, Packer
+from gsvc.encoders.coding.returning_shots import in_slots, shared_sequences
 from gsvc.encoders.config import CodedPacket, CodingConfig
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.frame_buffer import FrameBuffer, JoinedFrames
 from gsvc.encoders.malloc import malloc_trim, return_freed_memory
 from gsvc.encoders.plans import PLAIN, GroupPlan, PlannedInterval, Probe
 from gsvc.encoders.scaffold.extraction import (
-    Before,
+    PreviousKey,
     RenderedInterval,
     ScaffoldExtractor,
     SourceInterval,
@@ -92,25 +93,6 @@ class Lookahead(GroupCoder):
         self._done, self._frames = 0.0, 0  # frames' worth of work, and frames that are worked on
         self.drop()
 
-    def watch(self, report: Callable[[float], None]) -> None:
-        self._report = report
-
-    def _tell(self, share: float) -> None:
-        """A share of the work on what is worked on is done, and the memory that it took is free."""
-        if self._config.low_memory:
-            malloc_trim()  # SVT-AV1 fills the heap with small blocks
-        if self._report:
-            self._report(self._done + share * self._frames)
-
-    @property
-    def delay(self) -> int:
-        # A group and, for frames after its last coded picture, the next one.
-        return 2 * self._longest - 1
-
-    @property
-    def quality(self) -> float | None:
-        return self._planner.quality
-
     def push(
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
     ) -> list[CodedPacket]:
@@ -122,7 +104,7 @@ class Lookahead(GroupCoder):
         if is_cut and self._group:
             self._cuts.append(len(self._group))
             # A shot that goes on from another group does not come back in this one.
-            if self._before is not None or not self._config.header.returns:
+            if self._previous is not None or not self._config.header.returns:
                 coded = self._code_shots()
         self._group.append(picture)
         self._ticks.append(ticks)
@@ -140,8 +122,8 @@ class Lookahead(GroupCoder):
 
     def drop(self) -> None:
         self._group = FrameBuffer(low_memory=self._config.low_memory)
-        self._before: Before | None = None
-        # Of every frame that is not sent yet: those of `_before.after`, then the group's.
+        self._previous: PreviousKey | None = None
+        # Of every frame that is not sent yet: those of `_previous.unsent`, then the group's.
         self._ticks: list[int] = []
         self._cuts: list[int] = []
 
@@ -155,39 +137,61 @@ class Lookahead(GroupCoder):
         self.drop()
         self._pool.shutdown(cancel_futures=True)
 
+    def watch(self, report: Callable[[float], None]) -> None:
+        self._report = report
+
+    @property
+    def delay(self) -> int:
+        # A group and, for frames after its last coded picture, the next one.
+        return 2 * self._longest - 1
+
+    @property
+    def quality(self) -> float | None:
+        return self._planner.quality
+
     def _code_shots(self) -> list[CodedPacket]:
-        """Code the shots that wait up to the last cut; their packets in order of the shots."""
+        """Code what waits up to the last cut: one shot, or several where shots may come back."""
         shots = [self._take(end - start) for start, end in pairwise([0, *self._cuts])]
         self._cuts = []
+        if self._config.header.returns:
+            coded = self._code_returning(shots)
+        else:
+            coded = [packet for shot in shots for packet in self._code_sequence([shot])]
+        self._done = 0.0
+        return coded
+
+    def _code_returning(self, shots: Sequence[_Shot]) -> list[CodedPacket]:
+        """Code shots, those that show the same as one sequence; packets in order of the shots."""
         sequences, slots = in_slots(shared_sequences([one.pictures for one in shots], self._config))
         coded: dict[int, list[CodedPacket]] = {}
-        for numbers in sequences:  # of one shot each, but for shots that come back
-            packets = self._code([replace(shots[n], slot=slots[n]) for n in numbers])
+        for numbers in sequences:
+            packets = self._code_sequence([replace(shots[n], slot=slots[n]) for n in numbers])
             starts = [n for n, one in enumerate(packets) if one.type != PacketType.INTER]
             parts = (packets[start:end] for start, end in pairwise([*starts, len(packets)]))
             coded |= zip(numbers, parts, strict=True)
-        self._done = 0.0
         return [packet for _, packets in sorted(coded.items()) for packet in packets]
-
-    def _take(self, frames: int) -> _Shot:
-        """The first frames of the group, which wait no longer, as a shot."""
-        # Its packets carry the frames of `_before.after`, too.
-        count = len(self._ticks) - len(self._group) + frames
-        shot = _Shot(self._group[:frames], self._ticks[:count])
-        self._group, self._ticks = self._group[frames:], self._ticks[count:]
-        return shot
 
     def _code_full_group(self) -> list[CodedPacket]:
         """Code all that waits; its last frame is the next group's intra picture."""
         # That frame keeps its brightness, so frames before a lasting change are coded apart.
         self._cuts = lasting_changes(self._group)[-1:]
         packets = self._code_shots()
-        rest = self._code([_Shot(self._group, self._ticks)], open_ended=True)
+        rest = self._code_sequence([_Shot(self._group, self._ticks)], open_ended=True)
         self._group, self._done = self._group[-1:], 0.0
         self._ticks = self._ticks[sum(packet.frames for packet in rest) :]
         return [*packets, *rest]
 
-    def _code(self, shots: Sequence[_Shot], *, open_ended: bool = False) -> list[CodedPacket]:
+    def _take(self, frames: int) -> _Shot:
+        """The first frames of the group, which wait no longer, as a shot."""
+        # Its packets carry the frames of `_previous.unsent`, too.
+        count = len(self._ticks) - len(self._group) + frames
+        shot = _Shot(self._group[:frames], self._ticks[:count])
+        self._group, self._ticks = self._group[frames:], self._ticks[count:]
+        return shot
+
+    def _code_sequence(
+        self, shots: Sequence[_Shot], *, open_ended: bool = False
+    ) -> list[CodedPacket]:
         """Code shots as one AV1 sequence; `open_ended`: the last frame is the next group's first.
 
         Budgets and goals are bits, of all packets and of the coded pictures in them.
@@ -208,7 +212,7 @@ class Lookahead(GroupCoder):
         self._packer.sent(group, counted.rest, budget)
         self._rate.spent(counted.bits, own)
         last = planned[-1], group.keys, group.intervals[-1]
-        self._before = self._continued(*last) if open_ended else None
+        self._previous = self._continued(*last) if open_ended else None
         self._done += own
         return group.packets
 
@@ -217,7 +221,7 @@ class Lookahead(GroupCoder):
         self._frames = len(shot.pictures)
         flicker = Flicker(shot.pictures, open_ended=open_ended)
         shot = replace(shot, pictures=flicker.steady(low_memory=self._config.low_memory))
-        given, begins = (self._config, self._distortion, self._pool), self._before is None
+        given, begins = (self._config, self._distortion, self._pool), self._previous is None
 
         def tell(made: int) -> None:
             share = min(1.0, made / self._config.effort.probes)
@@ -231,30 +235,6 @@ class Lookahead(GroupCoder):
         probes, keys = search.probes, search.probes.own_keys(probe.plan)
         prepared = FrameBuffer(probes.emphasised(probe), low_memory=self._config.low_memory)
         return _PlannedShot(shot, probe, keys, prepared, probes.reference)
-
-    def _packed(
-        self, planned: Sequence[_PlannedShot], keys: Keyframes, budget: float
-    ) -> tuple[PackedGroup, PackedGroup]:
-        """The shots with their scaffold, with faces where they pay, and without."""
-        sources_of = partial(self._sources, planned)
-        ticks = [tick for one in planned for tick in one.shot.ticks]
-        intervals = self._intervals(keys, sources_of(keys), ticks)
-        packed = partial(self._packer.packed, budget=budget, exact=self._rate.exact)
-        group = packed(keys, intervals)
-        if self._faces is None:
-            return group, group
-
-        def views(made: PackedGroup) -> list[RenderedInterval]:
-            sources = list(chain(*sources_of(made.keys)))
-            return list(rendered_intervals(sources, self._before, made.intervals))
-
-        # Where a rate is to be met lambda steps widely: what bits save at this rate is nearer.
-        distortion = sum(one.probe.distortion for one in planned)
-        price = min(self._planner.lmbda, DISTORTION_OF_BITS * distortion / group.bits)
-        repacked = partial(self._packer.repacked, budget=budget, exact=self._rate.exact)
-        faced = self._faces.added(views(group), self._before, price)
-        ways = WaysToPack(packed, repacked, views)
-        return self._faces.chosen(group, faced, ways, price), group
 
     def _keyframes(self, planned: Sequence[_PlannedShot], goal: float) -> Keyframes:
         """The coded pictures, near to `goal` bits with their framing."""
@@ -271,6 +251,30 @@ class Lookahead(GroupCoder):
             keys.choose_guides(references, sources, *given)
         return keys
 
+    def _packed(
+        self, planned: Sequence[_PlannedShot], keys: Keyframes, budget: float
+    ) -> tuple[PackedGroup, PackedGroup]:
+        """The shots with their scaffold, with faces where they pay, and without."""
+        sources_of = partial(self._sources, planned)
+        ticks = [tick for one in planned for tick in one.shot.ticks]
+        intervals = self._intervals(keys, sources_of(keys), ticks)
+        packed = partial(self._packer.packed, budget=budget, exact=self._rate.exact)
+        group = packed(keys, intervals)
+        if self._faces is None:
+            return group, group
+
+        def views(made: PackedGroup) -> list[RenderedInterval]:
+            sources = list(chain(*sources_of(made.keys)))
+            return list(rendered_intervals(sources, self._previous, made.intervals))
+
+        # Where a rate is to be met lambda steps widely: what bits save at this rate is nearer.
+        distortion = sum(one.probe.distortion for one in planned)
+        price = min(self._planner.lmbda, DISTORTION_OF_BITS * distortion / group.bits)
+        repacked = partial(self._packer.repacked, budget=budget, exact=self._rate.exact)
+        faced = self._faces.added(views(group), self._previous, price)
+        ways = WaysToPack(packed, repacked, views)
+        return self._faces.chosen(group, faced, ways, price), group
+
     def _sources(
         self, planned: Sequence[_PlannedShot], keys: Keyframes
     ) -> list[list[SourceInterval]]:
@@ -285,8 +289,8 @@ class Lookahead(GroupCoder):
         """`shown`: the shot's coded pictures as displayed, by their indices."""
         pictures, drawings, first = planned.shot.pictures, planned.probe.drawings, planned.keys[0]
         frames, place = pictures[: first + 1], Place.BETWEEN
-        if self._before is not None:
-            frames, drawing = JoinedFrames(self._before.after, frames), self._before.drawing
+        if self._previous is not None:
+            frames, drawing = JoinedFrames(self._previous.unsent, frames), self._previous.drawing
         else:
             place = Place.BEFORE if first else Place.BETWEEN
             drawing = drawings.get(PlannedInterval(0, first, place), PLAIN)
@@ -303,14 +307,14 @@ class Lookahead(GroupCoder):
         self, keys: Keyframes, sources: Sequence[Sequence[SourceInterval]], ticks: Sequence[int]
     ) -> list[Interval]:
         """The scaffold of each interval: with people and regions where they pay."""
-        watched = self._scaffold(keys, sources, ticks, watching=True)
+        watched = self._scaffold(keys, sources, ticks, semantics=True)
         names = self._config.header.tools.names
         if self._config.semantics or not names & {SEGMENTATION.name, POSE.name}:
             return watched
-        plain = self._scaffold(keys, sources, ticks, watching=False)
+        plain = self._scaffold(keys, sources, ticks, semantics=False)
 
         def cost(intervals: Sequence[Interval]) -> float:
-            given = list(chain(*sources)), self._before, intervals
+            given = list(chain(*sources)), self._previous, intervals
             drawn = distortion_between(*given, self._distortion)
             return drawn + self._planner.lmbda * self._packer.scaffold_bits(keys, intervals)
 
@@ -322,17 +326,17 @@ class Lookahead(GroupCoder):
         sources: Sequence[Sequence[SourceInterval]],
         ticks: Sequence[int],
         *,
-        watching: bool,
+        semantics: bool,
     ) -> list[Interval]:
-        """The intervals with their layers, with people and regions (`watching`) or without."""
+        """The intervals with their layers, with people and regions (`semantics`) or without."""
         times = iter(ticks)
         layers = zip(keys.textures, keys.guides or repeat(None), strict=False)
         shown: Iterator[Values] = ({TEXTURE: texture, GUIDE: guide} for texture, guide in layers)
         intervals: list[Interval] = []
         for shot in sources:
-            before = None if intervals else self._before
+            previous = None if intervals else self._previous
             found = self._extractor.extract_group(
-                shot, before, self._planner.lmbda, watching=watching
+                shot, previous, self._planner.lmbda, semantics=semantics
             )
             intervals += [
                 Interval(
@@ -350,16 +354,23 @@ class Lookahead(GroupCoder):
             ]
         return intervals
 
-    def _continued(self, planned: _PlannedShot, keys: Keyframes, last: Interval) -> Before:
+    def _continued(self, planned: _PlannedShot, keys: Keyframes, last: Interval) -> PreviousKey:
         """The context in which the next group goes on; `last`: the last interval of this one."""
         start, end = planned.probe.plan.keys[-2:]
-        return Before(
+        return PreviousKey(
             planned.shot.pictures[start],
             keys.textured(-1),
             planned.shot.pictures[start + 1 : end],
             last.closing_sample,
             planned.probe.drawings[PlannedInterval(start, end)],
         )
+
+    def _tell(self, share: float) -> None:
+        """A share of the work on what is worked on is done, and the memory that it took is free."""
+        if self._config.low_memory:
+            malloc_trim()  # SVT-AV1 fills the heap with small blocks
+        if self._report:
+            self._report(self._done + share * self._frames)
 
 
 def _joined(planned: Sequence[_PlannedShot]) -> tuple[GroupPlan, dict[int, int | None]]:

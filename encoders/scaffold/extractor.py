@@ -131,13 +131,13 @@ class Extractor:
         self._geometry, self._level = geometry, level
 
     def observe(
-        self, sources: Sequence[Picture], samples: list[Sample], *, watching: bool
+        self, sources: Sequence[Picture], samples: list[Sample], *, semantics: bool
     ) -> list[Sample]:
         """The samples of the next interval with the layer's values, before anything moves.
 
         `sources`: the frames of the interval, from the coded picture before it to the one that ends
         it, or the first coded picture of a scene alone. `samples`: one on the last frame, after one
-        in the middle where the interval is long enough. `watching`: look at the frames; without it
+        in the middle where the interval is long enough. `semantics`: look at the frames; without it
         the values are empty.
         """
         return samples

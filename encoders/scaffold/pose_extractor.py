@@ -28,13 +28,13 @@ class PoseExtractor(Extractor):
         self._people: People = ()
 
     def observe(
-        self, sources: Sequence[Picture], samples: list[Sample], *, watching: bool
+        self, sources: Sequence[Picture], samples: list[Sample], *, semantics: bool
     ) -> list[Sample]:
         """The people at the end, then in the middle; with a scene, identities start again."""
         if len(sources) == 1:
             self._people = ()
         found = [
-            sample.having(POSE, self._followed(sources[sample.offset]) if watching else ())
+            sample.having(POSE, self._followed(sources[sample.offset]) if semantics else ())
             for sample in reversed(samples)
         ]
         return found[::-1]

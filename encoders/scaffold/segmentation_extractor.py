@@ -73,7 +73,7 @@ class SegmentationExtractor(Extractor):
         self._sent: Segmentation | None = None
 
     def observe(
-        self, sources: Sequence[Picture], samples: list[Sample], *, watching: bool
+        self, sources: Sequence[Picture], samples: list[Sample], *, semantics: bool
     ) -> list[Sample]:
         """The labels of a scene's first picture, else those in the middle: the same at the end cost
         no bits."""
@@ -82,7 +82,7 @@ class SegmentationExtractor(Extractor):
             self._seen = None  # Without motion there are no regions either.
         if begins or len(samples) > 1:
             labels = np.zeros(self._geometry.label_shape, np.uint8)
-            if watching:
+            if semantics:
                 self._label(labels, sources, samples[0])
             self._sent = Segmentation.still(labels)
         return [sample.having(SEGMENTATION, self._sent) for sample in samples]
