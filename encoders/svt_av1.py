@@ -109,7 +109,7 @@ def check_size(width: int, height: int) -> None:
 
 
 def encode_pictures(
-    pictures: Sequence[Picture],
+    pictures: Sequence[Picture | Planes],
     *,
     size: tuple[int, int],
     crf: float,
@@ -121,7 +121,8 @@ def encode_pictures(
 ) -> list[bytes]:
     """Code `pictures` (RGB uint8, equal shapes) as one AV1 sequence, the first one intra.
 
-    `size`: the (width, height) to code at; `crf`: 1-70 in quarters, higher is smaller; `preset`:
+    They may also be what `planes_of` made of them for `size` and `color`, the (width, height) to
+    code at and the source's colour. `crf`: 1-70 in quarters, higher is smaller; `preset`:
     SVT-AV1's, 0-13; `threads`: that it runs on, with the same bytes for any number; `visual`: tuned
     for texture, not for fidelity; `more`: further parameters of SVT-AV1, each after a colon.
     Returns one temporal unit a picture, in display order, without temporal delimiters. Raises
@@ -133,37 +134,13 @@ def encode_pictures(
         raise errors.ConfigError(
             f"pictures of {size[0]}x{size[1]} are too small or thin: enlarge the video"
         )
-    planes = [planes_of(picture, size, color) for picture in pictures]
-    return encode_planes(
-        planes,
-        size=size,
-        crf=crf,
-        color=color,
-        preset=preset,
-        threads=threads,
-        visual=visual,
-        more=more,
-    )
-
-
-def encode_planes(
-    pictures: Sequence[Planes],
-    *,
-    size: tuple[int, int],
-    crf: float,
-    color: Color,
-    preset: int,
-    threads: int,
-    visual: bool,
-    more: str = "",
-) -> list[bytes]:
-    """`encode_pictures`, with its arguments, of what `planes_of` made for `size` and `color`."""
-    spread = "" if visual else _EVENER
+    planes = [one if one.ndim == 2 else planes_of(one, size, color) for one in pictures]
     # With SVT-AV1's usual 32 pictures a mini-group, the second picture of a short sequence is as
     # expensive as the first.
-    layers = 3 if len(pictures) <= _SHORT else 4
+    layers = 3 if len(planes) <= _SHORT else 4
+    spread = "" if visual else _EVENER
     more = f":lp={threads}:hierarchical-levels={layers}{spread}{more}"
-    return _units(pictures, color, partial(_open, size, crf, preset, color, visual, more))
+    return _units(planes, color, partial(_open, size, crf, preset, color, visual, more))
 
 
 def _units(

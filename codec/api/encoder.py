@@ -303,23 +303,18 @@ class Encoder:
             UnsupportedInputError: The frame is HDR or has alpha; it is not taken.
         """
         with self._turn:
-            return self._encoded(frame, pts)
-
-    def _encoded(self, frame: "AnyFrame", pts: int | None) -> list[Packet]:
-        """What `encode` does while no other thread encodes. `_objects` is None unless objects or a
-        `task` are set."""
-        self._check_open()
-        taken = self._input.frame(frame, pts)
-        is_cut = self._cut_detector(taken.pixels)
-        opens_group, self._opens_group = self._opens_group, False
-        ticks, self._clock = taken.pts - self._clock, taken.pts
-        payloads: list[bytes] = []
-        if self._objects is not None:
-            payloads = self._objects.push(taken.pixels, ticks, is_cut=is_cut)
-        with self._dropped_if_refused():
-            coded = self._coder.push(taken.pixels, ticks, is_cut=is_cut, opens_group=opens_group)
-        objects, pictures = self._object_packets(payloads), self._packets_of(coded)
-        return [*objects, *self._announced(pictures)]
+            self._check_open()
+            taken = self._input.frame(frame, pts)
+            is_cut = self._cut_detector(taken.pixels)
+            opens_group, self._opens_group = self._opens_group, False
+            ticks, self._clock = taken.pts - self._clock, taken.pts
+            given, payloads = (taken.pixels, ticks), list[bytes]()
+            if self._objects is not None:
+                payloads = self._objects.push(*given, is_cut=is_cut)
+            with self._dropped_if_refused():
+                coded = self._coder.push(*given, is_cut=is_cut, opens_group=opens_group)
+            objects, pictures = self._object_packets(payloads), self._packets_of(coded)
+            return [*objects, *self._announced(pictures)]
 
     def flush(self) -> list[Packet]:
         """Encode the waiting frames and end the stream; return the last packets.

@@ -44,7 +44,7 @@ from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import STRIDE, Distortion
 from gsvc.encoders.face_landmarks import FaceMesh, face_tracks, landmark_error
 from gsvc.encoders.frame_buffer import JoinedFrames
-from gsvc.encoders.scaffold.extraction import PreviousKey, RenderedInterval
+from gsvc.encoders.scaffold.extraction import KeyBefore, RenderedInterval
 
 _OFFERS_JUDGED, _JUDGED = 2, 4
 """Frames of an interval that are looked at, at most: what is chosen of offers is judged again."""
@@ -133,18 +133,18 @@ class FaceRdo:
     def added(
         self,
         views: Sequence[RenderedInterval],
-        previous: PreviousKey | None,
+        before: KeyBefore | None,
         lmbda: float,
         last: Faces | None = None,
     ) -> list[Interval]:
         """The intervals of a group, with the faces that pay.
 
-        `views`: these intervals; `previous`: before them; `lmbda`: the distortion, over pixels
+        `views`: these intervals; `before`: what precedes them; `lmbda`: the distortion, over pixels
         and frames, that a bit must save; `last`: the faces that the group coded before these.
         """
-        first = [] if previous is None else [previous.source]
+        first = [] if before is None else [before.source]
         tracks = face_tracks(JoinedFrames(first, *(view.sources for view in views)), self._find)
-        found, start = [], 0 if previous is not None else -1
+        found, start = [], 0 if before is not None else -1
         motions: list[list[_FaceMotion | None]] = []
         for view in views:
             motions.append([self._motion(track, start, view.interval) for track in tracks])
@@ -412,16 +412,16 @@ class LiveFaces(FaceRdo):
         return any(self._find.points(picture, square) is not None for square in squares)
 
     def judged(
-        self, view: RenderedInterval, previous: PreviousKey, last: Faces | None, price: float
+        self, view: RenderedInterval, before: KeyBefore, last: Faces | None, price: float
     ) -> Interval:
         """The interval of `view` with the faces that hold in its finished pictures, without those
         that save least until all are worth their bits.
 
-        `previous`: before it; `last`: the faces of the interval before in its group; `price`:
+        `before`: what precedes it; `last`: the faces of the interval before in its group; `price`:
         the distortion, over pixels and frames, that a bit must save.
         """
         plain = view.interval
-        (faced,) = self.added([view], previous, price, last)
+        (faced,) = self.added([view], before, price, last)
         seen = self._seen(0, view, faced)
         gains = {slot: seen.gain(slot) for slot in seen.faced.inside}
         for slots in _fewer_and_fewer(gains):

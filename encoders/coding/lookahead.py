@@ -28,7 +28,7 @@ from gsvc.encoders.frame_buffer import FrameBuffer, JoinedFrames
 from gsvc.encoders.malloc import malloc_trim, return_freed_memory
 from gsvc.encoders.plans import PLAIN, GroupPlan, PlannedInterval, Probe
 from gsvc.encoders.scaffold.extraction import (
-    PreviousKey,
+    KeyBefore,
     RenderedInterval,
     ScaffoldExtractor,
     SourceInterval,
@@ -104,7 +104,7 @@ class Lookahead(GroupCoder):
         if is_cut and self._group:
             self._cuts.append(len(self._group))
             # A shot that goes on from another group does not come back in this one.
-            if self._previous is not None or not self._config.header.returns:
+            if self._before is not None or not self._config.header.returns:
                 coded = self._code_shots()
         self._group.append(picture)
         self._ticks.append(ticks)
@@ -122,8 +122,8 @@ class Lookahead(GroupCoder):
 
     def drop(self) -> None:
         self._group = FrameBuffer(low_memory=self._config.low_memory)
-        self._previous: PreviousKey | None = None
-        # Of every frame that is not sent yet: those of `_previous.unsent`, then the group's.
+        self._before: KeyBefore | None = None
+        # Of every frame that is not sent yet: those of `_before.unsent`, then the group's.
         self._ticks: list[int] = []
         self._cuts: list[int] = []
 
@@ -183,7 +183,7 @@ class Lookahead(GroupCoder):
 
     def _take(self, frames: int) -> _Shot:
         """The first frames of the group, which wait no longer, as a shot."""
-        # Its packets carry the frames of `_previous.unsent`, too.
+        # Its packets carry the frames of `_before.unsent`, too.
         count = len(self._ticks) - len(self._group) + frames
         shot = _Shot(self._group[:frames], self._ticks[:count])
         self._group, self._ticks = self._group[frames:], self._ticks[count:]
@@ -212,7 +212,7 @@ class Lookahead(GroupCoder):
         self._packer.sent(group, counted.rest, budget)
         self._rate.spent(counted.bits, own)
         last = planned[-1], group.keys, group.intervals[-1]
-        self._previous = self._continued(*last) if open_ended else None
+        self._before = self._continued(*last) if open_ended else None
         self._done += own
         return group.packets
 
@@ -221,7 +221,7 @@ class Lookahead(GroupCoder):
         self._frames = len(shot.pictures)
         flicker = Flicker(shot.pictures, open_ended=open_ended)
         shot = replace(shot, pictures=flicker.steady(low_memory=self._config.low_memory))
-        given, begins = (self._config, self._distortion, self._pool), self._previous is None
+        given, begins = (self._config, self._distortion, self._pool), self._before is None
 
         def tell(made: int) -> None:
             share = min(1.0, made / self._config.effort.probes)
@@ -265,13 +265,13 @@ class Lookahead(GroupCoder):
 
         def views(made: PackedGroup) -> list[RenderedInterval]:
             sources = list(chain(*sources_of(made.keys)))
-            return list(rendered_intervals(sources, self._previous, made.intervals))
+            return list(rendered_intervals(sources, self._before, made.intervals))
 
         # Where a rate is to be met lambda steps widely: what bits save at this rate is nearer.
         distortion = sum(one.probe.distortion for one in planned)
         price = min(self._planner.lmbda, DISTORTION_OF_BITS * distortion / group.bits)
         repacked = partial(self._packer.repacked, budget=budget, exact=self._rate.exact)
-        faced = self._faces.added(views(group), self._previous, price)
+        faced = self._faces.added(views(group), self._before, price)
         ways = WaysToPack(packed, repacked, views)
         return self._faces.chosen(group, faced, ways, price), group
 
@@ -289,8 +289,8 @@ class Lookahead(GroupCoder):
         """`shown`: the shot's coded pictures as displayed, by their indices."""
         pictures, drawings, first = planned.shot.pictures, planned.probe.drawings, planned.keys[0]
         frames, place = pictures[: first + 1], Place.BETWEEN
-        if self._previous is not None:
-            frames, drawing = JoinedFrames(self._previous.unsent, frames), self._previous.drawing
+        if self._before is not None:
+            frames, drawing = JoinedFrames(self._before.unsent, frames), self._before.drawing
         else:
             place = Place.BEFORE if first else Place.BETWEEN
             drawing = drawings.get(PlannedInterval(0, first, place), PLAIN)
@@ -314,7 +314,7 @@ class Lookahead(GroupCoder):
         plain = self._scaffold(keys, sources, ticks, semantics=False)
 
         def cost(intervals: Sequence[Interval]) -> float:
-            given = list(chain(*sources)), self._previous, intervals
+            given = list(chain(*sources)), self._before, intervals
             drawn = distortion_between(*given, self._distortion)
             return drawn + self._planner.lmbda * self._packer.scaffold_bits(keys, intervals)
 
@@ -334,9 +334,9 @@ class Lookahead(GroupCoder):
         shown: Iterator[Values] = ({TEXTURE: texture, GUIDE: guide} for texture, guide in layers)
         intervals: list[Interval] = []
         for shot in sources:
-            previous = None if intervals else self._previous
+            before = None if intervals else self._before
             found = self._extractor.extract_group(
-                shot, previous, self._planner.lmbda, semantics=semantics
+                shot, before, self._planner.lmbda, semantics=semantics
             )
             intervals += [
                 Interval(
@@ -354,10 +354,10 @@ class Lookahead(GroupCoder):
             ]
         return intervals
 
-    def _continued(self, planned: _PlannedShot, keys: Keyframes, last: Interval) -> PreviousKey:
+    def _continued(self, planned: _PlannedShot, keys: Keyframes, last: Interval) -> KeyBefore:
         """The context in which the next group goes on; `last`: the last interval of this one."""
         start, end = planned.probe.plan.keys[-2:]
-        return PreviousKey(
+        return KeyBefore(
             planned.shot.pictures[start],
             keys.textured(-1),
             planned.shot.pictures[start + 1 : end],

@@ -90,7 +90,7 @@ class LowDelay(GroupCoder):
         self._inter, self._inters, self._frames = 0.0, 0, 0
         self._intra: tuple[float, int] | None = None  # quantiser and bits of the last one
         self._waiting: list[tuple[Picture, int]] = []
-        self._previous: extraction.PreviousKey | None = None
+        self._before: extraction.KeyBefore | None = None
 
     @property
     def delay(self) -> int:
@@ -120,7 +120,7 @@ class LowDelay(GroupCoder):
         return [self._key()] if self._waiting else []
 
     def drop(self) -> None:
-        self._waiting, self._previous = [], None
+        self._waiting, self._before = [], None
         self._end_group()
 
     def retarget(self, target: Target) -> None:
@@ -195,7 +195,7 @@ class LowDelay(GroupCoder):
             coded, now = self._tried()
         assert self._group is not None
         self._group.frames += coded.frames
-        self._waiting, self._previous = [], now
+        self._waiting, self._before = [], now
         self._rate.spent(coded.bits, coded.frames, is_intra=coded.is_intra)
         self._frames += coded.frames
         if not coded.is_intra:
@@ -233,7 +233,7 @@ class LowDelay(GroupCoder):
         small = math.ceil(crf + math.log(bits / self._most_bits) / tuning.CRF_SLOPE)
         return min(float(MAX_CRF), max(wanted, small))
 
-    def _tried(self) -> tuple[CodedPacket, extraction.PreviousKey]:
+    def _tried(self) -> tuple[CodedPacket, extraction.KeyBefore]:
         pictures, ticks = zip(*self._waiting, strict=True)
         is_intra = self._group is None
         group = self._group = self._group or self._opened(pictures[-1])
@@ -247,22 +247,21 @@ class LowDelay(GroupCoder):
         source = extraction.SourceInterval(pictures, shown)
         # Whether people and regions pay shows only when both are tried: there is no time for that.
         (samples,) = self._extractor.extract_group(
-            [source], self._previous, level.lmbda, semantics=self._config.semantics
+            [source], self._before, level.lmbda, semantics=self._config.semantics
         )
         interval = self._faced(group, source, scaffold.Interval(ticks, samples, {TEXTURE: texture}))
         payload = group.writer.write([interval], [unit])
         kind = container.PacketType.INTRA if is_intra else container.PacketType.INTER
         coded = CodedPacket(len(ticks), sum(ticks), payload, kind)
-        return coded, extraction.PreviousKey(pictures[-1], shown, closing=interval.closing_sample)
+        return coded, extraction.KeyBefore(pictures[-1], shown, closing=interval.closing_sample)
 
     def _faced(
         self, group: _OpenGroup, source: extraction.SourceInterval, interval: scaffold.Interval
     ) -> scaffold.Interval:
         """The interval with its faces, where they pay."""
-        key = self._previous
-        if self._faces is not None and key is not None and group.sends_faces:
-            view = extraction.RenderedInterval(source, key, interval, key.closing)
-            interval = self._faces.judged(view, key, group.faces, self._level.lmbda)
+        if self._faces is not None and self._before is not None and group.sends_faces:
+            view = extraction.RenderedInterval(source, self._before, interval, self._before.closing)
+            interval = self._faces.judged(view, self._before, group.faces, self._level.lmbda)
         group.faces = interval[FACES]
         return interval
 

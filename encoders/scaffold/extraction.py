@@ -51,8 +51,8 @@ class SourceInterval:
 
 
 @dataclass(frozen=True)
-class PreviousKey:
-    """The coded picture that an interval goes on from."""
+class KeyBefore:
+    """The coded picture before an interval in its scene."""
 
     source: Picture
     """The source of the last coded picture."""
@@ -83,45 +83,40 @@ class ScaffoldExtractor:
     def extract_group(
         self,
         intervals: Sequence[SourceInterval],
-        previous: PreviousKey | None,
+        before: KeyBefore | None,
         lmbda: float,
         *,
         semantics: bool,
     ) -> list[tuple[Sample, ...]]:
         """Samples of each interval.
 
-        `previous`: before them, None when a scene begins; `lmbda`: the distortion, over pixels and
-        frames, that a bit must save; `semantics`: look for people and regions.
+        `before`: what precedes them, None when a scene begins; `lmbda`: the distortion, over pixels
+        and frames, that a bit must save; `semantics`: look for people and regions.
         """
         if not self._extractors:
             return [() for _ in intervals]
         extract = partial(self._extract_interval, lmbda=lmbda, semantics=semantics)
         if not any(extractor.has_memory for extractor in self._extractors):
-            return list(self._pool.map(extract, intervals, previous_keys(intervals, previous)))
+            return list(self._pool.map(extract, intervals, keys_before(intervals, before)))
         found: list[tuple[Sample, ...]] = []
         for interval in intervals:
-            found.append(extract(interval, previous))
+            found.append(extract(interval, before))
             closing = Interval((1,) * interval.length, found[-1]).closing_sample
-            previous = PreviousKey(interval.sources[-1], interval.shown, closing=closing)
+            before = KeyBefore(interval.sources[-1], interval.shown, closing=closing)
         return found
 
     def _extract_interval(
-        self,
-        interval: SourceInterval,
-        previous: PreviousKey | None,
-        *,
-        lmbda: float,
-        semantics: bool,
+        self, interval: SourceInterval, before: KeyBefore | None, *, lmbda: float, semantics: bool
     ) -> tuple[Sample, ...]:
         if interval.place is Place.AFTER:
             return ()
-        if previous is None:
+        if before is None:
             (first,) = self._observed([interval.sources[-1]], semantics)
             samples = [Sample(interval.length, first.values)]
         else:
-            samples = self._observed(JoinedFrames([previous.source], interval.sources), semantics)
+            samples = self._observed(JoinedFrames([before.source], interval.sources), semantics)
             if len(samples) > 1 and not interval.drawing.dissolves:
-                samples = self._improved(samples, interval, previous, lmbda, semantics)
+                samples = self._improved(samples, interval, before, lmbda, semantics)
         return tuple(s for s in samples if any(e.says_something(s) for e in self._extractors))
 
     def _observed(self, sources: Sequence[Picture], semantics: bool) -> list[Sample]:
@@ -141,14 +136,14 @@ class ScaffoldExtractor:
         self,
         samples: list[Sample],
         interval: SourceInterval,
-        previous: PreviousKey,
+        before: KeyBefore,
         lmbda: float,
         semantics: bool,
     ) -> list[Sample]:
         """The samples with the motion that pays for its bits, anchor by anchor."""
-        probe_of = self._probes(interval, previous, lmbda, len(samples))
+        probe_of = self._probes(interval, before, lmbda, len(samples))
         # A frame between is hardly better than the better of the coded pictures.
-        ends = (previous.source, previous.shown), (interval.sources[-1], interval.shown)
+        ends = (before.source, before.shown), (interval.sources[-1], interval.shown)
         floor = min(self._distortion.reference(source).total(shown) for source, shown in ends)
         anchors, middle = range(len(samples) - 1), interval.length // 2
         middle_first = sorted(anchors, key=lambda k: abs(samples[k].offset - middle))
@@ -169,7 +164,7 @@ class ScaffoldExtractor:
         return samples
 
     def _probes(
-        self, interval: SourceInterval, previous: PreviousKey, lmbda: float, count: int
+        self, interval: SourceInterval, before: KeyBefore, lmbda: float, count: int
     ) -> Callable[[list[Sample], int], AnchorProbe]:
         """Makes probes in an interval with `count` samples: of these, at the one with this index.
 
@@ -177,18 +172,18 @@ class ScaffoldExtractor:
         """
         lmbda = CORRECTION_LMBDA * lmbda / (interval.length / count)
         # Luma is enough to judge by, and the motion found in it is the same.
-        ends = gray(previous.shown), gray(interval.shown)
+        ends = gray(before.shown), gray(interval.shown)
         plain = Interval((1,) * interval.length, values={CAMERA: interval.drawing.camera})
-        renderer = IntervalRenderer(*ends, plain, previous.closing)
-        sources = JoinedFrames([previous.source], interval.sources)
+        renderer = IntervalRenderer(*ends, plain, before.closing)
+        sources = JoinedFrames([before.source], interval.sources)
         return partial(
-            AnchorProbe, renderer, previous.closing, sources, self._header, lmbda, self._distortion
+            AnchorProbe, renderer, before.closing, sources, self._header, lmbda, self._distortion
         )
 
 
 def distortion_between(
     sources: Sequence[SourceInterval],
-    previous: PreviousKey | None,
+    before: KeyBefore | None,
     intervals: Sequence[Interval],
     distortion: Distortion,
 ) -> float:
@@ -197,7 +192,7 @@ def distortion_between(
     It is measured in the middle of every interval and half-way to it.
     """
     total = 0.0
-    for view in rendered_intervals(sources, previous, intervals):
+    for view in rendered_intervals(sources, before, intervals):
         interval, length = view.interval, view.interval.length
         if view.follows and length > 1 and interval.place is Place.BETWEEN:
             seen = sorted({max(1, length // 4), length // 2, 3 * length // 4})
@@ -209,11 +204,11 @@ def distortion_between(
     return total
 
 
-def previous_keys(
-    intervals: Sequence[SourceInterval], first: PreviousKey | None
-) -> list[PreviousKey | None]:
-    """The one before each interval, as far as it is known before any is looked at."""
-    return [first, *(PreviousKey(one.sources[-1], one.shown) for one in intervals[:-1])]
+def keys_before(
+    intervals: Sequence[SourceInterval], before: KeyBefore | None
+) -> list[KeyBefore | None]:
+    """That of each interval, as far as it is known before any is looked at."""
+    return [before, *(KeyBefore(one.sources[-1], one.shown) for one in intervals[:-1])]
 
 
 class RenderedInterval(DrawnInterval):
@@ -222,15 +217,13 @@ class RenderedInterval(DrawnInterval):
     def __init__(
         self,
         source: SourceInterval,
-        previous: PreviousKey | None,
+        before: KeyBefore | None,
         interval: Interval,
         closing: Sample | None,
     ) -> None:
-        """`previous`: before it; `closing`: the sample there."""
-        super().__init__(
-            interval, source.shown, None if previous is None else previous.shown, closing
-        )
-        self.sources, self.follows = source.sources, previous is not None
+        """`before`: what precedes it; `closing`: the sample there."""
+        super().__init__(interval, source.shown, None if before is None else before.shown, closing)
+        self.sources, self.follows = source.sources, before is not None
         self.last = interval.length - (interval.place is not Place.AFTER)
         """The time of its last frame that is drawn; the first one's is 1."""
 
@@ -246,9 +239,9 @@ class RenderedInterval(DrawnInterval):
 
 
 def rendered_intervals(
-    sources: Sequence[SourceInterval], previous: PreviousKey | None, intervals: Sequence[Interval]
+    sources: Sequence[SourceInterval], before: KeyBefore | None, intervals: Sequence[Interval]
 ) -> Iterator[RenderedInterval]:
-    """Rendered intervals of a group; `previous`: before the first."""
-    closings = [None if previous is None else previous.closing]
+    """Rendered intervals of a group; `before`: what precedes it."""
+    closings = [None if before is None else before.closing]
     closings += [interval.closing_sample for interval in intervals]
-    return map(RenderedInterval, sources, previous_keys(sources, previous), intervals, closings)
+    return map(RenderedInterval, sources, keys_before(sources, before), intervals, closings)

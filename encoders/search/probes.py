@@ -35,7 +35,7 @@ from gsvc.encoders.plans import (
     planned_intervals,
 )
 from gsvc.encoders.scaffold.camera_path import CameraPath
-from gsvc.encoders.svt_av1 import Planes, encode_planes, planes_of
+from gsvc.encoders.svt_av1 import Planes, encode_pictures, planes_of
 
 Parts = list[tuple[float, float]]
 """Distortion of frames, as of `Reference.totals`."""
@@ -263,7 +263,7 @@ class Probes:
         return tuple(sorted(found))
 
     def _coded(self, plan: GroupPlan, keys: Sequence[int]) -> list[bytes]:
-        return encode_planes(
+        return encode_pictures(
             [self._planes(key, plan.scale) for key in keys],
             size=self._geometry.coded_size(plan.scale),
             crf=plan.crf,
