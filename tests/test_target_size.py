@@ -15,8 +15,9 @@ from PIL import Image
 import gsvc
 from commands import run_gsvc
 from gsvc import ConfigError, VideoFormat
-from gsvc.codec.api.encode_file import EncodeJob, sized, suited
+from gsvc.codec.api.encode_file import EncodeJob, suited
 from gsvc.codec.api.inspection import info_lines
+from gsvc.codec.api.target_size import sized
 from gsvc.codec.bitstream.errors import NOTE
 from gsvc.codec.command.encode import as_line
 from gsvc.codec.command.main import as_options

@@ -6,9 +6,10 @@ from fractions import Fraction
 from pathlib import Path
 from time import monotonic
 
-from gsvc.codec.api.encode_file import AUTO_SIZE, SMALLEST_STILL, EncodeJob, nearest_stream, suited
+from gsvc.codec.api.encode_file import AUTO_SIZE, SMALLEST_STILL, EncodeJob, suited
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.reports import EncodeReport, PiecesReport, Report
+from gsvc.codec.api.target_size import nearest_stream
 from gsvc.codec.bitstream.errors import ConfigError, OutputError, typed
 from gsvc.codec.bitstream.header import HEADER_BYTES
 from gsvc.codec.bitstream.pieces import (

@@ -19,6 +19,7 @@ from gsvc.codec.command import arguments
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.places import is_read_once
 from gsvc.codec.weights.extras import need
+from gsvc.codec.weights.model_files import cache_dir
 from gsvc.decoders.detection.findings import AUTO, OWN, Detector
 from gsvc.encoders.tuning import TASKS
 
@@ -34,14 +35,16 @@ def encode_one(
     """Encode a file as the options say."""
     # Late: --help and usage errors do not wait for FFmpeg.
     from gsvc.codec.api.encode_file import encode
-    from gsvc.codec.command.encode_runs import fetch_dry_run
 
     if options.packets is not None:
         return _encode_pieces(options, source, target, progress)
+    if (cache_dir() / "dry-run").is_dir():
+        from gsvc.codec.command.encode_runs import fetch_dry_run
+
+        if kept := fetch_dry_run(options, source, target):
+            return kept
     more = shared(options) | {"texts": not options.no_texts, "progress": progress}
-    return fetch_dry_run(options, source, target) or arguments.with_options(
-        encode, options, source, target, **more
-    )
+    return arguments.with_options(encode, options, source, target, **more)
 
 
 def _encode_pieces(

@@ -23,8 +23,9 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from gsvc import __version__
-from gsvc.codec.api.encode_file import EncodeJob, size_at, sized, suited
+from gsvc.codec.api.encode_file import EncodeJob, suited
 from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_rate, shown_time
+from gsvc.codec.api.target_size import size_at, sized
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.command import encode, main
 from gsvc.codec.command.arguments import say, shown_size, with_options, without_warnings
@@ -141,7 +142,7 @@ def _keep(job: EncodeJob, report: EncodeReport, data: bytes) -> None:
 def fetch_dry_run(options: Namespace, source: str, target: str) -> EncodeReport | None:
     """Write the stream that a dry run with these options kept, if any, and return its report."""
     is_sized = options.target_size is not None or options.total_bitrate is not None
-    if is_sized or not (cache_dir() / "dry-run").is_dir() or not os.path.isfile(source):
+    if is_sized or not os.path.isfile(source):
         return None
     job = job_from(options, source)
     path = _kept_at(suited(job, job.settings.bitrate))

@@ -13,17 +13,11 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.encode_file import (
-    AUTO_SIZE,
-    SOUND,
-    SOURCE_SIZE,
-    EncodeJob,
-    sized,
-    suited,
-)
+from gsvc.codec.api.encode_file import AUTO_SIZE, SOURCE_SIZE, EncodeJob, suited
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.inspection import info
 from gsvc.codec.api.reports import EncodeReport
+from gsvc.codec.api.target_size import SOUND, sized
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import has_watcher, limits_of, shown_dimensions
 from gsvc.codec.media.places import is_read_once

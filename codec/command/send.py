@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from gsvc.codec.api import encode_file
+from gsvc.codec.api import encode_file, target_size
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
@@ -181,9 +181,9 @@ def _least_sound(options: Namespace, *, has_any: bool) -> float:
     ConfigError where it leaves pictures too little."""
     if options.audio == "none" or not has_any or Path(options.source).is_fifo():
         return 0.0
-    lowest = encode_file.SOUND[0]
+    lowest = target_size.SOUND[0]
     rate = options.audio_bitrate or lowest
-    least: float = rate + video_sender.SOUND_HEADERS + encode_file.LEAST_BESIDE
+    least: float = rate + video_sender.SOUND_HEADERS + target_size.LEAST_BESIDE
     if options.total_bitrate < least:
         lower = f", lower its rate (--audio-bitrate {lowest})" if rate > lowest else ""
         raise ConfigError(
@@ -201,7 +201,7 @@ def _within_link(
     total, sound = options.total_bitrate, 0.0
     if _least_sound(options, has_any=video.has_sound):
         room = video_sender.pictures_within(total, video_sender.SOUND_HEADERS, wire)
-        usual = encode_file.sound_bitrate(encoding, video.format, room)
+        usual = target_size.sound_bitrate(encoding, video.format, room)
         options.audio_bitrate = options.audio_bitrate or usual
         sound = (options.audio_bitrate or track_source.USUAL_STEREO) + video_sender.SOUND_HEADERS
     return replace(encoding, bitrate=video_sender.pictures_within(total, sound, wire))
