@@ -25,23 +25,6 @@ from gsvc.codec.bitstream import coded_pictures, errors, scaffold
 from gsvc.codec.bitstream.frames import Color, Picture
 from gsvc.codec.media.color import yuv_from_rgb
 
-OFFSET_LAYERS = 6
-"""Temporal layers that it takes offsets for."""
-
-
-def quantiser_offsets(key: int, layers: Sequence[int]) -> str:
-    """Parameters that add to the quantiser's index, 0 to 255, by temporal layer.
-
-    `key`: of intra pictures; `layers`: from the lowest, at least one; the last is repeated. Each is
-    -64 to 63.
-    """
-    listed = [*layers, *[layers[-1]] * (OFFSET_LAYERS - len(layers))]
-    text = f"[{','.join(map(str, listed))}]"
-    return (
-        f"aq-mode=0:use-fixed-qindex-offsets=1:key-frame-qindex-offset={key}"
-        f":key-frame-chroma-qindex-offset={key}:qindex-offsets={text}:chroma-qindex-offsets={text}"
-    )
-
 
 @contextmanager
 def quiet_and_ordinary() -> Iterator[None]:

@@ -1,8 +1,4 @@
-"""Encoding with look-ahead: a group is known whole before its keyframes are chosen.
-
-Where shots may come back, those of a group's time are known before any is coded. They are planned
-one by one; those that show the same become one AV1 sequence, with one quantiser and size.
-"""
+"""Encoding with look-ahead: a group is known whole before its keyframes are chosen."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -161,7 +157,7 @@ class Lookahead(GroupCoder):
         return coded
 
     def _code_returning(self, shots: Sequence[_Shot]) -> list[CodedPacket]:
-        """Code shots, those that show the same as one sequence; packets in order of the shots."""
+        """Code shots, those that show the same as one sequence; packets in order of shots."""
         sequences, slots = in_slots(shared_sequences([one.pictures for one in shots], self._config))
         coded: dict[int, list[CodedPacket]] = {}
         for numbers in sequences:

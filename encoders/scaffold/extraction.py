@@ -22,8 +22,6 @@ from gsvc.encoders.tuning import CORRECTION_LEAST_BITS, CORRECTION_LMBDA
 
 EXTRACTORS: tuple[type[Extractor], ...] = (PoseExtractor, SegmentationExtractor, FlowExtractor)
 """The layers with samples, in the order in which they see a frame: people confirm segments."""
-
-
 _SHORTEST = 3
 """Frames of an interval below which nothing between the coded pictures is sampled."""
 _LONG = 8

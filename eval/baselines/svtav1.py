@@ -18,7 +18,6 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.extras import Late, need
 from gsvc.datasets.clips.clip_reader import ClipFormat
 from gsvc.decoders.keyframes.priors.prior_files import prior_path
-from gsvc.encoders.svt_av1 import OFFSET_LAYERS, quantiser_offsets
 from gsvc.eval.baselines import conventional
 from gsvc.eval.baselines.base import Compute, Decoded, Option, Settings, Value, all_of
 from gsvc.eval.compute import Flops, count_flops
@@ -72,6 +71,8 @@ class SvtAv1(conventional.ConventionalCodec):
         return {"preset": speed, "crf": str(quality), "svtav1-params": params}
 
 
+_LAYERS = 6
+"""Temporal layers that SVT-AV1 takes offsets for."""
 _MOST = 64
 
 
@@ -98,14 +99,19 @@ class SvtAv1Offsets(SvtAv1):
             key, *layers = map(int, texts)
         except ValueError:
             layers = []
-        are_as_many = 0 < len(layers) <= OFFSET_LAYERS
+        are_as_many = 0 < len(layers) <= _LAYERS
         if not are_as_many or not all(-_MOST <= one < _MOST for one in (key, *layers)):
             raise ConfigError(
                 f"preset {preset!r}: write 4/-60/-30/-10, a preset and quantiser offsets from "
-                f"-{_MOST} to {_MOST - 1} of key pictures and of up to {OFFSET_LAYERS} layers"
+                f"-{_MOST} to {_MOST - 1} of key pictures and of up to {_LAYERS} layers"
             )
-        offsets = quantiser_offsets(key, layers)
-        params = f"rc=0:qp={quality}:{offsets}:lp={conventional.THREADS}{VISUAL_TUNING}"
+        # Added to the quantiser's index, 0 to 255; of temporal layers from the lowest.
+        listed = f"[{','.join(map(str, [*layers, *layers[-1:] * (_LAYERS - len(layers))]))}]"
+        params = (
+            f"rc=0:qp={quality}:aq-mode=0:use-fixed-qindex-offsets=1:key-frame-qindex-offset={key}"
+            f":key-frame-chroma-qindex-offset={key}:qindex-offsets={listed}"
+            f":chroma-qindex-offsets={listed}:lp={conventional.THREADS}{VISUAL_TUNING}"
+        )
         return {"preset": speed, "svtav1-params": params}
 
 
