@@ -15,7 +15,7 @@ from PIL import Image
 import gsvc
 from commands import run_gsvc
 from gsvc import ConfigError, VideoFormat
-from gsvc.codec.api.encode_file import EncodeJob, suited
+from gsvc.codec.api.encode_job import EncodeJob, suited
 from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.api.target_size import sized
 from gsvc.codec.bitstream.errors import NOTE

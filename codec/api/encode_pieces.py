@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from time import monotonic
 
-from gsvc.codec.api.encode_file import AUTO_SIZE, SMALLEST_STILL, EncodeJob, suited
+from gsvc.codec.api.encode_job import AUTO_SIZE, SMALLEST_STILL, EncodeJob, suited
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.reports import EncodeReport, PiecesReport, Report
 from gsvc.codec.api.target_size import nearest_stream

@@ -8,11 +8,9 @@ import logging
 from dataclasses import replace
 from fractions import Fraction
 
-from gsvc.codec.api.encode_file import AUTO_SIZE, SMALLEST_STILL, EncodeJob, limits_told, suited
+from gsvc.codec.api.encode_job import AUTO_SIZE, SMALLEST_STILL, EncodeJob, suited
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.reports import EncodeReport
-from gsvc.codec.bitstream.audio_and_text import pack_audio, text_packets
-from gsvc.codec.bitstream.container import Packet, PacketType
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import VideoFormat
 from gsvc.codec.media import places, track_source
@@ -96,7 +94,7 @@ def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:
             (sound + LEAST_BESIDE) / 1000,
         )  # fmt: skip
     job = _with_sound_rate(suited(job, max(_LEAST_RATE, total - sound), total), total)
-    beside = _bytes_beside(job, seconds)
+    beside = job.bytes_beside(seconds)
     if size <= beside:
         lower = "lower the rate of the sound (--audio-bitrate), "
         raise ConfigError(
@@ -137,7 +135,7 @@ def _without_sound(job: EncodeJob, size: int, seconds: Fraction) -> EncodeJob:
     silent = replace(job, sound=False)
     if has_sound:
         heard = replace(job, audio_bitrate=rate)
-        fits = rate < total and _bytes_beside(silent, seconds) + _sound_bytes(heard, seconds) < size
+        fits = rate < total and silent.bytes_beside(seconds) + heard.sound_bytes(seconds) < size
         _log.warning(
             "%s: without its sound, which takes %.3g kbit/s of %.3g (Opus takes %.3g at least) and "
             "is carried from %.3g in all, a file of %d bytes%s",
@@ -168,19 +166,6 @@ def sound_bitrate(settings: EncoderSettings, video: VideoFormat, total: float) -
     return SOUND[max(reached, default=0)]
 
 
-def _bytes_beside(job: EncodeJob, end: Fraction) -> int:
-    """Bytes of sound and texts in the stream of a video of `end` seconds."""
-    with job.open() as video:
-        texts = text_packets(job.read_texts(video))
-    return sum(len(packet.to_bytes()) for packet in texts) + _sound_bytes(job, end)
-
-
-def _sound_bytes(job: EncodeJob, end: Fraction) -> int:
-    chunks = job.open_sound().rest(end if job.frames is not None else None)
-    sound = (Packet(PacketType.AUDIO, 0, pack_audio(chunk)) for chunk in chunks)
-    return sum(len(packet.to_bytes()) for packet in sound)
-
-
 def size_at(job: EncodeJob, total_bitrate: float) -> int:
     """Bytes of a stream of `total_bitrate` bits per second in all. Raises as `encode_to_size`."""
     if total_bitrate <= 0:
@@ -201,3 +186,10 @@ def _warn_of_miss(report: EncodeReport, size: int, above: int | None, limits: st
         if above is not None:
             why = f"the nearest of a few attempts, another one made {above}"
         _log.warning("asked for %d bytes, got %d: %s", size, report.size, why)
+
+
+def limits_told(settings: EncoderSettings) -> str:
+    """What keeps a rate below what the video would take, and what to do; "" where nothing does."""
+    given = {"max_packet_bytes": settings.max_packet_bytes, "max_bitrate": settings.max_bitrate}
+    told = [f"{name}={value:.10g}" for name, value in given.items() if value is not None]
+    return f" within {' and '.join(told)}, raise the limit for more" if told else ""

@@ -23,7 +23,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from gsvc import __version__
-from gsvc.codec.api.encode_file import EncodeJob, suited
+from gsvc.codec.api.encode_job import EncodeJob, suited
 from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_rate, shown_time
 from gsvc.codec.api.target_size import size_at, sized
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError

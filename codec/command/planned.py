@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.encode_file import AUTO_SIZE, SOURCE_SIZE, EncodeJob, suited
+from gsvc.codec.api.encode_job import AUTO_SIZE, SOURCE_SIZE, EncodeJob, suited
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.inspection import info
 from gsvc.codec.api.reports import EncodeReport

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from gsvc.codec.api import encode_file, target_size
+from gsvc.codec.api import encode_job, target_size
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
@@ -160,10 +160,10 @@ async def send_video(
         return watch.was_interrupted
 
 
-def _suited(options: Namespace, wire: WireSettings) -> encode_file.EncodeJob:
+def _suited(options: Namespace, wire: WireSettings) -> encode_job.EncodeJob:
     """The pictures to send, at a size and frame rate that suit. Raises as `_least_sound`."""
     rate = options.bitrate
-    job = encode_file.EncodeJob(
+    job = encode_job.EncodeJob(
         options.source, EncoderSettings(), options.start, options.frames, options.fps,
         deinterlace=options.deinterlace, size=options.size,
     )  # fmt: skip
@@ -173,7 +173,7 @@ def _suited(options: Namespace, wire: WireSettings) -> encode_file.EncodeJob:
             with job.open() as video:
                 sound = _least_sound(options, has_any=video.has_sound)
         rate = video_sender.pictures_within(options.total_bitrate, sound, wire)
-    return encode_file.suited(job, rate, options.total_bitrate)
+    return encode_job.suited(job, rate, options.total_bitrate)
 
 
 def _least_sound(options: Namespace, *, has_any: bool) -> float:
@@ -236,7 +236,7 @@ def _tell_of_rate(stats: SenderStats, seconds: float, link: float | None) -> Non
         )
 
 
-def _looped(video: VideoReader, job: encode_file.EncodeJob) -> Iterator[Frame]:
+def _looped(video: VideoReader, job: encode_job.EncodeJob) -> Iterator[Frame]:
     """The video over and over, its times going on."""
     ticks = 1 / (video.format.frame_rate * video.format.time_base)
     shift = last = 0

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.encode_file import EncodeJob
+from gsvc.codec.api.encode_job import EncodeJob
 from gsvc.codec.api.encoder import Encoder, config_of
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.reports import EncodeReport

@@ -33,12 +33,12 @@ from gsvc.encoders.malloc import malloc_trim
 from gsvc.encoders.plans import GroupPlan
 from gsvc.encoders.svt_av1 import MAX_CRF, encode_pictures
 
+Openings = Mapping[int, int | None]
+"""Numbers of the intervals that open a shot, with its slot, None for a group's first."""
+
 
 def encode_keyframes(
-    plan: GroupPlan,
-    prepared: Sequence[Picture],
-    config: CodingConfig,
-    openings: Mapping[int, int | None],
+    plan: GroupPlan, prepared: Sequence[Picture], config: CodingConfig, openings: Openings
 ) -> "Keyframes":
     """Code the pictures of a plan, which takes most of the time; arguments as of `Keyframes`."""
     units = encode_pictures(
@@ -64,8 +64,7 @@ class Keyframes:
     prepared: Sequence[Picture]
     """The pictures to code, RGB uint8 (H, W, 3)."""
     config: CodingConfig
-    openings: Mapping[int, int | None]
-    """Numbers of the intervals that open a shot, with its slot, None for a group's first."""
+    openings: Openings
     units: list[bytes]
     """Their temporal units."""
     bits: float

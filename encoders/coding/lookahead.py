@@ -23,14 +23,8 @@ from gsvc.encoders.distortion import Reference
 from gsvc.encoders.frame_buffer import FrameBuffer, JoinedFrames
 from gsvc.encoders.malloc import malloc_trim, return_freed_memory
 from gsvc.encoders.plans import PLAIN, GroupPlan, PlannedInterval, Probe
-from gsvc.encoders.scaffold.extraction import (
-    KeyBefore,
-    RenderedInterval,
-    ScaffoldExtractor,
-    SourceInterval,
-    distortion_between,
-    rendered_intervals,
-)
+from gsvc.encoders.scaffold import extraction
+from gsvc.encoders.scaffold.extraction import KeyBefore, SourceInterval
 from gsvc.encoders.search.group_search import GroupPlanner, GroupSearch
 from gsvc.encoders.search.rate_control import RateControl
 from gsvc.encoders.tuning import DISTORTION_OF_BITS
@@ -76,7 +70,7 @@ class Lookahead(GroupCoder):
         # One pool for good: threads that come and go leave the allocator's memory behind.
         self._pool = ThreadPoolExecutor(1 if config.low_memory else _AT_ONCE)
         self._distortion = config.distortion()
-        self._extractor = ScaffoldExtractor(config, self._distortion, self._pool)
+        self._extractor = extraction.ScaffoldExtractor(config, self._distortion, self._pool)
         find = config.face_points(self._distortion)
         given = config.header.geometry, self._distortion
         self._faces = None if find is None else FaceRdo(*given, find, self._pool)
@@ -259,9 +253,9 @@ class Lookahead(GroupCoder):
         if self._faces is None:
             return group, group
 
-        def views(made: PackedGroup) -> list[RenderedInterval]:
+        def views(made: PackedGroup) -> list[extraction.RenderedInterval]:
             sources = list(chain(*sources_of(made.keys)))
-            return list(rendered_intervals(sources, self._before, made.intervals))
+            return list(extraction.rendered_intervals(sources, self._before, made.intervals))
 
         # Where a rate is to be met lambda steps widely: what bits save at this rate is nearer.
         distortion = sum(one.probe.distortion for one in planned)
@@ -311,7 +305,7 @@ class Lookahead(GroupCoder):
 
         def cost(intervals: Sequence[Interval]) -> float:
             given = list(chain(*sources)), self._before, intervals
-            drawn = distortion_between(*given, self._distortion)
+            drawn = extraction.distortion_between(*given, self._distortion)
             return drawn + self._planner.lmbda * self._packer.scaffold_bits(keys, intervals)
 
         return min(plain, watched, key=cost)

@@ -129,11 +129,10 @@ _KEPT_BYTES = 1 << 27
 
 
 def emphasised(source: Picture, reference: Reference, decoded: Picture, crf: float) -> Picture:
-    """Pre-emphasis: the source with the detail of its luma raised by what a probe lacks, at most
-    doubled (docs/logs/search.md, "Pre-emphasis").
+    """Pre-emphasis: the source with the detail of luma that a probe lacks raised, at most doubled.
 
-    A quantiser drops weak detail and keeps strong detail; where, and by how much, a probe shows.
-    Detail raised by as much passes, for fewer bits than a finer quantiser takes.
+    A quantiser drops weak detail and keeps strong detail: raised, it passes for fewer bits than a
+    finer quantiser takes (docs/logs/search.md, "Pre-emphasis").
 
     `source`: RGB uint8 (H, W, 3); `reference`: made of it; `decoded`: luma of the probe, uint8
     (H, W), coded at `crf`. Returns a picture like `source`.
