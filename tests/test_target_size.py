@@ -147,7 +147,7 @@ def test_a_dry_run_of_a_short_video_tells_what_comes_out(video: Path, tmp_path: 
     values = json.loads(told.stdout)
     assert (values["size"], values["frames"]) == (made.size, 30)
     assert values["bitrate"] == pytest.approx(made.bitrate)
-    (kept,) = (tmp_path / "cache" / "dry-run").iterdir()  # no time is taken twice
+    (kept,) = (tmp_path / "cache" / "dry-run").glob("*/*")  # no time is taken twice
     stream = kept.read_bytes().partition(b"\n")[2]
     kept.write_bytes(kept.read_bytes() + b"kept")
     run_gsvc("encode", video, tmp_path / "b.gsv", "--no-texts", *BARE, cwd=tmp_path, env=env)

@@ -38,7 +38,7 @@ def encode_one(
 
     if options.packets is not None:
         return _encode_pieces(options, source, target, progress)
-    if (cache_dir() / "dry-run").is_dir():
+    if Path(source).name in (kept.name for kept in (cache_dir() / "dry-run").glob("*")):
         from gsvc.codec.command.encode_runs import fetch_dry_run
 
         if kept := fetch_dry_run(options, source, target):

@@ -124,17 +124,17 @@ def _show(options: Namespace, source: str, made: video_trial.EncodeForecast) -> 
 
 def _kept_at(job: EncodeJob) -> Path:
     """Where the stream of a dry run is kept: by all that it depends on."""
-    seen = Path(job.source).stat()
+    seen, kept = Path(job.source).stat(), cache_dir() / "dry-run" / Path(job.source).name
     job = replace(job, source=str(Path(job.source).resolve()), progress=None)
     told = job, seen.st_size, seen.st_mtime_ns, __version__
-    return cache_dir() / "dry-run" / hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+    return kept / hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 
 
 def _keep(job: EncodeJob, report: EncodeReport, data: bytes) -> None:
     """Keep the stream for `taken`, and no other one; not where there is no room."""
     with suppress(OSError):
         path = _kept_at(job)
-        shutil.rmtree(path.parent, ignore_errors=True)
+        shutil.rmtree(path.parent.parent, ignore_errors=True)
         path.parent.mkdir(parents=True)
         path.write_bytes(json.dumps(asdict(report)).encode() + b"\n" + data)
 
