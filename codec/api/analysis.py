@@ -74,9 +74,7 @@ class AnalysisReader:
 
 @contextmanager
 def open_analysis(
-    source: PathOrFile,
-    settings: AnalysisSettings | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    source: PathOrFile, settings: AnalysisSettings | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[AnalysisReader]:
     """Analyse a stream frame by frame, in the memory of some intervals; see `analyse`."""
     with open_any(source) as file:

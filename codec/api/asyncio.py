@@ -84,10 +84,7 @@ Timed: TypeAlias = "tuple[AnyFrame, int | None]"
 
 
 async def encode_stream(
-    encoder: Encoder,
-    frames: "AsyncIterable[AnyFrame]",
-    *,
-    queue: LatestQueue[Timed] | None = None,
+    encoder: Encoder, frames: "AsyncIterable[AnyFrame]", *, queue: LatestQueue[Timed] | None = None
 ) -> AsyncIterator[Packet]:
     """Encode `frames`; yield the packets, END last. At the end, or after `aclose()`, the encoder is
     closed in its thread, as soon as the frame that it is at is done.

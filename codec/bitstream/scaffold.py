@@ -323,10 +323,7 @@ class LayoutCoder:
         return length
 
     def _code_places(
-        self,
-        lengths: Sequence[int],
-        wanted: Layouts | None,
-        opens_group: bool,
+        self, lengths: Sequence[int], wanted: Layouts | None, opens_group: bool
     ) -> list[Place]:
         places = [Place.BETWEEN] * len(lengths)
         if opens_group and self._holds and lengths[0] > 1:

@@ -126,10 +126,7 @@ def _surface(options: Namespace) -> int:
     points = surface.read_points(folder / "summary.csv" if folder else options.run)
     make_folder(options.out)
     print(f"gsvc: drawing {len(points)} points", file=sys.stderr, flush=True)
-    figures = {
-        "contours": surface.contours(points),
-        "iso-quality": surface.iso_quality(points),
-    }
+    figures = {"contours": surface.contours(points), "iso-quality": surface.iso_quality(points)}
     seen = []
     if options.clips:
         sources = find_clips(options.clips)

@@ -79,9 +79,7 @@ def _places(options: Namespace) -> tuple[str | list[str], str]:
     return names, target
 
 
-def _spending(
-    options: Namespace,
-) -> "tuple[DecoderSettings, DeadlinePace | None, Foretold | None]":
+def _spending(options: Namespace) -> "tuple[DecoderSettings, DeadlinePace | None, Foretold | None]":
     """As chosen by hand, or by what there is time for."""
     if options.deadline is None and options.time_budget is None:
         return settings_of(options), None, None

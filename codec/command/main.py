@@ -19,13 +19,7 @@ from types import FrameType
 from typing import Any, NamedTuple, NoReturn
 
 from gsvc import __version__
-from gsvc.codec.bitstream.errors import (
-    NOTE,
-    OUT_OF_MEMORY,
-    TOO_MANY_FILES,
-    ConfigError,
-    GsvcError,
-)
+from gsvc.codec.bitstream.errors import NOTE, OUT_OF_MEMORY, TOO_MANY_FILES, ConfigError, GsvcError
 
 _NAMES = (
     *("audio", "backend", "cache", "deinterlace", "detector", "device", "fps", "frames"),

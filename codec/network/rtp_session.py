@@ -495,11 +495,7 @@ class UdpReceiver(asyncio.DatagramProtocol):
     """Receives packets and sends feedback to their sender. Open it with `open_udp_receiver`."""
 
     def __init__(
-        self,
-        rtp: RtpReceiver,
-        take: Callable[[list[container.Packet]], None],
-        *,
-        feedback: bool,
+        self, rtp: RtpReceiver, take: Callable[[list[container.Packet]], None], *, feedback: bool
     ) -> None:
         """`take` is called with packets of one source, `rtp.current`."""
         self._rtp, self._take, self._gives_feedback = rtp, take, feedback

@@ -200,9 +200,7 @@ def pull_hub_model(
 def _listed(model: HubModel, repo: str, revision: str | None) -> tuple[str, dict[str, Any]]:
     """The commit, and what the hub tells of each file of it that is read, by name."""
     told = _asked(
-        model.name,
-        repo,
-        lambda api: api.model_info(repo, revision=revision, files_metadata=True),
+        model.name, repo, lambda api: api.model_info(repo, revision=revision, files_metadata=True)
     )
     layered = bool(model.pipeline)
     files = {one.rfilename: one for one in told.siblings if _is_wanted(one.rfilename, layered)}

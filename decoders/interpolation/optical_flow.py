@@ -272,11 +272,7 @@ class MotionBetween:
     """The motion between two pictures, at any time. It is found in their luma (`gray`) alone."""
 
     def __init__(
-        self,
-        left: Picture,
-        right: Picture,
-        preset: int = PRESET,
-        estimator: int = MOTION_ESTIMATOR,
+        self, left: Picture, right: Picture, preset: int = PRESET, estimator: int = MOTION_ESTIMATOR
     ) -> None:
         """Find the motion between two pictures, luma, uint8 (H, W), with a preset of DIS.
 

@@ -87,10 +87,7 @@ class BidirectionalWarp:
         for top in range(0, self._size[1], _LINES):
             lines = slice(top, top + _LINES)
             grid = self._grid[lines] if bent is None else self._grid[lines] + bent[lines]
-            for source, moved, share in (
-                (self._left, left, -time),
-                (self._right, right, 1 - time),
-            ):
+            for source, moved, share in ((self._left, left, -time), (self._right, right, 1 - time)):
                 positions = np.asarray(cv2.scaleAdd(vectors[lines], share, grid), np.float32)
                 moved[lines] = warp(source, positions, self._lookup)
         return left, right

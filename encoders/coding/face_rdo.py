@@ -208,11 +208,7 @@ class FaceRdo:
         return [one * drawn.last / len(times) for one in sums]
 
     def _faced(
-        self,
-        interval: Interval,
-        offers: Sequence[_Offer | None],
-        last: Faces | None,
-        lmbda: float,
+        self, interval: Interval, offers: Sequence[_Offer | None], last: Faces | None, lmbda: float
     ) -> Interval:
         """The interval with each of the faces that is worth it, one after the other."""
         site = Site(self._geometry, interval.place, interval.length)

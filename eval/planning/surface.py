@@ -31,13 +31,7 @@ from gsvc.eval.report.exhibits import INK, label, legend, log_scale, new_figure,
 from gsvc.eval.report.report_page import table_html
 from gsvc.eval.report.sheets import picture_uri
 from gsvc.eval.summary import bd_comparisons
-from gsvc.eval.summary.bd_comparisons import (
-    PUBLISHED,
-    exchange,
-    frontier,
-    mean_exchange,
-    targets,
-)
+from gsvc.eval.summary.bd_comparisons import PUBLISHED, exchange, frontier, mean_exchange, targets
 from gsvc.eval.summary.bd_rate import hull_at, lower_hull
 from gsvc.eval.summary.rate_tables import Table
 

@@ -42,10 +42,9 @@ class Need:
     def of(self, kind: str) -> int:
         """Of one of `budget.KINDS`."""
         network = self.network // 2 if kind == "fp8" else self.network
-        held = {
-            "whole": self.network + self.others,
-            "groups": 2 * self.block + self.others,
-        }.get(kind, max(network, self.others))
+        held = {"whole": self.network + self.others, "groups": 2 * self.block + self.others}.get(
+            kind, max(network, self.others)
+        )
         return held + self.window
 
     def chosen(self, free: int) -> str:
