@@ -116,7 +116,6 @@ def _all(file: BinaryIO, limits: errors.Limits, *, is_container: bool) -> TimeRa
 
 
 def _salvaged(salvage: Salvage, limits: errors.Limits, *, is_container: bool) -> TimeRange:
-    """All that is left of a stream."""
     texts, packets = _texts_before(iter(salvage), held := errors.HeldBytes(limits))
     sound, frames = _survey(packets, held)
     every, sound = ((packet, True) for packet in salvage), sound if is_container else []
@@ -394,7 +393,6 @@ def _written_part(
     *,
     overwrite: bool,
 ) -> DecodeReport:
-    """Write one picture that is known in part."""
     form = part[0].format
     mark = mark_of(settings)
     with open_writer(target, form, mark=mark, overwrite=overwrite) as writer:

@@ -314,7 +314,6 @@ def _settings(anchors: str | Path | None) -> dict[str, object]:
 
 
 def _told(found: dict[str, Any]) -> Credentials:
-    """What C2PA's report says."""
     active = found["manifests"][found["active_manifest"]]
     by = active.get("signature_info", {})
     codes = [status["code"] for status in found.get("validation_status", [])]

@@ -124,7 +124,6 @@ def _named(command: str) -> Player:
 
 
 def _has_windows() -> bool:
-    """Whether a program can open a window."""
     if sys.platform in ("win32", "darwin"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

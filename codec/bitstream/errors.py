@@ -217,7 +217,6 @@ def _is_sequence(value: object, inner: tuple[object, ...]) -> bool:
 
 
 def _words(wanted: object) -> str:
-    """What to give, in words."""
     inner = list(get_args(wanted)) if get_origin(wanted) in (Union, UnionType) else [wanted]
     if Path in inner and str in inner:
         inner.remove(str)

@@ -88,7 +88,6 @@ _WIDEST = 60
 
 
 def _list(options: Namespace) -> int:
-    """List one kind."""
     from gsvc.eval.bench import cells
 
     listed = {
@@ -161,7 +160,6 @@ _USUAL = "BD-rate pooled over clips", "Points"
 
 
 def _table(options: Namespace) -> int:
-    """Print the tables."""
     from gsvc.eval import layout
     from gsvc.eval.summary import rate_tables, summarise, write
 

@@ -24,7 +24,6 @@ memory layout and number of threads. Needs gsvc[refine].
 
 
 def _speed(options: Namespace) -> int:
-    """Time what is asked for, then show it."""
     need("refine", "gsvc bench speed")
     from gsvc.eval.bench import cpu_paths, speed
 
@@ -63,7 +62,6 @@ names [NAME...]         back ends (all)
 
 
 def _flops(options: Namespace) -> int:
-    """Count, then show a table."""
     need("pretrained", "gsvc bench flops")
     from gsvc.eval.bench.flops import NAMES, SIZES, computes, table
 
@@ -98,7 +96,6 @@ streams STREAM...       streams, in the order of decoding
 
 
 def _cache(options: Namespace) -> int:
-    """Replay, then show table and fits."""
     need("eval", "gsvc bench cache")
     from gsvc.eval.bench.cache_replay import fits, plot, replay, table
 
@@ -152,7 +149,6 @@ METRICS = "cvvdp", "st_lpips_vgg", "ms_ssim", "motion_error", "jumps"
 
 
 def _backend(options: Namespace) -> int:
-    """Time windows, then make the run."""
     if options.name not in PRETRAINED:
         raise ConfigError(f"no pretrained model {options.name!r}: take {', '.join(PRETRAINED)}")
     from gsvc.decoders.keyframes.backends import gpu_or_cpu, load_refiner

@@ -31,7 +31,6 @@ _PATHS = dict.fromkeys(("SUMMARY.csv", "OUT", "FILE", "RUN"), Path)
 
 
 def _plan(options: Namespace) -> int:
-    """Carry out what is left, then show the tables."""
     from gsvc.eval.planning.validation import error_table, kept_line, read_rows
 
     if options.budgets < 0:
@@ -115,7 +114,6 @@ it was not judged. Energy of sending is that of a bit by a stated model: Huang e
 
 
 def _surface(options: Namespace) -> int:
-    """Read the points, draw, and write the page."""
     need("eval", "gsvc bench surface")
     from gsvc.datasets.clips.sets import find_clips
     from gsvc.eval.layout import markdown, write_bytes, write_text

@@ -47,7 +47,6 @@ out OUT                 the folder of a few prepared clips
 
 
 def _plan(options: Namespace) -> int:
-    """Tell the stages, then the whole."""
     from gsvc.decoders.training.prepare import forecast
 
     for name in ("clips", "nodes", "cores"):
@@ -191,7 +190,6 @@ _USUAL_LIMIT = 600.0
 
 
 def _prepare(options: Namespace) -> int:
-    """Prepare, and report."""
     from gsvc.decoders.training.pipeline import Folder, cpu_seconds, report
     from gsvc.decoders.training.prepare import Preparation
     from gsvc.decoders.training.sources import find_sources

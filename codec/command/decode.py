@@ -115,7 +115,6 @@ source IN               the stream, or a file of gsvc mux
 
 
 def _play(options: Namespace) -> int:
-    """Play a stream to its end."""
     from gsvc.codec.api.playing import play_file
 
     arguments.with_options(

@@ -256,7 +256,6 @@ names [NAME...]         models to pull (those of the encoder) or to show
 
 
 def _models(options: Namespace) -> int:
-    """List, pull, verify or show models."""
     _check_models(options)
     if options.action == "show":
         for name in options.names:

@@ -201,8 +201,6 @@ _GROUPS = {"encode": "code", "send": "live", "score": "measure and make"}
 
 
 class _Grouped(HelpFormatter):
-    """Shows the commands in groups."""
-
     def _format_action(self, action: Action) -> str:
         shown = super()._format_action(action)
         group = _GROUPS.get(action.dest)

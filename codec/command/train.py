@@ -151,7 +151,6 @@ run RUN                 the folder of the run, with its average.safetensors
 
 
 def _adopt(options: Namespace) -> int:
-    """Check, convert, score, tell, and ship what is better."""
     from gsvc.codec.media.output import explain_failure
     from gsvc.codec.weights.model_files import sha256_of
     from gsvc.decoders.training import adoption

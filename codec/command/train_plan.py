@@ -75,7 +75,6 @@ def run(options: Namespace) -> int:
 
 
 def _why(best: "Layout", found: "list[Layout]", devices: "Devices", batch: int) -> str:
-    """Why it is this layout."""
     if batch % devices.count:
         return f"a batch of {batch} cannot be dealt out to {devices.count} devices; blocks can"
     least = min(found, key=lambda each: each.seconds)

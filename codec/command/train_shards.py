@@ -143,7 +143,6 @@ def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "loop.Run"
 
 @contextmanager
 def _feed(options: Namespace) -> "Iterator[Feed]":
-    """What was asked for."""
     from gsvc.decoders.training import feeds, parallel
 
     shards, out, batch = Path(options.shards).resolve(), Path(options.run), options.batch
@@ -167,7 +166,6 @@ def _feed(options: Namespace) -> "Iterator[Feed]":
 
 @contextmanager
 def _cluster(options: Namespace) -> Iterator[Any]:
-    """The Ray cluster of --producers."""
     from gsvc.eval.bench.workers import ray_cluster
 
     address, _, cores = options.producers.partition("local:")

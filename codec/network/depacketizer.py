@@ -403,7 +403,6 @@ class Depacketizer:
         self._head, self._clock = number, slot.timestamp
 
     def _given(self, slot: PendingPacket, packet: Packet) -> Packet:
-        """The packet with its times."""
         pts, before = self._time(slot.timestamp), self._last
         follows = before and before[0] + 1 == packet.number
         return replace(packet, pts=pts, duration=pts - before[1] if follows and before else None)

@@ -109,8 +109,6 @@ _FEWER = 4, 2, 1
 
 @dataclass
 class _Work:
-    """One kind of work."""
-
     shares: tuple[float, ...] = (0.0, 1.0)
     """Of the whole work, rising: what may be done of it, from nothing to all."""
     cost: float | None = None
@@ -389,7 +387,6 @@ class LiveDecoder:
             self.stream.decoder.close()
 
     def _begun(self, arrival: ArrivedPacket) -> LiveStream:
-        """The stream of this packet."""
         old, header = self.stream, arrival.header
         if old and old.header.format != header.format:
             raise InputError("the sender began again with video of another format: receive it anew")

@@ -241,8 +241,6 @@ class WireSettings:
 
 @dataclass(frozen=True)
 class _Timed:
-    """A unit and its RTP timestamp."""
-
     unit: PayloadUnit
     timestamp: int
 

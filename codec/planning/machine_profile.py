@@ -197,8 +197,6 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Film:
-    """A drawn video."""
-
     size: tuple[int, int]
     """Width and height."""
     frames: int
@@ -208,7 +206,6 @@ class _Film:
 
     @property
     def pixels(self) -> int:
-        """Of a frame."""
         return self.size[0] * self.size[1]
 
 

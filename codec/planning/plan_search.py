@@ -454,7 +454,6 @@ def _row(name: str, choice: PlanChoice) -> str:
 
 
 def _link_line(plan: BudgetPlan) -> str:
-    """What the link carries."""
     link, pictures, (width, height) = plan.link, plan.best.settings.bitrate, plan.size
     video = f"video of {width}x{height} at {plan.frame_rate:.3g} frames/s"
     headers = (link.factor - 1) * pictures

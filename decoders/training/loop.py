@@ -489,11 +489,9 @@ class _Log:
         self._steps += 1
 
     def is_due(self, every: float) -> bool:
-        """Whether a row should be written."""
         return time.monotonic() - self._written >= every
 
     def is_told(self, every: float) -> bool:
-        """Whether the row should be told."""
         if self._written - self._told < every:
             return False
         self._told = self._written

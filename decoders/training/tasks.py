@@ -332,7 +332,6 @@ class Restore(Task):
         return shown
 
     def _goal(self, batch: Batch, stage: Stage, dice: Dice) -> Tensor:
-        """What samples shall look like."""
         return batch["truth"]
 
 

@@ -219,7 +219,6 @@ class _CellWork:
         self.record = replace(self.record, decodes=decodes)
 
     def outcome(self, done: bool = False) -> Outcome:
-        """How far the cell is."""
         stream, self.stream = self.stream, None
         return Outcome(self.cell.with_gaps(self.record), stream, done)
 
@@ -257,7 +256,6 @@ class _Decode:
         return True
 
     def add(self, name: str, scores: MetricScores) -> None:
-        """Keep one metric's result."""
         assert self.record is not None
         self.record = replace(self.record, scores={**self.record.scores, name: scores})
         self.work.put(self.record)

@@ -138,8 +138,6 @@ class Pool:
 
 
 class _Worker:
-    """One process and the pipe to it."""
-
     def __init__(self, cores: list[int]) -> None:
         self.cores, self.alive = cores, True
         self.connection, theirs = get_context("spawn").Pipe()

@@ -297,7 +297,6 @@ def table_html(table: rate_tables.Table) -> str:
 
 
 def _is_text(cell: str) -> bool:
-    """Whether it is words."""
     return cell[:1].isalpha() and cell not in _WORDS_FOR_NUMBERS and " [" not in cell
 
 

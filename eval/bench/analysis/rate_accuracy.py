@@ -375,7 +375,6 @@ class _ObjectCodec(Codec):
         self._given: dict[str, Any] = {"detector": seeks, **self.given}
 
     def version(self) -> str:
-        """Of gsvc."""
         return f"gsvc {version('gsvc')}"
 
     def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
