@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.bitstream import errors, scaffold
 from gsvc.codec.bitstream.container import Packet, next_frames
-from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Frame
-from gsvc.codec.bitstream.scaffold import nominal_time
 
 if TYPE_CHECKING:
     from gsvc.codec.api.encoder import AnyFrame
@@ -35,7 +34,7 @@ class LatestQueue(Generic[_T]):
     def __init__(self, size: int) -> None:
         """Hold at most `size` items. Raises ConfigError for less than 1."""
         if size < 1:
-            raise ConfigError(f"a queue of {size}: it must hold at least 1")
+            raise errors.ConfigError(f"a queue of {size}: it must hold at least 1")
         self._waiting: deque[_T] = deque(maxlen=size)
         self._changed = asyncio.Event()
         self._is_closed = False
@@ -138,7 +137,7 @@ async def _fill(
     try:
         async for frame in frames:
             own = getattr(frame, "pts", None)
-            queue.put((frame, nominal_time(number, frame_ticks) if own is None else None))
+            queue.put((frame, scaffold.nominal_time(number, frame_ticks) if own is None else None))
             number += 1
             if queue.dropped and not has_warned:
                 has_warned = True

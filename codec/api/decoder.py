@@ -8,23 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.bitstream import errors
 from gsvc.codec.bitstream.container import Packet, is_alone
-from gsvc.codec.bitstream.errors import (
-    DEFAULT_LIMITS,
-    ConfigError,
-    Limits,
-    OneThread,
-    VersionError,
-    typed,
-)
 from gsvc.codec.bitstream.frames import Frame, Picture
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.weights.extras import need
-from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATORS
-from gsvc.decoders.interpolation.rendering import IntervalRenderer, MakeRenderer
-from gsvc.decoders.keyframes.backends import load_refiner
-from gsvc.decoders.keyframes.keyframe import Keyframe
+from gsvc.decoders.interpolation import optical_flow, rendering
+from gsvc.decoders.keyframes import backends, keyframe
 from gsvc.decoders.keyframes.refiner import Budget, Refiner, WindowRefiner
 from gsvc.decoders.keyframes.restorer.backend import RestorerBackend
 from gsvc.decoders.streams.concealment import Concealer
@@ -54,25 +45,25 @@ def _restoring(
         for name in ("cache", "latent_cache", "vram", "quantize", "resume", "paste_keys"):
             if getattr(settings, name):
                 why = "is for a refiner, and with steps=0 there is none"
-                raise ConfigError(f"{name} {why}: leave one of them out")
+                raise errors.ConfigError(f"{name} {why}: leave one of them out")
         return attrgetter("picture"), None
     seed = header.seed if settings.seed is None else settings.seed
-    refiner = refiner or load_refiner(settings.backend, settings.device)
+    refiner = refiner or backends.load_refiner(settings.backend, settings.device)
     set_options(refiner, settings)
     refiner.check(header.format.height, header.format.width, steps=settings.steps)
     if isinstance(refiner, WindowRefiner):
         if pace is not None:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"{settings.backend} restores windows of frames, which cannot be left out one by "
                 "one: choose a back end of keyframes, such as compact:nano"
             )
         kept = _kept(settings, refiner, seed)
         return attrgetter("picture"), Windows(refiner, settings.steps, seed, kept)
     if settings.resume is not None:
-        raise ConfigError(f"resume: {refiner.name} restores no windows: leave it out")
+        raise errors.ConfigError(f"resume: {refiner.name} restores no windows: leave it out")
     is_guided = header.model_id == refiner.id  # what was chosen for other weights is no guide
 
-    def refined(key: Keyframe, steps: int) -> Picture:
+    def refined(key: keyframe.Keyframe, steps: int) -> Picture:
         key = key if is_guided else replace(key, guide=None)
         return refiner.refine(key, steps=steps, seed=seed)
 
@@ -110,7 +101,7 @@ def set_options(refiner: Refiner, settings: DecoderSettings) -> None:
         _quantize(refiner)
     if settings.look != DecoderSettings.look:
         if not isinstance(refiner, RestorerBackend):
-            raise ConfigError(f"look: {refiner.name} draws in one way: leave it out")
+            raise errors.ConfigError(f"look: {refiner.name} draws in one way: leave it out")
         refiner.look = settings.look
     if settings.paste_keys:
         is_window = isinstance(refiner, WindowRefiner)
@@ -124,7 +115,7 @@ def _quantize(refiner: Refiner) -> None:
     need("quantize", 'quantize="int8"', ", or leave it out")
     kind = refiner.memory.kind if refiner.memory else None
     if kind in ("groups", "fp8"):
-        raise ConfigError(f"quantize goes with vram 8G, whole or offload, not with {kind}")
+        raise errors.ConfigError(f"quantize goes with vram 8G, whole or offload, not with {kind}")
     refiner.quantize = True
 
 
@@ -137,15 +128,15 @@ def folder_and_capacity(text: str) -> tuple[Path, int]:
         unit = _UNITS.get(size[-1:].upper())
         return Path(folder), round(float(size[:-1] if unit else size) * (unit or 1))
     except (ValueError, OverflowError):
-        raise ConfigError(f"latent cache {text!r}: write FOLDER or FOLDER:2G") from None
+        raise errors.ConfigError(f"latent cache {text!r}: write FOLDER or FOLDER:2G") from None
 
 
 def _refuse(wrong: bool, refiner: Refiner, option: str, why: str) -> None:
     if wrong:
-        raise ConfigError(f"{option}: {refiner.name} {why}: leave it out")
+        raise errors.ConfigError(f"{option}: {refiner.name} {why}: leave it out")
 
 
-@typed
+@errors.typed
 class Decoder:
     """Decodes one stream, packet by packet.
 
@@ -165,7 +156,7 @@ class Decoder:
         self,
         header: Header,
         settings: DecoderSettings | None = None,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: errors.Limits = errors.DEFAULT_LIMITS,
         refiner: Refiner | None = None,
         pace: Pace | None = None,
     ) -> None:
@@ -188,8 +179,8 @@ class Decoder:
             MissingModelError: Weights of the refiner or of the motion are missing or damaged.
         """
         settings = settings or DecoderSettings()
-        if header.motion_estimator not in MOTION_ESTIMATORS:
-            raise VersionError(
+        if header.motion_estimator not in optical_flow.MOTION_ESTIMATORS:
+            raise errors.VersionError(
                 f"motion estimator {header.motion_estimator} is not known: install a newer gsvc"
             )
         if settings.device != "cpu":  # steps 0 need none, but who asks for one is to know
@@ -203,7 +194,7 @@ class Decoder:
         self._timeline: StrictTimeline | Concealer | None = policy(header, reconstruction, limits)
         self._header, self._limits, self._conceals = header, limits, settings.conceal
         self._schematic: Schematic | None = None
-        self._turn = OneThread("decoder")
+        self._turn = errors.OneThread("decoder")
 
     def __enter__(self) -> Self:
         return self
@@ -237,7 +228,7 @@ class Decoder:
         with self._turn:
             return list(self.frames(packet))
 
-    @typed
+    @errors.typed
     def frames(self, packet: Packet, times: range | None = None) -> Iterator[Frame]:
         """`decode` frame by frame, in the memory of one. Exhaust it before the next packet.
 
@@ -252,7 +243,7 @@ class Decoder:
                 self._schematic = Schematic(self._header, self._limits, conceal=self._conceals)
             yield from self._schematic.frames(packet)
 
-    @typed
+    @errors.typed
     def skip(self, packet: Packet) -> None:
         """Take a packet without drawing its frames, on the way to a later one."""
         self._open_timeline().skip(packet)
@@ -262,7 +253,7 @@ class Decoder:
         self._open_timeline()
         return list(_owned(self._windows.flush())) if self._windows else []
 
-    @typed
+    @errors.typed
     def conceal_until(self, pts: int) -> list[Frame]:
         """Concealed frames up to `pts`, in ticks, one nominal duration apart.
 
@@ -274,7 +265,9 @@ class Decoder:
         """
         timeline = self._open_timeline()
         if not isinstance(timeline, Concealer):
-            raise ConfigError("this decoder does not conceal: set DecoderSettings(conceal=True)")
+            raise errors.ConfigError(
+                "this decoder does not conceal: set DecoderSettings(conceal=True)"
+            )
         return list(self._out(timeline.until(pts), share=True))
 
     def _out(self, drawn: Iterable[DrawnFrame], *, share: bool = False) -> Iterator[Frame]:
@@ -283,14 +276,14 @@ class Decoder:
 
     def _open_timeline(self) -> StrictTimeline | Concealer:
         if self._timeline is None:
-            raise ConfigError("this decoder is closed: make another")
+            raise errors.ConfigError("this decoder is closed: make another")
         return self._timeline
 
 
-def _drawing(settings: DecoderSettings, pace: Pace | None) -> MakeRenderer:
+def _drawing(settings: DecoderSettings, pace: Pace | None) -> rendering.MakeRenderer:
     """The maker of renderers of frames between keyframes. Raises as `rife_renderer`."""
     if settings.motion == "dis":
-        return IntervalRenderer
+        return rendering.IntervalRenderer
     from gsvc.decoders.interpolation.rife import rife_renderer
 
     make = rife_renderer(settings.device)

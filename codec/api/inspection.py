@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from gsvc.codec.api.reports import shown_rate, shown_time
+from gsvc.codec.bitstream import frames, scaffold
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, InputError, Limits, typed
-from gsvc.codec.bitstream.frames import UNSPECIFIED, Color
 from gsvc.codec.bitstream.header import TOOLS, Header
 from gsvc.codec.bitstream.layers import GROUP_LAYERS
-from gsvc.codec.bitstream.scaffold import Place
 from gsvc.codec.bitstream.stream_info import IntervalInfo, PacketInfo, StreamInfo, read_info
 from gsvc.codec.media.marks import SOURCE_TYPE, Mark, read_marks
 from gsvc.codec.media.output import atomic_output
@@ -109,7 +108,7 @@ def _size(header: Header) -> str:
     return f"{text}, pixels of {shape}, shown as {wide}x{video.height}"
 
 
-def _color(color: Color) -> str:
+def _color(color: frames.Color) -> str:
     named = {
         "primaries": (color.primaries, _PRIMARIES),
         "transfer": (color.transfer, _TRANSFERS),
@@ -118,7 +117,7 @@ def _color(color: Color) -> str:
     told = [
         f"{what} {names.get(code, f'H.273 code {code}')}"
         for what, (code, names) in named.items()
-        if code != UNSPECIFIED
+        if code != frames.UNSPECIFIED
     ]
     return (
         f"{', '.join(told) or 'not specified'}, {'full' if color.full_range else 'limited'} range"
@@ -145,10 +144,10 @@ def _packet_lines(packet: PacketInfo) -> Iterator[str]:
 
 
 def _interval_text(interval: IntervalInfo) -> str:
-    if interval.place is Place.AFTER:
+    if interval.place is scaffold.Place.AFTER:
         return "held: shows the last key picture"
     text = f"key picture, {interval.size} bytes of AV1"
-    if interval.place is Place.BEFORE:
+    if interval.place is scaffold.Place.BEFORE:
         text += "; those before it hold it"
     return text + "; those before it dissolve" * interval.dissolves
 

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.bitstream.container import StreamReader, decoded_frames
+from gsvc.codec.bitstream import container, pieces
 from gsvc.codec.bitstream.errors import BitstreamError, Limits
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.pieces import Gathered
 
 _GREY = 128
 _MARGIN = 50
@@ -21,7 +20,7 @@ _MARGIN = 50
 
 
 def partial_picture(
-    found: Gathered, settings: DecoderSettings, limits: Limits
+    found: pieces.Gathered, settings: DecoderSettings, limits: Limits
 ) -> tuple[Header, Picture] | None:
     """The stream's header and all that is known of its first picture; None where that is nothing.
 
@@ -58,10 +57,10 @@ def _known(one: Picture, other: Picture) -> NDArray[np.float32]:
 
 
 def _first(stream: bytes, settings: DecoderSettings, limits: Limits) -> tuple[Header, Picture]:
-    reader = StreamReader(io.BytesIO(stream), limits)
+    reader = container.StreamReader(io.BytesIO(stream), limits)
     with Decoder(reader.header, settings, limits) as decoder:
         packets = ((packet, True) for packet in reader)
-        frames = list(decoded_frames(decoder, packets))
+        frames = list(container.decoded_frames(decoder, packets))
     if not frames:
         raise BitstreamError("there is no picture")
     return reader.header, frames[0].pixels

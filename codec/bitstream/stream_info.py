@@ -16,16 +16,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from gsvc.codec.bitstream import audio_and_text, container, objects, scaffold
-from gsvc.codec.bitstream.errors import (
-    BEGINS_IN_THE_MIDDLE,
-    DEFAULT_LIMITS,
-    BitstreamError,
-    ConfigError,
-    HeldBytes,
-    Limits,
-    typed,
-)
+from gsvc.codec.bitstream import audio_and_text, container, errors, objects, scaffold
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.group import GroupReader, ParsedPacket
 from gsvc.codec.bitstream.header import HEADER_BYTES, Header
@@ -57,12 +48,16 @@ class IndexedPacket:
     """How many of its first frames also need the group before."""
 
 
-@typed
+@errors.typed
 class StreamIndex:
     """Where every frame of a stream file is, so that any range decodes without the rest."""
 
     def __init__(
-        self, file: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, partial: bool = False
+        self,
+        file: BinaryIO,
+        limits: errors.Limits = errors.DEFAULT_LIMITS,
+        *,
+        partial: bool = False,
     ) -> None:
         """Index a seekable file, if `partial` up to damage. Raises BitstreamError otherwise."""
         self._file, self._limits = file, limits
@@ -74,11 +69,11 @@ class StreamIndex:
         """The picture packets, in order."""
         self.times = array("q")
         """The pts of every frame, in ticks."""
-        self.damage: BitstreamError | None = None
+        self.damage: errors.BitstreamError | None = None
         """What is wrong after the last packet; None: nothing."""
         try:
             self._take_all(reader)
-        except BitstreamError as error:
+        except errors.BitstreamError as error:
             if not partial:
                 raise
             self.damage = error
@@ -86,7 +81,7 @@ class StreamIndex:
     def _take_all(self, reader: container.StreamReader) -> None:
         groups, offset = GroupReader(self.header, self._limits), self._file.tell()
         clock = -nominal_time(1, self.header.frame_ticks)
-        held = HeldBytes(self._limits)
+        held = errors.HeldBytes(self._limits)
         for packet in reader:
             if packet.is_picture:
                 held.add(_ENTRY_BYTES + self.times.itemsize * packet.frames)
@@ -117,7 +112,9 @@ class StreamIndex:
         BitstreamError for a damaged file, ConfigError for numbers below 0.
         """
         if first < 0 or count < 0:
-            raise ConfigError(f"{count} frames from number {first} on: give numbers of 0 or more")
+            raise errors.ConfigError(
+                f"{count} frames from number {first} on: give numbers of 0 or more"
+            )
         decoder.reset()
         times = self.times[first : first + count]
         wanted = range(times[0], times[-1] + 1) if times else range(0)
@@ -150,10 +147,12 @@ class StreamIndex:
     ) -> IndexedPacket:
         number, group = packet.number, packet.group
         if number is None or group is None:
-            raise BitstreamError("the stream does not begin with an intra picture: it is damaged")
+            raise errors.BitstreamError(
+                "the stream does not begin with an intra picture: it is damaged"
+            )
         lead = span.length - 1 if packet.is_intra and span.place is scaffold.Place.BETWEEN else 0
         if lead and number == 0:
-            raise BitstreamError(BEGINS_IN_THE_MIDDLE)
+            raise errors.BitstreamError(errors.BEGINS_IN_THE_MIDDLE)
         return IndexedPacket(
             offset=offset,
             first=len(self.times),
@@ -344,7 +343,7 @@ class StreamInfo:
     """Bits by layer, which sum to 8 x size."""
     scaffold_hash: str
     """SHA-256 of the decoded scaffold, equal on every machine."""
-    damage: BitstreamError | None = None
+    damage: errors.BitstreamError | None = None
     """What is wrong after the last packet described; None: nothing."""
 
     @property
@@ -388,7 +387,7 @@ def read_info(
     file: BinaryIO,
     *,
     elements: bool = False,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: errors.Limits = errors.DEFAULT_LIMITS,
     partial: bool = False,
 ) -> StreamInfo:
     """Describe a stream in an open binary file; see `gsvc.info`."""
@@ -396,7 +395,7 @@ def read_info(
     inspector = _Inspector(reader.header, elements, limits)
     packets: list[PacketInfo] = []
     position, damage = HEADER_BYTES, None
-    held = HeldBytes(limits)
+    held = errors.HeldBytes(limits)
     try:
         for packet in reader:
             found = inspector.inspect(packet, reader.position - position)
@@ -404,7 +403,7 @@ def read_info(
             held.add(_PACKET_MEMORY + parts)
             packets.append(found)
             position = reader.position
-    except BitstreamError as error:
+    except errors.BitstreamError as error:
         if not partial:
             raise
         damage = error
@@ -421,7 +420,7 @@ def read_info(
 
 
 class _Inspector:
-    def __init__(self, header: Header, elements: bool, limits: Limits) -> None:
+    def __init__(self, header: Header, elements: bool, limits: errors.Limits) -> None:
         self._header, self._limits = header, limits
         self._elements: list[tuple[str, int]] = []
         trace = (lambda name, value: self._elements.append((name, value))) if elements else None
@@ -446,7 +445,7 @@ class _Inspector:
         if packet.type == container.PacketType.AUDIO:
             audio_and_text.unpack_audio(packet.payload)  # raises where it is not valid
         if packet.type == container.PacketType.TEXT:
-            audio_and_text.read_texts([packet], HeldBytes(self._limits))  # the same
+            audio_and_text.read_texts([packet], errors.HeldBytes(self._limits))  # the same
         self._elements.clear()
         if packet.type == container.PacketType.OBJECTS:
             run = self._objects.read(packet)

@@ -7,8 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gsvc.codec.api.reports import JsonLines
-from gsvc.codec.command.arguments import with_options
-from gsvc.codec.command.main import Verb
+from gsvc.codec.command import arguments, main
 from gsvc.codec.weights.extras import need
 
 _ANALYSE = """Run one detector on the source and on each codec's decoded frames, and compare its
@@ -36,7 +35,7 @@ def _analyse(options: Namespace) -> int:
     from gsvc.codec.command.analyse import rules_of
     from gsvc.eval.bench.analysis.analysis_run import AnalysisRunSettings, run_analysis
 
-    settings = with_options(
+    settings = arguments.with_options(
         AnalysisRunSettings,
         options,
         clips=tuple(options.clips),
@@ -55,7 +54,7 @@ def _analyse(options: Namespace) -> int:
     return int(done.failed > 0)
 
 
-ANALYSE = Verb(_ANALYSE, _analyse)
+ANALYSE = main.Verb(_ANALYSE, _analyse)
 
 
 _PEOPLE = """Code clips of talking heads with and without the layer of faces, and with SVT-AV1.
@@ -104,4 +103,4 @@ def _people(options: Namespace) -> int:
     return int(bool(errors or plan.gaps))
 
 
-PEOPLE = Verb(_PEOPLE, _people, TYPES={"RUN": Path, "--bpp": str})
+PEOPLE = main.Verb(_PEOPLE, _people, TYPES={"RUN": Path, "--bpp": str})

@@ -10,14 +10,12 @@ from typing import Any
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.eval.baselines import DEFAULT_CODECS
+from gsvc.eval import baselines, layout, metrics
 from gsvc.eval.baselines.base import Option
 from gsvc.eval.bench.cells import CONDITIONS, CodecSpec, RunSettings, codec_spec, under
 from gsvc.eval.bench.run import JsonReporter, Reporter, TextReporter, make_plan, make_run
 from gsvc.eval.bench.store import BenchFolder
 from gsvc.eval.bench.workers import Pool, RayWorkers, Workers, ray_cluster
-from gsvc.eval.layout import markdown
-from gsvc.eval.metrics import DEFAULT_METRICS
 from gsvc.eval.summary.rate_tables import headline_gaps, protocol, warnings
 from gsvc.eval.summary.summarise import reasons_without_rate, slowest
 from gsvc.eval.summary.write import tables, write_summary
@@ -66,7 +64,7 @@ def _settings(options: Namespace) -> RunSettings:
     return RunSettings(
         clips=tuple(dict.fromkeys(options.clips or ["packaged"])),
         codecs=tuple(codecs),
-        metrics=tuple(dict.fromkeys(options.metric or DEFAULT_METRICS)),
+        metrics=tuple(dict.fromkeys(options.metric or metrics.DEFAULT_METRICS)),
         sizes=tuple(dict.fromkeys(options.size or RunSettings.sizes)),
         anchors=tuple(dict.fromkeys(options.anchor or ())),
         condition=options.condition,
@@ -83,7 +81,7 @@ def _codecs(options: Namespace) -> Iterator[CodecSpec]:
         for option, name in (("level", "levels"), ("steps", "steps"), ("seed", "seeds"))
         if (values := getattr(options, name))
     }
-    specs = [codec_spec(text) for text in dict.fromkeys(options.codec or DEFAULT_CODECS)]
+    specs = [codec_spec(text) for text in dict.fromkeys(options.codec or baselines.DEFAULT_CODECS)]
     if extra and all(spec.name != "gsvc" for spec in specs):
         raise ConfigError("--levels, --steps and --seeds are of gsvc: add --codec gsvc")
     for spec in specs:
@@ -157,7 +155,7 @@ def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> 
     parts = [protocol(summary)]
     for table in tables(summary):
         if table.title.startswith(_MAIN_TABLES):
-            parts += [table.title, markdown(table.header, table.rows)]
+            parts += [table.title, layout.markdown(table.header, table.rows)]
     parts += [*reasons_without_rate(summary)]
     parts += [f"Slowest: {', '.join(slowest(summary.durations))}"] if summary.durations else []
     parts += [*headline_gaps(summary), *warnings(summary)]

@@ -20,8 +20,7 @@ from gsvc.codec.api.reports import EncodeReport
 from gsvc.codec.api.target_size import SOUND, sized
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import has_watcher, limits_of, shown_dimensions
-from gsvc.codec.media.places import is_read_once
-from gsvc.codec.media.video_reader import Size
+from gsvc.codec.media import places, video_reader
 from gsvc.codec.network.depacketizer import UNDER_WAY
 from gsvc.codec.network.rtp import WireSettings
 from gsvc.codec.network.video_sender import SOUND_HEADERS, pictures_within
@@ -55,7 +54,7 @@ class Carried:
     """What a link carries of a video, and at which size and frame rate."""
 
     link: plan_search.LinkLoad
-    size: Size | None = None
+    size: video_reader.Size | None = None
     fps: float | None = None
     audio_bitrate: int | None = None
 
@@ -142,7 +141,7 @@ def planned_encoding(options: Namespace) -> tuple[plan_search.BudgetPlan, Foreto
         raise ConfigError("--plan decides the rate: leave --target-size and --total-bitrate out")
     if options.task is not None:
         raise ConfigError("--plan is for pictures, and a --task sends none: leave one of them out")
-    if is_read_once(options.source):
+    if places.is_read_once(options.source):
         raise ConfigError("--plan tries the video first: not a pipe, save it as a file")
     budgets = read_budgets(options.plan)
     found = carried(options.source, budgets, options)
@@ -217,7 +216,7 @@ def deadline_decoding(options: Namespace) -> tuple[DecoderSettings, realtime.Dea
 
 def _check_whole(options: Namespace, name: str) -> None:
     _refuse(options, DecoderSettings(), _DECODING, name)
-    if is_read_once(options.source):
+    if places.is_read_once(options.source):
         raise ConfigError(f"{name} looks at the stream first: not a pipe, save it")
     if options.start or options.frames is not None or options.conceal:
         raise ConfigError(f"{name} is for whole streams: leave out --start, --frames, --conceal")

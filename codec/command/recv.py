@@ -13,8 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TextIO
 
-from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
-from gsvc.codec.api.reports import JsonLines, write_over
+from gsvc.codec.api import decoder_settings, reports
 from gsvc.codec.bitstream.audio_and_text import SAMPLE_RATE
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, InputError
 from gsvc.codec.command import arguments, main
@@ -136,7 +135,7 @@ class Watch:
     def _show(self, text: str, *, ended: bool = False) -> None:
         """On a terminal, write over the last line."""
         if self._line:
-            write_over(sys.stderr, text + "\n" * ended)
+            reports.write_over(sys.stderr, text + "\n" * ended)
         elif (ended or self._stays) and sys.stderr is not None:
             print(text, file=sys.stderr, flush=True)
 
@@ -162,7 +161,7 @@ class Watch:
 
     def _put(self, kind: str, stats: SenderStats | ReceiverStats) -> None:
         if self._file:
-            JsonLines(self._file).put(kind, **asdict(stats))
+            reports.JsonLines(self._file).put(kind, **asdict(stats))
 
 
 RECEIVING = f"""
@@ -187,7 +186,7 @@ address ADDRESS         udp://@:port, tcp://@:port, ws://host:port ...
 {RECEIVING}
 --timeout S -> silence  end after S seconds without a packet
 {SECURITY}"""
-DEFAULTS = (DecoderSettings(),)
+DEFAULTS = (decoder_settings.DecoderSettings(),)
 RENAMED = {"--budget": "--load"}
 
 
@@ -273,7 +272,7 @@ async def _recv(options: Namespace, receiver: "VideoReceiver", watch: Watch) -> 
                     opened = open_writer(
                         options.output,
                         receiver.header.format,
-                        mark=mark_of(settings_of(options)),
+                        mark=decoder_settings.mark_of(settings_of(options)),
                         live_sound=receiver.header.audio,
                         overwrite=options.overwrite,
                     )

@@ -17,9 +17,7 @@ from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.scaffold import nominal_time
 from gsvc.codec.command import arguments
 from gsvc.codec.command.recv import SECURITY, Watch, security_of
-from gsvc.codec.media import track_source
-from gsvc.codec.media.output import explain_failure, refuse_foreign
-from gsvc.codec.media.places import STANDARD_INPUT
+from gsvc.codec.media import output, places, track_source
 from gsvc.codec.media.video_reader import INTERLACED, VideoReader
 from gsvc.codec.network import video_sender
 from gsvc.codec.network.congestion_control import Adaptation
@@ -88,7 +86,7 @@ def settings_for(options: Namespace) -> tuple[video_sender.SendSettings, Encoder
     if not options.low_delay and options.gop is None:
         options.gop = LIVE_GOP
     encoding = arguments.with_options(EncoderSettings, options)
-    if options.loop and options.source == STANDARD_INPUT:
+    if options.loop and options.source == places.STANDARD_INPUT:
         raise ConfigError("--loop needs a source that can be read again: not standard input")
     if options.audio != "none":
         _check_sound(options)
@@ -144,8 +142,8 @@ async def send_video(
             why = getattr(options, "no_sound", "--audio opus sends it")
             _log.warning("%s: its sound is not sent: %s", options.source, why)
         if options.sdp:
-            refuse_foreign(options.sdp, b"v=0")
-            with explain_failure(options.sdp):
+            output.refuse_foreign(options.sdp, b"v=0")
+            with output.explain_failure(options.sdp):
                 Path(options.sdp).write_text(
                     session_description(encoder.header, sender.address), encoding="utf-8"
                 )

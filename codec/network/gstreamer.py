@@ -22,8 +22,7 @@ from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.bitstream.container import Packet
-from gsvc.codec.bitstream.errors import GsvcError, Limits
+from gsvc.codec.bitstream import container, errors
 from gsvc.codec.bitstream.frames import Frame, VideoFormat
 from gsvc.codec.network.depacketizer import Depacketizer
 from gsvc.codec.network.rtp import CLOCK_RATE, PAYLOAD_TYPE, Packetizer, WireSettings
@@ -100,7 +99,7 @@ class _Element(Gst.Element):  # type: ignore[misc]
                 result = self.source.push(buffer)
                 if result != Gst.FlowReturn.OK:
                     return result
-        except GsvcError as error:
+        except errors.GsvcError as error:
             failure = GLib.Error.new_literal(
                 Gst.StreamError.quark(), str(error), Gst.StreamError.FAILED
             )
@@ -167,7 +166,7 @@ class GsvcRtpEnc(_Element):
         """The last datagrams."""
         return self._datagrams(self._encoder.flush(), Gst.CLOCK_TIME_NONE)
 
-    def _datagrams(self, packets: list[Packet], pts: int) -> Iterable[Any]:
+    def _datagrams(self, packets: list[container.Packet], pts: int) -> Iterable[Any]:
         return [_buffer(each.to_bytes(), pts) for each in self._packetizer.packetize(packets)]
 
 
@@ -181,7 +180,7 @@ class GsvcRtpDec(_Element):
 
     def __init__(self) -> None:
         super().__init__()
-        self._limits = Limits.restrictive()
+        self._limits = errors.Limits.restrictive()
         self._depacketizer = Depacketizer(self._limits)
         self._decoder: Decoder | None = None
         self._shift = 0
@@ -198,7 +197,7 @@ class GsvcRtpDec(_Element):
         if self._decoder is not None:
             yield from map(self._raw, self._decoder.flush())
 
-    def _frames(self, packet: Packet, now: int) -> Iterable[Any]:
+    def _frames(self, packet: container.Packet, now: int) -> Iterable[Any]:
         if self._decoder is None:
             header = self._depacketizer.header
             assert header is not None and packet.pts is not None  # known with the first packet

@@ -24,14 +24,12 @@ from gsvc.codec.bitstream.errors import BitstreamError, InputError, Limits
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.scaffold import nominal_time
-from gsvc.codec.network.depacketizer import UNDER_WAY
-from gsvc.codec.network.stats import LayerMeter
+from gsvc.codec.network import depacketizer, stats
 from gsvc.decoders.detection.analyser import Analyser, AnalysisSettings
 from gsvc.decoders.detection.findings import FrameAnalysis
 from gsvc.decoders.detection.sent_objects import find_content
 from gsvc.decoders.interpolation.rife import loaded_rife
-from gsvc.decoders.keyframes.backends import load_refiner
-from gsvc.decoders.keyframes.refiner import Refiner
+from gsvc.decoders.keyframes import backends, refiner
 from gsvc.decoders.streams.reconstruction import MOTION, REFINING
 
 _PACKETS, _FEWEST = 32, 3
@@ -275,7 +273,7 @@ class LiveStream:
     number: int
     header: Header
     decoder: Decoder
-    meter: LayerMeter
+    meter: stats.LayerMeter
     clock: PlayoutClock
 
 
@@ -333,14 +331,14 @@ class LiveDecoder:
         self.pace = pace
         self.packets = self.damaged = self.overdue = 0
         self._settings, self._limits = replace(settings, conceal=True), limits
-        self._patience = max(patience, UNDER_WAY)
-        self._refiner: Refiner | None = None
+        self._patience = max(patience, depacketizer.UNDER_WAY)
+        self._refiner: refiner.Refiner | None = None
         self.stream: LiveStream | None = None
 
     def load(self) -> None:
         """Load networks ahead of the first packet: it takes longer than a frame may wait."""
         if self._settings.steps:
-            self._refiner = load_refiner(self._settings.backend, self._settings.device)
+            self._refiner = backends.load_refiner(self._settings.backend, self._settings.device)
             self._refiner.load()
         if self._settings.motion == "rife":
             loaded_rife(self._settings.device)
@@ -397,7 +395,7 @@ class LiveDecoder:
             self.close()
             decoder = Decoder(header, self._settings, self._limits, self._refiner, self.pace)
         clock = PlayoutClock(header.format.time_base, self._patience)
-        return LiveStream(arrival.stream, header, decoder, LayerMeter(header), clock)
+        return LiveStream(arrival.stream, header, decoder, stats.LayerMeter(header), clock)
 
 
 class LiveAnalysis(Live[FrameAnalysis]):

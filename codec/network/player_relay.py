@@ -29,10 +29,8 @@ from gsvc.codec.bitstream.errors import ConfigError, InputError, OutputError
 from gsvc.codec.bitstream.frames import Color, Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.media import color, places, video_reader
-from gsvc.codec.network import player_server
+from gsvc.codec.network import live_decoder, player_server, stats
 from gsvc.codec.network.address import Address
-from gsvc.codec.network.live_decoder import PlayoutClock
-from gsvc.codec.network.stats import ReceiverStats
 from gsvc.codec.network.tcp_websocket import Broadcaster, Channel, end_all, run_channels
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 
@@ -150,7 +148,7 @@ class Playout:
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, Shown]] = deque(maxlen=_WAITING_FRAMES)
-        self._clock: PlayoutClock | None = None
+        self._clock: live_decoder.PlayoutClock | None = None
         self._shown: Shown | None = None
         self.format: VideoFormat | None = None
 
@@ -162,7 +160,7 @@ class Playout:
         """Take a frame that came `now`; `late`: seconds from its capture, None: not known."""
         if self._clock is None:
             self._waiting.clear()
-            self._clock = PlayoutClock(form.time_base, 0.0)
+            self._clock = live_decoder.PlayoutClock(form.time_base, 0.0)
         self._clock.arrived(frame.pts, 0, now)
         patience = max(_FROZEN, _FROZEN_FRAMES / float(form.frame_rate))
         before = self._waiting[-1][1] if self._waiting else self._shown
@@ -303,7 +301,7 @@ class Relay:
         self._is_stopped.set()
         self._receiver.stop()
 
-    def stats(self) -> ReceiverStats:
+    def stats(self) -> stats.ReceiverStats:
         """Of the receiver."""
         return self._receiver.stats()
 

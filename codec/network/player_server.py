@@ -24,8 +24,7 @@ from gsvc.codec.api.decode_file import decode
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.bitstream.container import StreamReader
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, GsvcError, InputError, Limits
-from gsvc.codec.media.mapping import demux
-from gsvc.codec.media.places import is_container, open_stream
+from gsvc.codec.media import mapping, places
 from gsvc.codec.network.address import Address, parse_address, refused
 from gsvc.decoders.keyframes.restorer.runtime import FILE as NETWORK
 
@@ -68,10 +67,10 @@ class FileSource:
         self._folder = tempfile.TemporaryDirectory(prefix="gsvc-serve-")
         self._lock = Lock()
         try:
-            if is_container(path):
+            if places.is_container(path):
                 self.path = Path(self._folder.name) / "stream.gsv"
-                demux(path, self.path)
-            with open_stream(self.path) as file:
+                mapping.demux(path, self.path)
+            with places.open_stream(self.path) as file:
                 StreamReader(file, limits)
         except BaseException:
             self.close()

@@ -19,8 +19,7 @@ from gsvc.codec.network.address import TlsSettings, WireKey, parse_address, srtp
 from gsvc.codec.network.rtp import ArrivedSound
 from gsvc.codec.network.stats import IP_UDP_BYTES, Durations, RateMeter, ReceiverStats, tcp_bits
 from gsvc.codec.network.tcp_websocket import Channel, announce, end_all, run_channels
-from gsvc.decoders.detection.analyser import AnalysisSettings
-from gsvc.decoders.detection.findings import FrameAnalysis
+from gsvc.decoders.detection import analyser, findings
 
 
 @errors.typed
@@ -137,8 +136,8 @@ class VideoReceiver:
         return self._sound.take(*self._timeline.shift)
 
     async def analysis(
-        self, settings: AnalysisSettings | None = None
-    ) -> AsyncIterator[FrameAnalysis]:
+        self, settings: analyser.AnalysisSettings | None = None
+    ) -> AsyncIterator[findings.FrameAnalysis]:
         """What each frame shows, as `gsvc.analyse` tells it, in place of `frames`; none is drawn.
 
         A stream's own objects are read, and nothing beside them; of a stream without objects, the

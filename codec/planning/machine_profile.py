@@ -21,14 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc import __version__
+from gsvc.codec.api import encoder_settings, inspection
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encode_file import encode
-from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.api.inspection import info
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, MissingModelError
 from gsvc.codec.bitstream.frames import Frame, VideoFormat
-from gsvc.codec.media.output import atomic_output
-from gsvc.codec.media.video_writer import open_writer
+from gsvc.codec.media import output, video_writer
 from gsvc.codec.planning.process import Timed, timed
 from gsvc.codec.weights.extras import EXTRAS, machine
 from gsvc.codec.weights.model_files import RIFE, Progress, cache_dir, is_present
@@ -128,7 +126,7 @@ class Profile:
         """Write it as JSON. Raises OutputError."""
         told = {"format": _FORMAT, "version": _VERSION, **asdict(self)}
         path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_output(path, overwrite=True) as file:
+        with output.atomic_output(path, overwrite=True) as file:
             file.write_text(json.dumps(told, indent=1) + "\n")
 
 
@@ -253,7 +251,7 @@ def known_profile() -> Profile:
 @cache
 def _scaled_profile() -> Profile:
     shipped = parsed_profile(packaged("profile.json"))
-    settings = EncoderSettings(preset="fast")  # as `_encoding` measures it
+    settings = encoder_settings.EncoderSettings(preset="fast")  # as `_encoding` measures it
     with tempfile.TemporaryDirectory() as name:
         for film in (_TINY, _FEW):  # the first one loads what the second one needs
             video, began = _draw(Path(name), film), perf_counter()
@@ -279,7 +277,7 @@ def _draw(folder: Path, film: _Film) -> str:
     soft = cv2.GaussianBlur(noise, (0, 0), 4, borderType=cv2.BORDER_REFLECT)
     still = np.clip(128 + 60 * soft / soft.std() + 6 * noise, 0, 255).astype(np.uint8)
     form = VideoFormat(width, height, 1 / _RATE, _RATE)
-    with open_writer(path, form) as writer:
+    with video_writer.open_writer(path, form) as writer:
         for index in range(film.frames):
             writer.write(Frame(np.roll(still, (index, 3 * index), (0, 1)), index))
     return str(path)
@@ -288,7 +286,7 @@ def _draw(folder: Path, film: _Film) -> str:
 def _coded(folder: Path, film: _Film, video: str) -> str:
     path = folder / f"{film.size[0]}-{film.level}.gsv"
     # Without look-ahead the level alone decides how far pictures lie apart.
-    settings = EncoderSettings(level=film.level, preset="fast", low_delay=True)
+    settings = encoder_settings.EncoderSettings(level=film.level, preset="fast", low_delay=True)
     encode(video, path, settings=settings)
     return str(path)
 
@@ -361,7 +359,7 @@ def _times(
 
 def _work(stream: str) -> tuple[int, int, int]:
     """Frames, those drawn between coded pictures, and coded pictures."""
-    found = info(stream)
+    found = inspection.info(stream)
     keys = sum(len(packet.key_frames) for packet in found.packets)
     return found.frames, found.frames - keys, keys
 

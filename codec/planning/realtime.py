@@ -13,8 +13,7 @@ from itertools import accumulate
 from math import log
 from typing import Any
 
-from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.bitstream.scaffold import Place
+from gsvc.codec.bitstream import errors, scaffold
 from gsvc.codec.bitstream.stream_info import StreamInfo
 from gsvc.codec.planning.machine_profile import WAYS, Profile, ResourceUsage, Way
 from gsvc.codec.planning.prediction import Range, decoding_seconds, spread_of
@@ -78,7 +77,7 @@ def spendings(info: StreamInfo, profile: Profile, fitted: Mapping[str, Any]) -> 
     not be loaded.
     """
     draws = any(
-        one.place is Place.BETWEEN and one.frames > 1 and not one.dissolves
+        one.place is scaffold.Place.BETWEEN and one.frames > 1 and not one.dissolves
         for packet in info.packets
         for one in packet.intervals
     )
@@ -103,7 +102,7 @@ def within(
     able = [one for one in found if one.seconds.high <= seconds]
     if not able:
         least = min(one.seconds.high for one in found)
-        raise ConfigError(
+        raise errors.ConfigError(
             f"no way to decode keeps {seconds:.3g} s here: the least that can be met is "
             f"{1.01 * least:.3g}s"
         )
@@ -238,7 +237,7 @@ def decoding_by_deadline(
     frame, _ = picture_costs(info, plain)
     least = plain.start + info.frames * frame
     if least > seconds:
-        raise ConfigError(
+        raise errors.ConfigError(
             f"a deadline of {seconds:.3g} s cannot be met: plain decoding alone takes about "
             f"{least:.3g} s here, so give {1.2 * least:.3g}s or more"
         )

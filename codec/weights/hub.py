@@ -245,25 +245,19 @@ def _changed(file: str, repo: str, commit: str) -> MissingModelError:
 
 def _asked(name: str, repo: str, question: Callable[[Any], Any]) -> Any:
     """The hub's answer; its errors in a line."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HFValidationError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import HfApi, errors
 
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # said once, below
     page = f"https://huggingface.co/{repo}"
     try:
         return question(HfApi())
-    except GatedRepoError as error:
+    except errors.GatedRepoError as error:
         raise MissingModelError(
             f"{repo} has a licence to be accepted first: open {page}, then run hf auth login"
         ) from error
-    except RevisionNotFoundError as error:
+    except errors.RevisionNotFoundError as error:
         raise MissingModelError(f"{repo} has no such revision: see {page}/commits") from error
-    except (RepositoryNotFoundError, HFValidationError) as error:
+    except (errors.RepositoryNotFoundError, errors.HFValidationError) as error:
         raise MissingModelError(
             f"the hub has no repository {repo} (or it wants hf auth login): name one with --repo"
         ) from error

@@ -21,8 +21,7 @@ import numpy as np
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Color, Picture
-from gsvc.codec.media.color import rgb_from_yuv
-from gsvc.codec.media.video_reader import open_video
+from gsvc.codec.media import color, video_reader
 
 
 @dataclass(frozen=True)
@@ -214,7 +213,7 @@ def read_raw(path: str | Path, form: RawFormat, frames: int | None = None) -> It
         _check_raw(path, form)
         with av.open(str(path), format="rawvideo", options=options) as container:
             for frame in islice(container.decode(video=0), frames):
-                yield rgb_from_yuv(frame, Color())
+                yield color.rgb_from_yuv(frame, Color())
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}): check the path") from error
 
@@ -307,7 +306,7 @@ def load_clip(
         form = raw or format_from_name(path)
         return _at_size(read_raw(path, form, frames), short_side), form.frame_rate
     source = image_pattern(path) if path.is_dir() else path
-    with open_video(source, frames=frames) as video:
+    with video_reader.open_video(source, frames=frames) as video:
         pictures = (frame.pixels for frame in video)
         return _at_size(pictures, short_side), video.format.frame_rate
 

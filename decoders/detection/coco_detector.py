@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.errors import MissingModelError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.objects import COCO
-from gsvc.codec.weights.extras import need
-from gsvc.codec.weights.model_files import model_path
+from gsvc.codec.weights import extras, model_files
 from gsvc.decoders.detection.findings import Detection, within
 
 _Node = Mapping[str, Any]
@@ -38,7 +37,7 @@ def as_onnx(
     `model` is the parsed JSON file, `weights` the binary one. Raises MissingDependencyError
     without the package onnx, MissingModelError for an operation that is not known here.
     """
-    need("detect", "the detector coco", ', or choose detector="moving"')
+    extras.need("detect", "the detector coco", ', or choose detector="moving"')
     from onnx import TensorProto, helper
 
     builder = _Builder(model, weights)
@@ -173,10 +172,10 @@ class CocoDetector:
     """
 
     def __init__(self) -> None:
-        graph = json.loads(model_path("coco_graph").read_text("utf-8"))
+        graph = json.loads(model_files.model_path("coco_graph").read_text("utf-8"))
         count = _SIDE // _STEP
         shapes = {_MAPS: (1, len(COCO), count, count), _SIDES: (1, 4, count, count)}
-        data = as_onnx(graph, model_path("coco").read_bytes(), _SIDE, shapes)
+        data = as_onnx(graph, model_files.model_path("coco").read_bytes(), _SIDE, shapes)
         self._net = cv2.dnn.readNetFromONNX(np.frombuffer(data, np.uint8))
 
     def __call__(self, picture: Picture) -> list[Detection]:

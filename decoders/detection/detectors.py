@@ -18,10 +18,8 @@ from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError, Mis
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.objects import COCO, MOVING, PERSON
 from gsvc.codec.weights.extras import find_class
-from gsvc.decoders.detection import findings
-from gsvc.decoders.detection.coco_detector import CocoDetector
+from gsvc.decoders.detection import coco_detector, findings, sent_objects
 from gsvc.decoders.detection.people import DetectedPose, PoseEstimator
-from gsvc.decoders.detection.sent_objects import REACH
 
 _MOST = 4
 """People that are looked for in the whole picture, and in each place that moves."""
@@ -64,7 +62,7 @@ class PeopleFinder:
 def _person(pose: DetectedPose, left: int, top: int, size: tuple[int, int]) -> findings.Detection:
     """The person of a pose in a crop that begins at `left`, `top` of a picture of that size."""
     box = np.array(pose.box) + (left, top, left, top)
-    reach = REACH * (box[2:] - box[:2])
+    reach = sent_objects.REACH * (box[2:] - box[:2])
     points = pose.points + (left, top)
     inside = ((points >= 0) & (points < size)).all(axis=1)
     score = float(pose.visibility[inside].mean()) if inside.any() else 0.0
@@ -101,7 +99,7 @@ def checked(detector: findings.Detector, least_score: float) -> Finder:
 
 
 def _coco() -> Finder:
-    detector = CocoDetector()
+    detector = coco_detector.CocoDetector()
     return lambda picture, _moving: detector(picture)
 
 

@@ -12,8 +12,7 @@ from dataclasses import replace
 import cv2
 import numpy as np
 
-from gsvc.codec.bitstream.container import Packet, is_alone
-from gsvc.codec.bitstream.errors import BitstreamError, Limits
+from gsvc.codec.bitstream import container, errors
 from gsvc.codec.bitstream.frames import Frame, Picture
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.pose import LIMBS
@@ -108,7 +107,7 @@ _log = logging.getLogger(__name__)
 class Schematic:
     """Draws the frames of OBJECTS packets, where the stream has no pictures; `reset` to seek."""
 
-    def __init__(self, header: Header, limits: Limits, *, conceal: bool) -> None:
+    def __init__(self, header: Header, limits: errors.Limits, *, conceal: bool) -> None:
         """`conceal`: damaged packets have no frames, and raise nothing."""
         self._header, self._limits, self._conceal = header, limits, conceal
         self._has_told = False
@@ -119,14 +118,14 @@ class Schematic:
         self._objects, self._drawing = SentObjects(self._header, self._limits), Overlay()
         self._people: tuple[KeyPoints, ...] = ()
 
-    def frames(self, packet: Packet) -> Iterator[Frame]:
+    def frames(self, packet: container.Packet) -> Iterator[Frame]:
         """The frames of a packet: none where the stream has pictures.
 
         Raises BitstreamError for a damaged one, unless it conceals.
         """
-        if not is_alone(packet):
+        if not container.is_alone(packet):
             return
-        with suppress(*[BitstreamError] if self._conceal else ()):
+        with suppress(*[errors.BitstreamError] if self._conceal else ()):
             for sent in self._objects.frames(packet):
                 yield self._drawn(sent.frame, sent.ticks)
 

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import MissingModelError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.weights.extras import need
+from gsvc.codec.weights import extras, safetensors_files
 from gsvc.codec.weights.model_files import RIFE, cached_path, model_path, pull_command, sha256_of
-from gsvc.codec.weights.safetensors_files import check_shipped, load_network
 from gsvc.decoders.interpolation.optical_flow import Flow, pixel_grid, warp
 from gsvc.decoders.interpolation.rendering import IntervalRenderer, MakeRenderer
 from gsvc.decoders.keyframes.refiner import enough_memory
@@ -103,9 +102,9 @@ def rife_file() -> Path:
 
     Raises MissingDependencyError without torch, MissingModelError where they are missing.
     """
-    need("refine", "learned motion", ', or take motion="dis"')
+    extras.need("refine", "learned motion", ', or take motion="dis"')
     if SHIPPED.exists():
-        check_shipped(SHIPPED)
+        safetensors_files.check_shipped(SHIPPED)
         return SHIPPED
     return model_path(RIFE.name)
 
@@ -125,7 +124,7 @@ def load_rife(device: str = "cpu", weights: Path | None = None) -> "IFNet":
         network = IFNet()
         network.load_state_dict(_published(weights))
     else:
-        network = load_network(IFNet, weights)
+        network = safetensors_files.load_network(IFNet, weights)
     with enough_memory(device):
         return placed(network, device)
 

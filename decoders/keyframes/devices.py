@@ -20,8 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from gsvc.codec.media.output import atomic_output
-from gsvc.codec.weights.extras import machine
-from gsvc.codec.weights.model_files import cache_dir
+from gsvc.codec.weights import extras, model_files
 
 _Network = TypeVar("_Network", bound=nn.Module)
 
@@ -59,9 +58,9 @@ def bfloat16_pays() -> bool:
     """
     if not has_bfloat16():
         return False
-    told = json.dumps([machine()["cpu"], torch.__version__])
+    told = json.dumps([extras.machine()["cpu"], torch.__version__])
     name = f"precision-{hashlib.sha256(told.encode()).hexdigest()[:16]}.json"
-    path = cache_dir() / "profiles" / name
+    path = model_files.cache_dir() / "profiles" / name
     with suppress(OSError, ValueError, KeyError):
         return bool(json.loads(path.read_text())["bfloat16"])
     seconds = {name: _convolution_seconds(dtype) for name, dtype in _PRECISIONS.items()}

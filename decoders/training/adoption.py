@@ -18,12 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.encoder_settings import EncoderSettings
-from gsvc.codec.bitstream.container import StreamReader
+from gsvc.codec.api import decoder_settings, encoder_settings
+from gsvc.codec.bitstream import container, group
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, InputError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture, VideoFormat
-from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.media.output import atomic_folder
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.codec.weights.safetensors_files import CLASS, OWN_PRIOR, PRIOR, SUMS, fit_weights
@@ -256,20 +254,20 @@ def _judged(clip: TestClip, tests: Sequence[Sequence[Picture]]) -> list[Score]:
 def _coded(clip: TestClip, level: int) -> bytes:
     form = clip.format
     video = VideoFormat(form.width, form.height, 1 / clip.frame_rate, clip.frame_rate)
-    return coded(clip.frames, video, EncoderSettings(level=level))
+    return coded(clip.frames, video, encoder_settings.EncoderSettings(level=level))
 
 
 def refined(refiner: Refiner | None, steps: int) -> Way:
     """Frames with a refiner; 0 steps: without."""
-    return partial(decoded, settings=DecoderSettings(steps=steps), refiner=refiner)
+    return partial(decoded, settings=decoder_settings.DecoderSettings(steps=steps), refiner=refiner)
 
 
 def moved(rife: IFNet) -> Way:
     """Frames between key pictures by learned motion, the others as they are decoded."""
 
     def way(data: bytes) -> list[Picture]:
-        reader = StreamReader(io.BytesIO(data))
-        groups, make = GroupReader(reader.header), partial(LearnedRenderer, rife=lambda: rife)
+        reader = container.StreamReader(io.BytesIO(data))
+        groups, make = group.GroupReader(reader.header), partial(LearnedRenderer, rife=lambda: rife)
         reconstruction = Reconstruction(reader.header, groups, attrgetter("picture"), make)
         timeline = StrictTimeline(reader.header, reconstruction, DEFAULT_LIMITS)
         return [drawn.frame.pixels for packet in reader for drawn in timeline.frames(packet)]

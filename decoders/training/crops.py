@@ -17,11 +17,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.container import Packet
+from gsvc.codec.bitstream import container, group, scaffold
 from gsvc.codec.bitstream.frames import Color, Picture, VideoFormat
-from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.header import Header, Tools
-from gsvc.codec.bitstream.scaffold import Place
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.streams.reconstruction import DecodedInterval, Reconstruction
 from gsvc.decoders.training.footage import FrameSource
@@ -144,15 +142,15 @@ def _decoded(frames: Sequence[Picture], header: Header, coded: Sequence[CodedPac
         keys.append(key)
         return key.picture
 
-    reconstruction = Reconstruction(header, GroupReader(header), noted)
+    reconstruction = Reconstruction(header, group.GroupReader(header), noted)
     pictures: list[CodedPicture] = []
     gaps = []
     end = -1
     for one in coded:
-        parsed = reconstruction.read(Packet(one.type, one.frames, one.payload))
+        parsed = reconstruction.read(container.Packet(one.type, one.frames, one.payload))
         for decoded in reconstruction.intervals(parsed):
             end += decoded.interval.length
-            if decoded.interval.place is Place.AFTER:
+            if decoded.interval.place is scaffold.Place.AFTER:
                 continue
             assert decoded.key.shown is keys[-1].picture  # `shown` has asked for it
             pictures.append(CodedPicture(end, keys[-1]))

@@ -25,14 +25,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.codec.media.output import atomic_output, explain_failure
-from gsvc.decoders.training import pipeline
-from gsvc.decoders.training.draws import Dice
-from gsvc.decoders.training.engine import limits_of
-from gsvc.decoders.training.guard import ENDED, carry_row
+from gsvc.decoders.training import draws, engine, guard, pipeline, prepare
 from gsvc.decoders.training.operators import training_operators
 from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.parallel import processes, rank
-from gsvc.decoders.training.prepare import begun_job, selection
 from gsvc.decoders.training.samples import Sample, sample_of_files
 from gsvc.decoders.training.sources import Clip, Settings
 
@@ -176,7 +172,7 @@ class Finished(NamedTuple):
     @property
     def is_doubtful(self) -> bool:
         """Whether a process died over it: of the clip, or as its machine went away."""
-        return ENDED in self.error
+        return guard.ENDED in self.error
 
 
 def make_samples(settings: Settings, job: Job) -> Finished:
@@ -186,7 +182,9 @@ def make_samples(settings: Settings, job: Job) -> Finished:
     """
     operators = training_operators(settings)
     item = pipeline.ClipItem(0, clip=job.clip, lambdas=(job.lmbda,))
-    row = carry_row(pipeline.in_row(item), pickle.dumps(operators), limits_of(operators, 1.0))
+    row = guard.carry_row(
+        pipeline.in_row(item), pickle.dumps(operators), engine.limits_of(operators, 1.0)
+    )
     done = pipeline.of_row(row)
     assert isinstance(done, pipeline.ClipItem)
     if done.error:
@@ -200,8 +198,8 @@ class Jobs:
     def __init__(self, path: Path) -> None:
         """Raises InputError where `gsvc data prepare` has not surveyed all sources of `path`."""
         folder = pipeline.Folder(path)
-        sources, self.settings = begun_job(folder)
-        selected = selection(sources, self.settings, folder)
+        sources, self.settings = prepare.begun_job(folder)
+        selected = prepare.selection(sources, self.settings, folder)
         self.sources, self._clips = selected.sources, [each.clip for each in selected.clips]
         self.count = len(self._clips) * len(self.settings.lambdas)
         """Of an epoch."""
@@ -434,7 +432,7 @@ class ShardFeed:
         self.epoch = self._order.samples
         """Samples of an epoch; 0 where nobody knows."""
 
-    def packs(self, steps: range, dice: Dice, place: Any) -> Iterator[Pack]:
+    def packs(self, steps: range, dice: draws.Dice, place: Any) -> Iterator[Pack]:
         """This process's part of every step's batch.
 
         `place`: what the feed said of where it was, or None; of shards it follows from the step.
@@ -475,7 +473,7 @@ class SourceFeed:
             "samples": 0,
         }
 
-    def packs(self, steps: range, dice: Dice, place: Any) -> Iterator[Pack]:
+    def packs(self, steps: range, dice: draws.Dice, place: Any) -> Iterator[Pack]:
         """As of `ShardFeed`. Raises InputError where no sample comes of the sources."""
         whole: Iterator[list[Sample]] = iter(())
         if self._producers is not None:

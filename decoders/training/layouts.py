@@ -21,12 +21,9 @@ from torch.utils._pytree import tree_leaves
 
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.keyframes.compact.network import SIZES
-from gsvc.decoders.training import parallel
-from gsvc.decoders.training.crops import KINDS
-from gsvc.decoders.training.draws import Dice
+from gsvc.decoders.training import crops, draws, loop, parallel
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.learner import Learner
-from gsvc.decoders.training.loop import flops_of, make_learner
 from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.recipe import Recipe, Stage
 from gsvc.encoders.malloc import return_freed_memory
@@ -76,14 +73,14 @@ class Trial:
         self.recipe, self.device = _steady(recipe), device
         self.stage: Stage = self.recipe.stages[-1]
         prior = SIZES.get(recipe.network.get("size", ""), {}).get("prior")
-        names = {*KINDS[self.kind].networks, *([str(prior)] if prior else [])}
+        names = {*crops.KINDS[self.kind].networks, *([str(prior)] if prior else [])}
         self.frozen = frozen_networks(sorted(names))
 
     def learner(self, *, recomputes: bool = False, layout: str = "one", tensor: int = 1) -> Learner:
         """One with new weights, spread over processes as `parallel.spread` does."""
         pack = Pack.without_samples(self.kind, self.frozen)
-        dice = Dice(self.device, 0, *parallel.data_part(layout, tensor))
-        learner = make_learner(
+        dice = draws.Dice(self.device, 0, *parallel.data_part(layout, tensor))
+        learner = loop.make_learner(
             pack, self.recipe, dice, layout=layout, tensor=tensor, recomputes=recomputes
         )
         learner.begin_stage(self.stage)
@@ -96,7 +93,7 @@ class Trial:
         learner.learn(self.stage, batch, self.recipe.rate)
 
     def _packs(self, batch: int) -> Iterator[Pack]:
-        kind = KINDS[self.kind]
+        kind = crops.KINDS[self.kind]
         counts = {"keys": 2} if self.kind == "windows" else {}
         each = _FRAMES if self.kind == "windows" else 1
         stacks = {
@@ -259,7 +256,7 @@ def needs_of(trial: Trial, layout: str = "") -> Needs:
     adversary = learner.adversary
     critic = list(adversary.critic.parameters()) if adversary is not None else []
     flops, more = (
-        0 if layout else flops_of(partial(trial.step, trial.learner(recomputes=again), 1))
+        0 if layout else loop.flops_of(partial(trial.step, trial.learner(recomputes=again), 1))
         for again in (False, True)
     )
     frozen = [value.float() for net in trial.frozen.values() for value in net.values()]

@@ -29,13 +29,10 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from torch.utils.flop_counter import FlopCounterMode
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
-from gsvc.decoders.training import parallel
-from gsvc.decoders.training.draws import Dice
+from gsvc.decoders.training import draws, packs, parallel, tasks
 from gsvc.decoders.training.learner import Learner
 from gsvc.decoders.training.losses import AlexDistance, Losses, luma_of
-from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.recipe import Recipe, Stage
-from gsvc.decoders.training.tasks import Task, task_of
 from gsvc.decoders.training.tensors import AVERAGE, RUN, on_device, read_average, write_tensors
 
 if TYPE_CHECKING:
@@ -152,7 +149,7 @@ class Scorer:
     """Scores a task's networks as they are, always on the same samples."""
 
     def __init__(
-        self, task: Task, count: int, alex: dict[str, Tensor], device: torch.device
+        self, task: tasks.Task, count: int, alex: dict[str, Tensor], device: torch.device
     ) -> None:
         """Raises ConfigError where nothing was held out."""
         self._task, self._batches = task, task.held(count)
@@ -288,9 +285,9 @@ class Minutes:
 
 
 def make_learner(
-    pack: Pack,
+    pack: packs.Pack,
     recipe: Recipe,
-    dice: Dice,
+    dice: draws.Dice,
     teacher: Path | None = None,
     *,
     layout: str = "one",
@@ -303,7 +300,7 @@ def make_learner(
     `pack`: on the device; of it come frozen networks, and samples where no feed gives them. `low`:
     as of `Learner`. Raises ConfigError where they do not go together.
     """
-    task = task_of(pack, recipe, dice.device, teacher)
+    task = tasks.task_of(pack, recipe, dice.device, teacher)
     if recomputes:
         parallel.recompute(task.networks)
     parallel.spread(task.networks, layout, tensor, dice.device)

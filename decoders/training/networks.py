@@ -13,10 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gsvc.decoders.keyframes.priors.prior_drawings import drawings, load_prior
-from gsvc.decoders.training import pipeline
-from gsvc.decoders.training.draws import colours_of
-from gsvc.decoders.training.frozen import frozen_networks
-from gsvc.decoders.training.losses import EfficientFeatures
+from gsvc.decoders.training import draws, frozen, losses, pipeline
 from gsvc.decoders.training.sources import Settings
 
 _PRIOR = "animevideov3"
@@ -62,7 +59,7 @@ def network_operator(name: str, settings: Settings) -> pipeline.Operator:
 
 def _parts(stack: NDArray[np.uint8]) -> tuple[Tensor, ...]:
     """Of pictures, uint8 (n, H, W, 3), as (B, 3, H, W) in [-1, 1]."""
-    return torch.split(colours_of(torch.from_numpy(stack).permute(0, 3, 1, 2)), _AT_ONCE)
+    return torch.split(draws.colours_of(torch.from_numpy(stack).permute(0, 3, 1, 2)), _AT_ONCE)
 
 
 @cache
@@ -81,4 +78,6 @@ def _prior(place: pipeline.OnCard) -> Any:
 
 @cache
 def _features(place: pipeline.OnCard) -> Any:
-    return EfficientFeatures(frozen_networks(["features"])["features"]).to(_ready(place))
+    return losses.EfficientFeatures(frozen.frozen_networks(["features"])["features"]).to(
+        _ready(place)
+    )

@@ -23,8 +23,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.output import atomic_output
 from gsvc.codec.planning.process import peak_memory
 from gsvc.codec.weights.model_files import sha256_of
-from gsvc.decoders.training.samples import Sample, add_file
-from gsvc.decoders.training.sources import Clip, Found
+from gsvc.decoders.training import samples, sources
 
 Members = dict[str, bytes]
 """Files of a sample, by what stands after its key."""
@@ -74,7 +73,7 @@ class SourceItem(Item):
     address: str = ""
     sha256: str = ""
     bytes: int = 0
-    found: list[Found] = field(default_factory=list)
+    found: list[sources.Found] = field(default_factory=list)
 
 
 @dataclass
@@ -82,7 +81,7 @@ class Crop:
     """A sample that was cut out of a coded clip."""
 
     key: str
-    sample: Sample
+    sample: samples.Sample
     members: Members = field(default_factory=dict)
 
 
@@ -90,7 +89,7 @@ class Crop:
 class ClipItem(Item):
     """A clip, its frames and what was cut out of what they were coded as."""
 
-    clip: Clip | None = None
+    clip: sources.Clip | None = None
     measures: dict[str, float] = field(default_factory=dict)
     lambdas: tuple[int, ...] = ()
     """Numbers of the lambdas that it is encoded with; empty for all."""
@@ -254,7 +253,7 @@ def write_tar(path: Path, crops: Sequence[Crop]) -> list[dict[str, Any]]:
         for crop in crops:
             files = {}
             for name, data in sorted(crop.members.items()):
-                files[name] = [add_file(tar, f"{crop.key}.{name}", data), len(data)]
+                files[name] = [samples.add_file(tar, f"{crop.key}.{name}", data), len(data)]
             places.append({"key": crop.key, "files": files})
     return places
 

@@ -17,20 +17,16 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from gsvc.codec.bitstream import group, scaffold
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.bitstream.group import picture_bits
 from gsvc.codec.bitstream.layers.guide import MIXTURES
 from gsvc.codec.bitstream.layers.texture import MAX_GAIN, TEXTURE, Texture
-from gsvc.codec.bitstream.scaffold import Geometry
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.keyframes import keyframe
 from gsvc.decoders.keyframes.restorer.runtime import Restorations, RestorerNetwork
-from gsvc.encoders import tuning
+from gsvc.encoders import frame_buffer, malloc, plans, tuning
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Reference, block_sums, local_mean, log_energy, quarter, sampled
-from gsvc.encoders.frame_buffer import FrameBuffer
-from gsvc.encoders.malloc import malloc_trim
-from gsvc.encoders.plans import GroupPlan
 from gsvc.encoders.svt_av1 import MAX_CRF, encode_pictures
 
 Openings = Mapping[int, int | None]
@@ -38,7 +34,7 @@ Openings = Mapping[int, int | None]
 
 
 def encode_keyframes(
-    plan: GroupPlan, prepared: Sequence[Picture], config: CodingConfig, openings: Openings
+    plan: plans.GroupPlan, prepared: Sequence[Picture], config: CodingConfig, openings: Openings
 ) -> "Keyframes":
     """Code the pictures of a plan, which takes most of the time; arguments as of `Keyframes`."""
     units = encode_pictures(
@@ -51,15 +47,15 @@ def encode_keyframes(
         threads=1 if config.low_memory else 2,
     )
     if config.low_memory:
-        malloc_trim()
-    return Keyframes(plan, prepared, config, openings, units, picture_bits(units))
+        malloc.malloc_trim()
+    return Keyframes(plan, prepared, config, openings, units, group.picture_bits(units))
 
 
 @dataclass(eq=False)
 class Keyframes:
     """The coded pictures that a group pays for."""
 
-    plan: GroupPlan
+    plan: plans.GroupPlan
     """Without the next group's coded picture."""
     prepared: Sequence[Picture]
     """The pictures to code, RGB uint8 (H, W, 3)."""
@@ -86,7 +82,9 @@ class Keyframes:
         if self._decoded is None:
             header, low_memory = self.config.header, self.config.low_memory
             given = self.units, header.geometry, self.plan.scale, header.format.color
-            self._decoded = FrameBuffer(keyframe.decode_keyframes(*given), low_memory=low_memory)
+            self._decoded = frame_buffer.FrameBuffer(
+                keyframe.decode_keyframes(*given), low_memory=low_memory
+            )
         return self._decoded
 
     def choose_textures(
@@ -241,7 +239,7 @@ def choose_texture(
     """
     lmbda *= tuning.TEXTURE_LMBDA
     height, width = decoded.shape[:2]
-    geometry = Geometry(width, height)
+    geometry = scaffold.Geometry(width, height)
     maps = _distortions(source, gray(decoded), geometry.cell)
     costs = frames * np.stack([block_sums(each, geometry, block_log2) for each in maps])
     gains = np.zeros(costs.shape[1:], np.uint8)

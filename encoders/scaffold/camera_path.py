@@ -17,8 +17,7 @@ from gsvc.codec.bitstream.layers.camera import MAX_CAMERA, Camera, camera_nodes,
 from gsvc.codec.bitstream.scaffold import Geometry, Place
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.interpolation.scaffold_motion import corners_at
-from gsvc.encoders.plans import PlannedInterval
-from gsvc.encoders.tuning import CAMERA_TOLERANCE
+from gsvc.encoders import plans, tuning
 
 _LINES = 144
 """Height at which corners are tracked."""
@@ -46,7 +45,7 @@ class CameraPath:
         for step in pool.map(_step, *zip(*pairwise(small), strict=True)) if len(small) > 1 else ():
             self._poses.append(self._poses[-1] @ scale @ step @ np.linalg.inv(scale))
 
-    def over(self, planned: PlannedInterval) -> Camera | None:
+    def over(self, planned: plans.PlannedInterval) -> Camera | None:
         """The path over an interval, by the fewest nodes that come near; None: nothing moves."""
         place, length, unit = planned.place, planned.length, camera_unit(self._geometry)
         frames = sorted(planned.frames, key=planned.time)
@@ -54,7 +53,7 @@ class CameraPath:
             return None
         true = np.stack([self._bend(planned, frame) for frame in frames]) / unit
         times = range(1, len(frames) + 1)
-        tolerance = CAMERA_TOLERANCE * self._geometry.motion_unit / unit
+        tolerance = tuning.CAMERA_TOLERANCE * self._geometry.motion_unit / unit
         if np.abs(true).mean() < tolerance:
             return None
         camera = None
@@ -70,7 +69,7 @@ class CameraPath:
                 break
         return camera
 
-    def _bend(self, planned: PlannedInterval, frame: int) -> Matrix:
+    def _bend(self, planned: plans.PlannedInterval, frame: int) -> Matrix:
         """Displacement of the corners of `frame` in the coded picture that it is drawn from;
         between two of them, minus motion linear in time: (3, 2) in pixels."""
         left, right = planned.start, planned.end

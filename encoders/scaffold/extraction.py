@@ -8,8 +8,7 @@ from functools import partial
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers.camera import CAMERA
 from gsvc.codec.bitstream.scaffold import Interval, Place, Sample
-from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.decoders.interpolation.rendering import IntervalRenderer
+from gsvc.decoders.interpolation import optical_flow, rendering
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Distortion
 from gsvc.encoders.frame_buffer import JoinedFrames
@@ -170,9 +169,9 @@ class ScaffoldExtractor:
         """
         lmbda = CORRECTION_LMBDA * lmbda / (interval.length / count)
         # Luma is enough to judge by, and the motion found in it is the same.
-        ends = gray(before.shown), gray(interval.shown)
+        ends = optical_flow.gray(before.shown), optical_flow.gray(interval.shown)
         plain = Interval((1,) * interval.length, values={CAMERA: interval.drawing.camera})
-        renderer = IntervalRenderer(*ends, plain, before.closing)
+        renderer = rendering.IntervalRenderer(*ends, plain, before.closing)
         sources = JoinedFrames([before.source], interval.sources)
         return partial(
             AnchorProbe, renderer, before.closing, sources, self._header, lmbda, self._distortion

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsvc.codec.bitstream.entropy_coding import Coder
-from gsvc.codec.bitstream.errors import DEFAULT_LIMITS
+from gsvc.codec.bitstream import entropy_coding, errors
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.pose import MAX_PEOPLE, People, Person
@@ -87,7 +86,7 @@ class AnchorMaker:
 
     def _begin(self) -> None:
         # What a reader knows: the coder's own state, not a copy of its rules.
-        self._shadow = AnchorCoder(Coder(), self._geometry)
+        self._shadow = AnchorCoder(entropy_coding.Coder(), self._geometry)
 
     def run(
         self, frames: Sequence[SeenFrame], people: Mapping[int, People], *, begins: bool
@@ -337,7 +336,7 @@ class ObjectCoder:
         rate, alone = float(header.format.frame_rate), task is not None
         parts = Parts(int(alone), task == KEY_POINTS, not alone or task == MOTION)
         self._size = header.format.width, header.format.height
-        most = min(_MOST_FRAMES, DEFAULT_LIMITS.longest_interval(*self._size))
+        most = min(_MOST_FRAMES, errors.DEFAULT_LIMITS.longest_interval(*self._size))
         seconds = _ANCHOR_SECONDS if alone else _BESIDE_PICTURES_SECONDS
         self._gap = max(1, min(most, round(seconds * rate)))
         told = _LIVE_SECONDS if low_delay else _ALONE_SECONDS if alone else _SECONDS

@@ -26,14 +26,8 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.interpolation.optical_flow import dense_flow, pixel_grid, warp
 from gsvc.decoders.interpolation.rendering import dissolved
+from gsvc.encoders import tuning
 from gsvc.encoders.distortion import FloatMap, Structure
-from gsvc.encoders.tuning import (
-    LOG_BITS_OF_CRF,
-    MODEL_BITS,
-    MODEL_DISTORTION,
-    MODEL_LEAST_ERROR,
-    Prior,
-)
 
 _LINES = 72
 """Short side at which intervals are tried: motion found there is rough, and fast."""
@@ -247,9 +241,9 @@ class PlanFeatures:
         `errors`: of drawing the frames between, mean of 1 - SSIM."""
         one = np.ones(len(shares))
         count = np.log(shares)
-        fine = np.interp(crfs, *LOG_BITS_OF_CRF)
+        fine = np.interp(crfs, *tuning.LOG_BITS_OF_CRF)
         size = np.log(np.array(scales) / 8)
-        drawn = np.log(np.array(errors) + MODEL_LEAST_ERROR)
+        drawn = np.log(np.array(errors) + tuning.MODEL_LEAST_ERROR)
         bits = one, count, fine, size, count**2, fine**2, count * fine, count * size, fine * size
         own = one, count, fine, size, fine**2, fine * size
         self.bits: _Floats = np.stack(bits, 1)
@@ -267,16 +261,19 @@ def predicted_costs(
     """
     rows = list(tried)
     return (
-        np.exp(_posterior(MODEL_BITS, features.bits, rows, np.log(np.maximum(bits, 1e-9)))),
+        np.exp(_posterior(tuning.MODEL_BITS, features.bits, rows, np.log(np.maximum(bits, 1e-9)))),
         np.exp(
             _posterior(
-                MODEL_DISTORTION, features.distortion, rows, np.log(np.maximum(distortion, 1e-9))
+                tuning.MODEL_DISTORTION,
+                features.distortion,
+                rows,
+                np.log(np.maximum(distortion, 1e-9)),
             )
         ),
     )
 
 
-def _posterior(prior: Prior, features: _Floats, tried: list[int], seen: _Floats) -> _Floats:
+def _posterior(prior: tuning.Prior, features: _Floats, tried: list[int], seen: _Floats) -> _Floats:
     """Mean of what is expected for every row of `features`."""
     mean: _Floats = features @ np.array(prior.mean)
     if not tried:

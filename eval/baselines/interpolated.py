@@ -8,9 +8,8 @@ from itertools import pairwise
 from math import ceil
 from typing import ClassVar
 
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream import errors, scaffold
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.bitstream.scaffold import Interval
 from gsvc.codec.weights.model_files import RIFE
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.decoders.interpolation.optical_flow import dense_flow, gray, trust
@@ -80,7 +79,7 @@ class LowerFrameRate(base.Codec):
 
     def between(self, left: Picture, right: Picture, step: int) -> Iterator[Picture]:
         """The step - 1 frames between two: both moved by DIS, as our decoder does by itself."""
-        renderer = IntervalRenderer(left, right, Interval((1,) * step), None)
+        renderer = IntervalRenderer(left, right, scaffold.Interval((1,) * step), None)
         for offset in range(1, step):
             yield renderer.picture(offset)
 
@@ -118,9 +117,9 @@ def read_rate(settings: Settings) -> tuple[int, Settings]:
     try:
         rate = Fraction(rest.pop("rate"))
     except (KeyError, ValueError, ZeroDivisionError) as error:
-        raise ConfigError("a frame rate to code at is missing: write rate=1/2") from error
+        raise errors.ConfigError("a frame rate to code at is missing: write rate=1/2") from error
     if rate.numerator != 1:
-        raise ConfigError(f"rate {rate}: code one frame in so many, as 1/2 or 1/4")
+        raise errors.ConfigError(f"rate {rate}: code one frame in so many, as 1/2 or 1/4")
     return rate.denominator, rest
 
 

@@ -8,8 +8,7 @@ from gsvc.decoders.keyframes.backends import BACKENDS, find_backend
 from gsvc.decoders.keyframes.pretrained.architecture_work import ArchitectureWork, architecture
 from gsvc.decoders.keyframes.pretrained.architectures import ARCHITECTURES
 from gsvc.decoders.keyframes.refiner import WindowRefiner
-from gsvc.eval.compute import refiner_flops
-from gsvc.eval.layout import markdown
+from gsvc.eval import compute, layout
 
 NAMES = (*(name for name in BACKENDS if name != "compact"), *ARCHITECTURES)
 """What can be counted."""
@@ -100,7 +99,7 @@ def wide(heights: Iterable[int]) -> dict[int, int]:
 def _pretrained(name: str, height: int, width: int, window: int) -> BackendFlops:
     form = architecture(name)
     work = ArchitectureWork(form, height, width, window if form.time else 1)
-    once, step = refiner_flops(work.cost())
+    once, step = compute.refiner_flops(work.cost())
     place = height, width, once, step.count, form.steps
     return BackendFlops(name, work.frames, work.weights, *place, work.latents, form.source)
 
@@ -111,7 +110,7 @@ def _shipped(name: str, height: int, width: int) -> BackendFlops:
     assert cost is not None, "of what is shipped the cost is known"
     frames = refiner.delay + 1 if isinstance(refiner, WindowRefiner) else 1
     weights = sum(file.stat().st_size for file in refiner.files)
-    once, step = refiner_flops(cost)
+    once, step = compute.refiner_flops(cost)
     place = height, width, once, step.count, 1
     return BackendFlops(name, frames, weights, *place, None, "its weights")
 
@@ -122,7 +121,7 @@ def table(rows: Sequence[BackendFlops]) -> str:
     for name, source in {row.name: row.source for row in rows}.items():
         notes = ARCHITECTURES[name].notes if name in ARCHITECTURES else ""
         below.append("; ".join([f"- {name}: {source}", *([notes] if notes else [])]))
-    return "\n".join([markdown(_HEADER, list(map(_row, rows))), "", *below])
+    return "\n".join([layout.markdown(_HEADER, list(map(_row, rows))), "", *below])
 
 
 def _row(row: BackendFlops) -> list[str]:

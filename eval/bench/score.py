@@ -19,9 +19,8 @@ from gsvc.codec.media.places import SUFFIX, PathOrFile, is_glob, open_stream, sh
 from gsvc.codec.media.video_reader import open_video
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.baselines.conventional import enlarge, shrink
-from gsvc.eval.bench.cells import make_metric
+from gsvc.eval.bench import cells, work
 from gsvc.eval.bench.store import MetricScores
-from gsvc.eval.bench.work import reason, score
 from gsvc.eval.metrics.base import Metric
 from gsvc.eval.report.exhibits import label, panels
 
@@ -176,7 +175,7 @@ class Measured:
 
 def named_metrics(names: Sequence[str]) -> dict[str, Metric]:
     """The metrics by name. Raises ConfigError for an unknown one."""
-    return {name: make_metric(name) for name in names}
+    return {name: cells.make_metric(name) for name in names}
 
 
 def measure(
@@ -190,9 +189,9 @@ def measure(
     for number, (name, metric) in enumerate(metrics.items(), 1):
         say(f"{name}, {number} of {len(metrics)}")
         try:
-            scores = score(name, metric.version(), pair.source, [pair.test], indices)[0]
+            scores = work.score(name, metric.version(), pair.source, [pair.test], indices)[0]
         except GsvcError as error:
-            scores = MetricScores(None, gap=reason(error))
+            scores = MetricScores(None, gap=work.reason(error))
         found.append(Measured(name, metric, scores))
     return found
 

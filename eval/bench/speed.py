@@ -15,13 +15,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from gsvc.codec.bitstream.errors import DeviceError, GsvcError
+from gsvc.codec.bitstream import errors, scaffold
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.bitstream.scaffold import Interval
 from gsvc.codec.weights.extras import machine
 from gsvc.codec.weights.hub import read_hub_manifest
-from gsvc.decoders.interpolation.ifnet import IFNET_MULTIPLE, IFNet
-from gsvc.decoders.interpolation.rendering import IntervalRenderer
+from gsvc.decoders.interpolation import ifnet, rendering
 from gsvc.decoders.interpolation.rife import between, load_rife
 from gsvc.decoders.keyframes.backends import BACKENDS, check_device, load_refiner
 from gsvc.decoders.keyframes.compact.backend import CompactBackend
@@ -188,7 +186,7 @@ def _motion(height: int, width: int) -> TimedWork:
     left, right = _pictures(height, width, 2)
 
     def draw() -> None:
-        renderer = IntervalRenderer(left, right, Interval((1,) * _SPACING), None)
+        renderer = rendering.IntervalRenderer(left, right, scaffold.Interval((1,) * _SPACING), None)
         for offset in range(1, _SPACING):
             renderer.picture(offset)
 
@@ -197,10 +195,10 @@ def _motion(height: int, width: int) -> TimedWork:
 
 def _learned_motion(device: str, height: int, width: int) -> TimedWork:
     rife, (left, right) = load_rife(device), _pictures(height, width, 2)
-    padded = (-size % IFNET_MULTIPLE + size for size in (height, width))
+    padded = (-size % ifnet.IFNET_MULTIPLE + size for size in (height, width))
     with torch.device("meta"):
         # In training it does not look at the motion that it finds: here there is none.
-        network, picture, time = IFNet().train(), torch.empty(1, 3, *padded), torch.empty(1)
+        network, picture, time = ifnet.IFNet().train(), torch.empty(1, 3, *padded), torch.empty(1)
     cost = RefinerCost(lambda: network(picture, picture, time))
     return TimedWork(device, lambda: between(rife, left, right, 0.5), cost=cost)
 
@@ -303,7 +301,7 @@ def _measured(speed: Speed, share: float) -> Speed:
         speed = replace(speed, seconds=seconds, repeats=one.repeats, memory=one.memory)
         speed = _with_together(speed, work, one)
         return replace(speed, peak=max(peak, matrix_peak(work.device)))
-    except GsvcError as error:
+    except errors.GsvcError as error:
         return replace(speed, reason=str(error))
 
 
@@ -388,7 +386,7 @@ def window_speeds(name: str, device: str, steps: int) -> Mapping[str, object]:
             refiner.check(height, width, steps=steps)
             _restoring(refiner, 64, 64, 1)()  # loads it
             memory, seconds = _first(_restoring(refiner, height, width, steps), device)
-        except DeviceError as error:
+        except errors.DeviceError as error:
             rows.append({"size": size, "why_not": str(error)})
             continue
         rows.append({"size": size, "seconds": round(seconds, 3), "peak_bytes": memory})

@@ -20,10 +20,7 @@ from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.decoders.detection.people import COCO17, DetectedPose, PoseEstimator
 from gsvc.encoders.face_landmarks import LIPS, OUTER_EYE_CORNERS, FaceMesh, Square, apart
 from gsvc.encoders.scaffold.segmentation_extractor import PersonSegmenter
-from gsvc.eval.metrics import base
-from gsvc.eval.metrics.cvvdp import Cvvdp
-from gsvc.eval.metrics.motion import MotionError
-from gsvc.eval.metrics.perceptual import SMALLEST_SIDE, StLpips
+from gsvc.eval.metrics import base, cvvdp, motion, perceptual
 
 _PERSON = 0.5
 """Probability from which a pixel is a person's."""
@@ -72,7 +69,7 @@ class MaskIou(_SemanticMetric):
         return lambda test: intersection_over_union(mask, _masks()(test[index]) >= _PERSON)
 
 
-class PersonMotionError(MotionError):
+class PersonMotionError(motion.MotionError):
     """The motion error on people: where the source's person mask is, and moves.
 
     The mask is that of the frame before, from whose pixels motion starts. NaN where it shows
@@ -195,7 +192,7 @@ def models_version(*names: str) -> str:
 
 _MARGIN = 0.15
 """Of the points' hull on each side, for what moves with a face."""
-_LEAST_SIDE = SMALLEST_SIDE
+_LEAST_SIDE = perceptual.SMALLEST_SIDE
 """Pixels: ST-LPIPS needs them. CVVDP needs fewer, but both look at one box."""
 SPEAKS = 0.01
 """Standard deviation of the opening, in distances of the eyes, from which a mouth moves."""
@@ -334,7 +331,7 @@ METRICS = (
     PoseScore("pose_pck", correct_key_points, f"PCK at {_PCK_REACH} of the box's longer side"),
     FaceError(),
     PersonMotionError(),
-    InsideFace(Cvvdp()),
-    InsideFace(StLpips("vgg")),
+    InsideFace(cvvdp.Cvvdp()),
+    InsideFace(perceptual.StLpips("vgg")),
     MouthOpening(),
 )

@@ -27,9 +27,8 @@ from gsvc.codec.planning.machine_profile import WAYS, Way
 from gsvc.codec.planning.process import RADIOS
 from gsvc.decoders.keyframes import latent_cache
 from gsvc.encoders.tuning import PRESETS
+from gsvc.eval.report import report_page, sheets
 from gsvc.eval.report.exhibits import INK, label, legend, log_scale, new_figure, plain
-from gsvc.eval.report.report_page import table_html
-from gsvc.eval.report.sheets import picture_uri
 from gsvc.eval.summary import bd_comparisons
 from gsvc.eval.summary.bd_comparisons import PUBLISHED, exchange, frontier, mean_exchange, targets
 from gsvc.eval.summary.bd_rate import hull_at, lower_hull
@@ -371,7 +370,7 @@ def page(
     text = files("gsvc.eval.planning").joinpath("surface.html").read_text()
     for name, value in {
         "PLOTS": "".join(f"<figure>{svg[svg.index('<svg') :]}</figure>" for svg in plots),
-        "TABLE": table_html(table),
+        "TABLE": report_page.table_html(table),
         "NOTE": escape(note),
         "POINTS": _inline(told),
         "STILLS": _inline(stills),
@@ -403,7 +402,7 @@ def _still(stream: Path, way: str) -> str:
         index = StreamIndex(file)
         with Decoder(index.header, WAYS[way].settings) as decoder:
             (frame,) = index.decode(decoder, len(index.times) // 2, 1)
-    return picture_uri(frame.pixels)
+    return sheets.picture_uri(frame.pixels)
 
 
 def _commands(point: MeasuredPoint) -> dict[str, str]:

@@ -27,9 +27,8 @@ from gsvc.codec.planning.process import timed
 from gsvc.codec.planning.video_trial import VideoTrial, try_pictures, try_video
 from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.datasets.clips.packaged import packaged_clip
+from gsvc.eval import layout, metrics
 from gsvc.eval.baselines.conventional import BT709
-from gsvc.eval.layout import markdown
-from gsvc.eval.metrics import find_metric
 from gsvc.eval.metrics.cvvdp import jod
 from gsvc.eval.planning.surface import COLUMNS, MeasuredPoint, measured_points, way_told
 
@@ -164,7 +163,7 @@ def _scores(settings: prediction.PlanSettings, stream: Path, clip: TestClip) -> 
     found = {}
     for name, metric in COLUMNS.items():
         indices = list(range(0, len(shown), _STRIDE[metric]))
-        found[name] = float(np.nanmean(find_metric(metric).measure(clip, [shown], indices)))
+        found[name] = float(np.nanmean(metrics.find_metric(metric).measure(clip, [shown], indices)))
     return found
 
 
@@ -195,7 +194,7 @@ def error_table(results: Sequence[Mapping[str, Any]]) -> str:
         rows.append([name.replace("_", " "), *shown, f"{np.quantile(errors, 0.9):.2f} {unit}",
                      f"{100 * held:.0f} %"])  # fmt: skip
     header = ["", "median error", "goal", "nine in ten within", "interval held"]
-    return markdown(header, rows)
+    return layout.markdown(header, rows)
 
 
 def kept_line(results: Sequence[Mapping[str, Any]]) -> str:

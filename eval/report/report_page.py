@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gsvc.eval import late_loading, layout
 from gsvc.eval.bench.store import BenchRun, CellRecord
-from gsvc.eval.late_loading import optional
-from gsvc.eval.layout import write_text
 from gsvc.eval.report import exhibits, sheets
 from gsvc.eval.report.exhibits import Exhibit, VersionChoice
 from gsvc.eval.report.plots import figures
@@ -147,7 +146,7 @@ def films(
                 continue
             film = _made(exhibit)
             if not film.troubles:
-                write_text(file, json.dumps(asdict(film)))
+                layout.write_text(file, json.dumps(asdict(film)))
         found.append(_with_facts(film, clip, choices, summary))
     # By the mean difference of the judged version in its worst second.
     found.sort(key=lambda film: -np.mean(film.versions[-1].line[slice(*film.worst)]))
@@ -241,7 +240,7 @@ def write_report(folder: str | Path) -> Path:
     """
     root = Path(folder)
     target = root / "report.html"
-    write_text(target, page(root, *load_summary(root)))
+    layout.write_text(target, page(root, *load_summary(root)))
     return target
 
 
@@ -281,7 +280,7 @@ def _clips(folder: Path, run: BenchRun, summary: Summary) -> dict[str, object]:
 
 @cache
 def _templates() -> "Environment":
-    with optional("the page needs Jinja2: pip install 'gsvc[eval]'"):
+    with late_loading.optional("the page needs Jinja2: pip install 'gsvc[eval]'"):
         from jinja2 import Environment, FileSystemLoader
     made = Environment(loader=FileSystemLoader(_HERE), autoescape=True, trim_blocks=True)
     made.globals["text_columns"] = lambda table: [

@@ -24,8 +24,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.color import yuv_from_rgb
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.encoders.face_landmarks import LIPS
-from gsvc.encoders.svt_av1 import quiet_and_ordinary
+from gsvc.encoders import face_landmarks, svt_av1
 from gsvc.eval.baselines.conventional import BT709
 from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.layout import write_bytes
@@ -91,7 +90,7 @@ def stacked_video(
         stream.width, stream.height = size
         stream.pix_fmt = "yuv420p"
         stream.options = {"crf": str(crf), "preset": "medium", "g": str(_SEEKABLE), "threads": "2"}
-        with quiet_and_ordinary():
+        with svt_av1.quiet_and_ordinary():
             stream.codec_context.open()
         for index in range(len(clips[0])):
             stack = np.vstack([_padded(clip[index], size[0]) for clip in clips])
@@ -185,7 +184,7 @@ def speaking_place(source: TestClip) -> StripPlace | None:
     height, width = source.frames[0].shape[:2]
     across = float(np.ptp(shown[..., 0], axis=1).mean())
     side = min(max(_LEAST_SIDE, round(_SHARE * across)), height, width)
-    x, y = shown[:, LIPS].mean(axis=(0, 1))
+    x, y = shown[:, face_landmarks.LIPS].mean(axis=(0, 1))
     top, left = np.clip(np.rint((y - side / 2, x - side / 2)), 0, (height - side, width - side))
     return StripPlace(first, int(top), int(left), side)
 

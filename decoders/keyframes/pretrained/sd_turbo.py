@@ -6,27 +6,26 @@ from typing import Any
 import numpy as np
 
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.decoders.keyframes.keyframe import Keyframe
+from gsvc.decoders.keyframes import keyframe, refiner
 from gsvc.decoders.keyframes.pretrained import pretrained
 from gsvc.decoders.keyframes.pretrained.pretrained import pipes, torch
-from gsvc.decoders.keyframes.refiner import KeyRefiner, enough_memory
 
 STRENGTH = 0.25
 """Share of the schedule that is run, 0 to 1: nobody has tuned it."""
 _MULTIPLE = 64
 
 
-class SdTurboBackend(pretrained.Pretrained, KeyRefiner):
+class SdTurboBackend(pretrained.Pretrained, refiner.KeyRefiner):
     """`StableDiffusionImg2ImgPipeline` on each keyframe alone."""
 
     most_steps = 4
 
-    def refine(self, key: Keyframe, *, steps: int, seed: int) -> Picture:
+    def refine(self, key: keyframe.Keyframe, *, steps: int, seed: int) -> Picture:
         """See `KeyRefiner.refine`. Errors as of `Backend.check` and `Backend.files`."""
         height, width = key.picture.shape[:2]
         sides = (0, -height % _MULTIPLE), (0, -width % _MULTIPLE), (0, 0)
         padded = np.pad(key.picture, sides, "edge")
-        with enough_memory(self.device):
+        with refiner.enough_memory(self.device):
             drawn = self._drawn(self._loaded(height * width), padded, steps, seed)
         return drawn[:height, :width]
 

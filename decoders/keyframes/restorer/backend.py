@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream import errors, frames
 from gsvc.codec.bitstream.layers.guide import MIXTURES, moved
 from gsvc.codec.weights.safetensors_files import check_shipped, settings_of
 from gsvc.decoders.keyframes.keyframe import Keyframe
@@ -38,11 +37,11 @@ class RestorerBackend(KeyRefiner):
     def check(self, height: int, width: int, *, steps: int) -> None:
         """Raises ConfigError for more than one step."""
         if steps != 1:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"steps {steps}: the restorer takes one; for more take another back end, compact"
             )
 
-    def refine(self, key: Keyframe, *, steps: int, seed: int) -> Picture:
+    def refine(self, key: Keyframe, *, steps: int, seed: int) -> frames.Picture:
         self.check(*key.picture.shape[:2], steps=steps)
         guide = moved(self.usual if key.guide is None else key.guide, self.look)
         return key.picture if guide == 0 else self.network.restorations(key).mixed(MIXTURES[guide])

@@ -16,8 +16,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.errors import HasThreads, MissingModelError
-from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream import errors, frames
 from gsvc.codec.weights.model_files import weights_id
 from gsvc.decoders.keyframes.keyframe import Keyframe
 
@@ -43,12 +42,12 @@ _FloatMap = NDArray[np.float32]
 class Restorations:
     """What the restorer offers for one picture."""
 
-    picture: Picture
+    picture: frames.Picture
     """The decoded one, its texture raised, RGB uint8 (H, W, 3)."""
     drawn: _FloatMap
     """What the outputs draw, in units of [-1, 1]: float32 (3, 4, ceil(H / 2), ceil(W / 2))."""
 
-    def mixed(self, weights: Sequence[float]) -> Picture:
+    def mixed(self, weights: Sequence[float]) -> frames.Picture:
         """The picture restored by the weighted sum of the first outputs, RGB uint8 (H, W, 3)."""
         if not any(weights):
             return self.picture
@@ -74,7 +73,7 @@ class Restorations:
         return fine
 
 
-class RestorerNetwork(HasThreads):
+class RestorerNetwork(errors.HasThreads):
     """The restorer's network at work, loaded when first asked for."""
 
     def __init__(self, device: str = "cpu", *, low_memory: bool = False) -> None:
@@ -127,7 +126,7 @@ class RestorerNetwork(HasThreads):
             providers = _providers(self._device, onnxruntime.get_available_providers())
             return onnxruntime.InferenceSession(FILE, options, providers)
         except Exception as error:  # its own classes are not public
-            raise MissingModelError(f"{FILE} does not load: reinstall gsvc") from error
+            raise errors.MissingModelError(f"{FILE} does not load: reinstall gsvc") from error
 
 
 def _providers(device: str, available: Sequence[str]) -> list[str | tuple[str, dict[str, str]]]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.bitstream.frames import Picture
+from gsvc.codec.bitstream import errors, frames
 from gsvc.codec.weights import safetensors_files as weight_files
 from gsvc.decoders.keyframes.refiner import RefinerCost, WindowRefiner, enough_memory
 
@@ -58,17 +57,17 @@ class WindowedBackend(WindowRefiner):
     def restore(
         self,
         rendering: NDArray[np.uint8],
-        keys: Mapping[int, Picture],
+        keys: Mapping[int, frames.Picture],
         confidence: NDArray[np.float32],
         *,
         steps: int,
         seed: int,
-    ) -> Sequence[Picture]:
+    ) -> Sequence[frames.Picture]:
         """See `WindowRefiner.restore`. Raises ConfigError for more than one step."""
         from gsvc.decoders.keyframes.windowed.window_frames import restored_frames
 
         if steps != 1:
-            raise ConfigError(f"{self.name} draws in one step: take steps=1")
+            raise errors.ConfigError(f"{self.name} draws in one step: take steps=1")
         with enough_memory(self.device):
             return restored_frames(self.network, rendering, sorted(keys), confidence)
 

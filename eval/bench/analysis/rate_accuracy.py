@@ -16,8 +16,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from gsvc.codec.api.analysis import AnalysisReader
-from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.api import analysis, encoder_settings
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, ConfigError, GsvcError
 from gsvc.codec.bitstream.frames import VideoFormat
 from gsvc.codec.bitstream.objects import MOVING
@@ -388,7 +387,7 @@ class _ObjectCodec(Codec):
         given = {**settings, **self._given}
         if settings.get("task") == MOTION:
             del given["detector"]  # what moves is what the task is about: no other one looks
-        data = coded(clip.frames, video, EncoderSettings(**given))
+        data = coded(clip.frames, video, encoder_settings.EncoderSettings(**given))
         return Encoded(data, time.perf_counter() - start, {"objects": 8 * len(data)})
 
     def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
@@ -437,7 +436,7 @@ def read_objects(stream: bytes) -> SeenClip:
 
 
 def _read(stream: bytes, settings: AnalysisSettings) -> SeenClip:
-    frames = list(AnalysisReader(io.BytesIO(stream), settings, DEFAULT_LIMITS).frames())
+    frames = list(analysis.AnalysisReader(io.BytesIO(stream), settings, DEFAULT_LIMITS).frames())
     found = [(frame.frame, one) for frame in frames for one in frame.objects]
     boxes = make_boxes(
         [frame for frame, _ in found],
