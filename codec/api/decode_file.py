@@ -31,280 +31,10 @@ _T = TypeVar("_T")
 _ALWAYS = range(-(1 << 62), 1 << 62)
 _OPUS_MEMORY = 64
 """Bytes of memory that a packet of Opus takes beside its own."""
-
-
-@dataclass(frozen=True)
-class TimeRange:
-    """The part of a stream to decode."""
-
-    header: Header
-    """The stream's."""
-    packets: Iterable[tuple[Packet, bool]]
-    """Packets in order, each with whether any of its frames is to be shown."""
-    sound: list[AudioChunk]
-    """The sound, from time 0 on."""
-    texts: audio_and_text.Texts
-    """Title, chapters and subtitles, from time 0 on."""
-    frames: int | None
-    """Number of frames; None where only decoding will tell."""
-    times: range = _ALWAYS
-    """The pts of frames to show, in ticks."""
-    origin: int = 0
-    """The pts that becomes 0; a frame before it is shown then."""
-    damage: errors.BitstreamError | None = None
-    """What is wrong with the stream, where a decoder conceals it."""
-
-
-def find_time_range(
-    file: BinaryIO,
-    start: float,
-    frames: int | None,
-    limits: errors.Limits,
-    *,
-    is_container: bool,
-    conceals: bool = False,
-) -> TimeRange:
-    """`frames` frames (None: all) from `start` seconds on; the file is read to its end.
-
-    Only all can be had of a file that cannot be sought. `is_container`: sound is wanted;
-    `conceals`: go on after damage. Raises ConfigError where no such part can be had, InputError
-    where the stream ends before `start`, BitstreamError for a damaged header or one beyond
-    `limits`; iterating over the packets raises it where the stream is damaged later.
-    """
-    is_all = start == 0 and frames is None
-    if conceals:
-        salvage = Salvage(file, limits)
-        if is_all and (salvage.damage is not None or not file.seekable()):
-            return _salvaged(salvage, limits, is_container=is_container)
-        if salvage.damage is not None:
-            raise errors.ConfigError(
-                "no part of a damaged stream can be concealed: leave out start= and frames="
-            ) from salvage.damage
-        file.seek(0)
-    if is_all:
-        return _all(file, limits, is_container=is_container)
-    if not 0 <= start < inf or (frames is not None and frames < 1):
-        raise errors.ConfigError(f"start {start} s, {frames} frames: from 0 s on, at least 1 frame")
-    if not file.seekable():
-        raise errors.ConfigError("a part can only be decoded of a file: save the stream first")
-    return _part(file, start, frames, limits, is_container=is_container)
-
-
-def _all(file: BinaryIO, limits: errors.Limits, *, is_container: bool) -> TimeRange:
-    """All of a stream.
-
-    A writer wants the sound before the pictures. A file is read twice for it; from a pipe, the
-    packets of a stream with sound are kept (a stream is small).
-    """
-    reader, held = StreamReader(file, limits), errors.HeldBytes(limits)
-    header, packets = reader.header, iter(reader)
-    sound: list[AudioChunk] = []
-    frames: int | None = None
-    if file.seekable():
-        texts, packets = _texts_before(_whole(packets), held)
-        sound, frames = _survey(packets, held)
-        file.seek(0)
-        packets = iter(StreamReader(file, limits))
-    else:
-        texts, packets = _texts_before(packets, held)
-        if is_container and header.audio:
-            kept, damage = _kept(packets, held)
-            sound, frames = _survey(kept, held)
-            packets = _and_damage(kept, damage)
-    every = ((packet, True) for packet in packets)
-    return TimeRange(header, every, sound if is_container else [], texts, frames or None)
-
-
-def _salvaged(salvage: Salvage, limits: errors.Limits, *, is_container: bool) -> TimeRange:
-    texts, packets = _texts_before(iter(salvage), held := errors.HeldBytes(limits))
-    sound, frames = _survey(packets, held)
-    every, sound = ((packet, True) for packet in salvage), sound if is_container else []
-    return TimeRange(salvage.header, every, sound, texts, frames, damage=salvage.damage)
-
-
 _REST = Fraction(1 << 24)
 """Seconds that no stream has."""
 _STANDS = 1
 """Seconds that lack at the begin of a part where the frame before it is shown for them."""
-
-
-def _begin(index: stream_info.StreamIndex, start: float) -> tuple[int, int]:
-    """Number of a part's first frame, and its tick unless that frame is later."""
-    first, begins = index.frame_at(start), 0
-    if 0 < first < len(index.times):
-        base = index.header.format.time_base
-        begins = index.times[0] + ceil(start / base)
-        first -= (index.times[first] - begins) * base >= _STANDS
-    return first, begins
-
-
-def _part(
-    file: BinaryIO, start: float, frames: int | None, limits: errors.Limits, *, is_container: bool
-) -> TimeRange:
-    """A part of a file; arguments as of `find_time_range`."""
-    index = stream_info.StreamIndex(file, limits, partial=True)
-    first, begins = _begin(index, start)
-    times = index.times[first:][:frames]
-    if not times:
-        if index.damage is not None:
-            raise index.damage
-        if not index.times:
-            raise errors.InputError(
-                "the stream has no pictures to seek: decode it from start to end"
-            )
-        raise errors.InputError(f"the stream ends before {start:g} s: choose an earlier start")
-    sound: list[AudioChunk] = []
-    file.seek(0)
-    texts, whole = _texts_before(
-        _whole(StreamReader(file, limits)), held := errors.HeldBytes(limits)
-    )
-    form, origin = index.header.format, max(begins, times[0])
-    begin = (origin - index.times[0]) * form.time_base
-    to_end = frames is None or len(times) < frames
-    length = duration(times, form) - (origin - times[0]) * form.time_base
-    length = _REST if to_end else length  # sound and texts may go on for longer
-    texts = audio_and_text.moved(texts, round(1000 * begin), round(1000 * length))
-    if is_container and index.header.audio:
-        sound = list(audio_and_text.cut(_survey(whole, held)[0], begin, begin + length))
-    ticks = range(times[0], times[-1] + 1)
-    packets = _and_damage(index.packets(first, len(times)), index.damage if to_end else None)
-    return TimeRange(index.header, packets, sound, texts, len(times), ticks, origin)
-
-
-def _texts_before(
-    packets: Iterator[Packet], held: errors.HeldBytes
-) -> tuple[audio_and_text.Texts, Iterator[Packet]]:
-    """The texts, which precede the first picture packet, and all packets again."""
-    kept = []
-    for packet in packets:
-        kept.append(packet)
-        if packet.is_picture:
-            break
-        held.add(container.PACKET_MEMORY + len(packet.payload))
-    return audio_and_text.read_texts(kept, held), chain(kept, packets)
-
-
-def _whole(packets: Iterable[Packet]) -> Iterator[Packet]:
-    """The packets up to damage, of which whoever decodes them is told."""
-    with suppress(errors.BitstreamError):
-        yield from packets
-
-
-def _kept(
-    packets: Iterable[Packet], held: errors.HeldBytes
-) -> tuple[list[Packet], errors.BitstreamError | None]:
-    """All packets up to damage, and the damage."""
-    kept = []
-    try:
-        for packet in packets:
-            held.add(container.PACKET_MEMORY + len(packet.payload))
-            kept.append(packet)
-    except errors.LimitError:
-        raise
-    except errors.BitstreamError as error:
-        return kept, error
-    return kept, None
-
-
-def _and_damage(things: Iterable[_T], damage: errors.BitstreamError | None) -> Iterator[_T]:
-    """The same, with the damage behind it raised."""
-    yield from things
-    if damage is not None:
-        raise damage
-
-
-def _survey(packets: Iterable[Packet], held: errors.HeldBytes) -> tuple[list[AudioChunk], int]:
-    """The sound of all packets, and the number of their frames."""
-    sound, frames = [], 0
-    for packet in packets:
-        if packet.type == PacketType.AUDIO:
-            chunk = audio_and_text.unpack_audio(packet.payload)
-            held.add(
-                container.PACKET_MEMORY + len(packet.payload) + _OPUS_MEMORY * len(chunk.packets)
-            )
-            sound.append(chunk)
-        frames += packet.frames
-    return sound, frames
-
-
-class FileDecoding:
-    """A stream on its way into a video file."""
-
-    def __init__(self, decoder: Decoder, writer: VideoWriter, progress: Report | None) -> None:
-        self._decoder, self._writer, self._progress = decoder, writer, progress
-        self._size = 0
-        self._damage: errors.BitstreamError | None = None
-        self.times = array("q")
-        """The pts of the frames written, as they are in the stream."""
-        self.concealed = 0
-        """How many of them were made up."""
-
-    def write(self, portion: TimeRange) -> None:
-        """Decode a portion, up to damage. Raises BitstreamError where there is no frame at all."""
-        try:
-            packets = self._counted(portion)
-            self._put(decoded_frames(self._decoder, packets, portion.times), portion)
-        except errors.BitstreamError as error:
-            self._damage = error
-            self._put(self._decoder.flush(), portion)
-        if not self.times:
-            raise self._damage or errors.BitstreamError(
-                "the stream holds no picture: there is nothing to decode"
-            )
-
-    def tell_damage(
-        self,
-        concealed: errors.BitstreamError | None,
-        source: places.PathOrFile | Sequence[str | Path],
-        target: places.PathOrFile,
-    ) -> None:
-        """Raise BitstreamError for damage that ended the video; warn of what was `concealed`."""
-        count = len(self.times)
-        if self._damage is not None:
-            raise type(self._damage)(
-                f"{self._damage}; {written(target)} has the {count} frames before it, "
-                "conceal=True (--conceal) goes on after it"
-            ) from self._damage
-        if concealed is not None or self.concealed:
-            what = (
-                f"{places.display_name(source)}: {concealed or 'not every packet can be decoded'}"
-            )
-            _log.warning("%s; %d of %d frames are concealed", what, self.concealed, count)
-
-    def report(self, target: str, header: Header, steps: int, elapsed: float) -> DecodeReport:
-        """What came out; `elapsed`: seconds it took."""
-        return DecodeReport(
-            target=target,
-            width=header.format.width,
-            height=header.format.height,
-            frames=len(self.times),
-            duration=float(duration(self.times, header.format)),
-            steps=steps,
-            concealed=self.concealed,
-            elapsed=elapsed,
-        )
-
-    def _put(self, frames: Iterable[Frame], portion: TimeRange) -> None:
-        """Write those of the frames that are in the portion, whose first one gets time 0."""
-        for frame in frames:
-            if frame.pts not in portion.times:
-                continue
-            self._writer.write(replace(frame, pts=max(0, frame.pts - portion.origin)))
-            self.times.append(frame.pts)
-            self.concealed += frame.concealed
-            if self._progress:
-                self._progress(Progress(len(self.times), portion.frames, self._size))
-
-    def _counted(self, portion: TimeRange) -> Iterator[tuple[Packet, bool]]:
-        """The portion's packets, each with whether its frames are wanted."""
-        for packet, is_wanted in portion.packets:
-            self._size += len(packet.payload)
-            yield packet, is_wanted
-
-
-def written(target: places.PathOrFile) -> str:
-    """The name of the target in messages."""
-    return "standard output" if str(target) == STANDARD_OUTPUT else places.shown(target)
 
 
 @errors.typed
@@ -363,7 +93,7 @@ def decode(
                 return _written_part(part, target, settings, began, overwrite=overwrite)
             settings = replace(settings, conceal=True)
         is_container, conceals = _is_container(target), settings.conceal
-        portion = find_time_range(
+        portion = find_portion(
             file, start, frames, limits, is_container=is_container, conceals=conceals
         )
         header = portion.header
@@ -407,6 +137,274 @@ def _written_part(
         concealed=1,
         elapsed=monotonic() - began,
     )
+
+
+@dataclass(frozen=True)
+class Portion:
+    """The part of a stream to decode."""
+
+    header: Header
+    """The stream's."""
+    packets: Iterable[tuple[Packet, bool]]
+    """Packets in order, each with whether any of its frames is to be shown."""
+    sound: list[AudioChunk]
+    """The sound, from time 0 on."""
+    texts: audio_and_text.Texts
+    """Title, chapters and subtitles, from time 0 on."""
+    frames: int | None
+    """Number of frames; None where only decoding will tell."""
+    times: range = _ALWAYS
+    """The pts of frames to show, in ticks."""
+    origin: int = 0
+    """The pts that becomes 0; a frame before it is shown then."""
+    damage: errors.BitstreamError | None = None
+    """What is wrong with the stream, where a decoder conceals it."""
+
+
+def find_portion(
+    file: BinaryIO,
+    start: float,
+    frames: int | None,
+    limits: errors.Limits,
+    *,
+    is_container: bool,
+    conceals: bool = False,
+) -> Portion:
+    """`frames` frames (None: all) from `start` seconds on; the file is read to its end.
+
+    Only all can be had of a file that cannot be sought. `is_container`: sound is wanted;
+    `conceals`: go on after damage. Raises ConfigError where no such part can be had, InputError
+    where the stream ends before `start`, BitstreamError for a damaged header or one beyond
+    `limits`; iterating over the packets raises it where the stream is damaged later.
+    """
+    is_all = start == 0 and frames is None
+    if conceals:
+        salvage = Salvage(file, limits)
+        if is_all and (salvage.damage is not None or not file.seekable()):
+            return _salvaged(salvage, limits, is_container=is_container)
+        if salvage.damage is not None:
+            raise errors.ConfigError(
+                "no part of a damaged stream can be concealed: leave out start= and frames="
+            ) from salvage.damage
+        file.seek(0)
+    if is_all:
+        return _all(file, limits, is_container=is_container)
+    if not 0 <= start < inf or (frames is not None and frames < 1):
+        raise errors.ConfigError(f"start {start} s, {frames} frames: from 0 s on, at least 1 frame")
+    if not file.seekable():
+        raise errors.ConfigError("a part can only be decoded of a file: save the stream first")
+    return _part(file, start, frames, limits, is_container=is_container)
+
+
+def _all(file: BinaryIO, limits: errors.Limits, *, is_container: bool) -> Portion:
+    """All of a stream.
+
+    A writer wants the sound before the pictures. A file is read twice for it; from a pipe, the
+    packets of a stream with sound are kept (a stream is small).
+    """
+    reader, held = StreamReader(file, limits), errors.HeldBytes(limits)
+    header, packets = reader.header, iter(reader)
+    sound: list[AudioChunk] = []
+    frames: int | None = None
+    if file.seekable():
+        texts, packets = _texts_before(_whole(packets), held)
+        sound, frames = _survey(packets, held)
+        file.seek(0)
+        packets = iter(StreamReader(file, limits))
+    else:
+        texts, packets = _texts_before(packets, held)
+        if is_container and header.audio:
+            kept, damage = _kept(packets, held)
+            sound, frames = _survey(kept, held)
+            packets = _and_damage(kept, damage)
+    every = ((packet, True) for packet in packets)
+    return Portion(header, every, sound if is_container else [], texts, frames or None)
+
+
+def _texts_before(
+    packets: Iterator[Packet], held: errors.HeldBytes
+) -> tuple[audio_and_text.Texts, Iterator[Packet]]:
+    """The texts, which precede the first picture packet, and all packets again."""
+    kept = []
+    for packet in packets:
+        kept.append(packet)
+        if packet.is_picture:
+            break
+        held.add(container.PACKET_MEMORY + len(packet.payload))
+    return audio_and_text.read_texts(kept, held), chain(kept, packets)
+
+
+def _whole(packets: Iterable[Packet]) -> Iterator[Packet]:
+    """The packets up to damage, of which whoever decodes them is told."""
+    with suppress(errors.BitstreamError):
+        yield from packets
+
+
+def _survey(packets: Iterable[Packet], held: errors.HeldBytes) -> tuple[list[AudioChunk], int]:
+    """The sound of all packets, and the number of their frames."""
+    sound, frames = [], 0
+    for packet in packets:
+        if packet.type == PacketType.AUDIO:
+            chunk = audio_and_text.unpack_audio(packet.payload)
+            held.add(
+                container.PACKET_MEMORY + len(packet.payload) + _OPUS_MEMORY * len(chunk.packets)
+            )
+            sound.append(chunk)
+        frames += packet.frames
+    return sound, frames
+
+
+def _kept(
+    packets: Iterable[Packet], held: errors.HeldBytes
+) -> tuple[list[Packet], errors.BitstreamError | None]:
+    """All packets up to damage, and the damage."""
+    kept = []
+    try:
+        for packet in packets:
+            held.add(container.PACKET_MEMORY + len(packet.payload))
+            kept.append(packet)
+    except errors.LimitError:
+        raise
+    except errors.BitstreamError as error:
+        return kept, error
+    return kept, None
+
+
+def _and_damage(things: Iterable[_T], damage: errors.BitstreamError | None) -> Iterator[_T]:
+    """The same, with the damage behind it raised."""
+    yield from things
+    if damage is not None:
+        raise damage
+
+
+def _salvaged(salvage: Salvage, limits: errors.Limits, *, is_container: bool) -> Portion:
+    texts, packets = _texts_before(iter(salvage), held := errors.HeldBytes(limits))
+    sound, frames = _survey(packets, held)
+    every, sound = ((packet, True) for packet in salvage), sound if is_container else []
+    return Portion(salvage.header, every, sound, texts, frames, damage=salvage.damage)
+
+
+def _part(
+    file: BinaryIO, start: float, frames: int | None, limits: errors.Limits, *, is_container: bool
+) -> Portion:
+    """A part of a file; arguments as of `find_portion`."""
+    index = stream_info.StreamIndex(file, limits, partial=True)
+    first, begins = _begin(index, start)
+    times = index.times[first:][:frames]
+    if not times:
+        if index.damage is not None:
+            raise index.damage
+        if not index.times:
+            raise errors.InputError(
+                "the stream has no pictures to seek: decode it from start to end"
+            )
+        raise errors.InputError(f"the stream ends before {start:g} s: choose an earlier start")
+    sound: list[AudioChunk] = []
+    file.seek(0)
+    texts, whole = _texts_before(
+        _whole(StreamReader(file, limits)), held := errors.HeldBytes(limits)
+    )
+    form, origin = index.header.format, max(begins, times[0])
+    begin = (origin - index.times[0]) * form.time_base
+    to_end = frames is None or len(times) < frames
+    length = duration(times, form) - (origin - times[0]) * form.time_base
+    length = _REST if to_end else length  # sound and texts may go on for longer
+    texts = audio_and_text.moved(texts, round(1000 * begin), round(1000 * length))
+    if is_container and index.header.audio:
+        sound = list(audio_and_text.cut(_survey(whole, held)[0], begin, begin + length))
+    ticks = range(times[0], times[-1] + 1)
+    packets = _and_damage(index.packets(first, len(times)), index.damage if to_end else None)
+    return Portion(index.header, packets, sound, texts, len(times), ticks, origin)
+
+
+def _begin(index: stream_info.StreamIndex, start: float) -> tuple[int, int]:
+    """Number of a part's first frame, and its tick unless that frame is later."""
+    first, begins = index.frame_at(start), 0
+    if 0 < first < len(index.times):
+        base = index.header.format.time_base
+        begins = index.times[0] + ceil(start / base)
+        first -= (index.times[first] - begins) * base >= _STANDS
+    return first, begins
+
+
+class FileDecoding:
+    """A stream on its way into a video file."""
+
+    def __init__(self, decoder: Decoder, writer: VideoWriter, progress: Report | None) -> None:
+        self._decoder, self._writer, self._progress = decoder, writer, progress
+        self._size = 0
+        self._damage: errors.BitstreamError | None = None
+        self.times = array("q")
+        """The pts of the frames written, as they are in the stream."""
+        self.concealed = 0
+        """How many of them were made up."""
+
+    def write(self, portion: Portion) -> None:
+        """Decode a portion, up to damage. Raises BitstreamError where there is no frame at all."""
+        try:
+            packets = self._counted(portion)
+            self._put(decoded_frames(self._decoder, packets, portion.times), portion)
+        except errors.BitstreamError as error:
+            self._damage = error
+            self._put(self._decoder.flush(), portion)
+        if not self.times:
+            raise self._damage or errors.BitstreamError(
+                "the stream holds no picture: there is nothing to decode"
+            )
+
+    def tell_damage(
+        self,
+        concealed: errors.BitstreamError | None,
+        source: places.PathOrFile | Sequence[str | Path],
+        target: places.PathOrFile,
+    ) -> None:
+        """Raise BitstreamError for damage that ended the video; warn of what was `concealed`."""
+        count = len(self.times)
+        if self._damage is not None:
+            raise type(self._damage)(
+                f"{self._damage}; {written(target)} has the {count} frames before it, "
+                "conceal=True (--conceal) goes on after it"
+            ) from self._damage
+        if concealed is not None or self.concealed:
+            what = (
+                f"{places.display_name(source)}: {concealed or 'not every packet can be decoded'}"
+            )
+            _log.warning("%s; %d of %d frames are concealed", what, self.concealed, count)
+
+    def report(self, target: str, header: Header, steps: int, elapsed: float) -> DecodeReport:
+        """What came out; `elapsed`: seconds it took."""
+        return DecodeReport(
+            target=target,
+            width=header.format.width,
+            height=header.format.height,
+            frames=len(self.times),
+            duration=float(duration(self.times, header.format)),
+            steps=steps,
+            concealed=self.concealed,
+            elapsed=elapsed,
+        )
+
+    def _put(self, frames: Iterable[Frame], portion: Portion) -> None:
+        """Write those of the frames that are in the portion, whose first one gets time 0."""
+        for frame in frames:
+            if frame.pts not in portion.times:
+                continue
+            self._writer.write(replace(frame, pts=max(0, frame.pts - portion.origin)))
+            self.times.append(frame.pts)
+            self.concealed += frame.concealed
+            if self._progress:
+                self._progress(Progress(len(self.times), portion.frames, self._size))
+
+    def _counted(self, portion: Portion) -> Iterator[tuple[Packet, bool]]:
+        """The portion's packets, each with whether its frames are wanted."""
+        for packet, is_wanted in portion.packets:
+            self._size += len(packet.payload)
+            yield packet, is_wanted
+
+
+def written(target: places.PathOrFile) -> str:
+    """The name of the target in messages."""
+    return "standard output" if str(target) == STANDARD_OUTPUT else places.shown(target)
 
 
 def _beside(header: Header, texts: audio_and_text.Texts) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gsvc.codec.api.decode_file import FileDecoding, find_time_range
+from gsvc.codec.api.decode_file import FileDecoding, find_portion
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, Limits, OutputError
@@ -153,7 +153,7 @@ def play_file(
         )
     conceals = settings.conceal
     with places.open_any(source) as file:
-        portion = find_time_range(file, start, frames, limits, is_container=True, conceals=conceals)
+        portion = find_portion(file, start, frames, limits, is_container=True, conceals=conceals)
         form, beside = (
             portion.header.format,
             Beside(portion.sound, portion.texts, mark_of(settings)),
