@@ -1,9 +1,10 @@
-"""Frames that wait, in memory, as they came or packed, or packed in temporary files; runs of them.
+"""Frames that wait: as they came, packed in memory, or packed in temporary files; runs of them.
 
 Packed, each is coded without loss and decoded anew whenever it is looked at: about a third of the
 memory, or none of it, for the time that this takes.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from copy import copy
 from fractions import Fraction
@@ -18,8 +19,8 @@ import numpy as np
 from gsvc.codec.bitstream.frames import Picture
 
 _Held = TypeVar("_Held")
-_RAW_BYTES = 1 << 27
-"""Bytes of frames that wait unpacked; further frames are packed."""
+_RAW_BYTES, _IN_MEMORY = 1 << 27, 1 << 29
+"""Bytes of frames that wait unpacked, and in memory; further frames are packed, and in files."""
 _FILE_BYTES = 1 << 26
 """Bytes of a temporary file, about."""
 _CODEC: Final = "magicyuv"
@@ -57,24 +58,25 @@ class _Filed(NamedTuple):
 class _FramePacker:
     """Packs frames of one size. May be used from several threads."""
 
-    def __init__(self, height: int, width: int, *, files: bool) -> None:
-        """`files`: whether packed frames go to temporary files."""
+    def __init__(self, height: int, width: int) -> None:
         self._size, self._lock, self._count = (width, height), Lock(), 0
-        self._file = _PackFile() if files else None
+        self._file: _PackFile | None = None
         self._coder = self._set_up(av.CodecContext.create(_CODEC, "w"))
         self._coder.time_base = Fraction(1, 25)
         self._decoder = self._set_up(av.CodecContext.create(_CODEC, "r"))
 
-    def packed(self, picture: Picture) -> bytes | _Filed:
+    def packed(self, picture: Picture) -> bytes:
         frame = av.VideoFrame.from_ndarray(picture, _FORMAT)
         with self._lock:
             frame.pts, self._count = self._count, self._count + 1
             (packet,) = self._coder.encode(frame)
-            if self._file is None:
-                return bytes(packet)
-            if self._file.size >= _FILE_BYTES:
+            return bytes(packet)
+
+    def filed(self, data: bytes) -> _Filed:
+        with self._lock:
+            if self._file is None or self._file.size >= _FILE_BYTES:
                 self._file = _PackFile()
-            return self._file.append(bytes(packet))
+            return self._file.append(data)
 
     def unpacked(self, held: bytes | _Filed) -> Picture:
         with self._lock:
@@ -130,9 +132,9 @@ class FrameBuffer(_Frames[Picture | bytes | _Filed]):
 
     def __init__(self, pictures: Iterable[Picture] = (), *, low_memory: bool = False) -> None:
         """`pictures`: the first; `low_memory`: all are packed, in temporary files; else those that
-        would take too much memory are packed in memory.
+        would take too much memory.
 
-        Raises OSError where the disk is full.
+        Raises OSError where the disk is full and `low_memory`; else all stay in memory then.
         """
         self._low_memory = low_memory
         self._packer: _FramePacker | None = None
@@ -142,11 +144,21 @@ class FrameBuffer(_Frames[Picture | bytes | _Filed]):
 
     def append(self, picture: Picture) -> None:
         """Another frame."""
-        if not self._low_memory and len(self._held) * picture.nbytes < _RAW_BYTES:
-            self._held.append(picture)
-            return
-        self._packer = self._packer or _FramePacker(*picture.shape[:2], files=self._low_memory)
-        self._held.append(self._packer.packed(picture))
+        size = math.inf if self._low_memory else len(self._held) * picture.nbytes
+        self._held.append(picture if size < _RAW_BYTES else self._packed(picture, size))
+
+    def _packed(self, picture: Picture, size: float) -> bytes | _Filed:
+        """A frame before which so many bytes wait."""
+        self._packer = self._packer or _FramePacker(*picture.shape[:2])
+        data = self._packer.packed(picture)
+        if size < _IN_MEMORY:
+            return data
+        try:
+            return self._packer.filed(data)
+        except OSError:
+            if self._low_memory:
+                raise
+            return data
 
     def _picture(self, held: Picture | bytes | _Filed) -> Picture:
         if isinstance(held, np.ndarray):

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 import numpy as np
 import pytest
@@ -48,6 +50,26 @@ def test_packed_frames_come_back_as_they_were(size: tuple[int, int]) -> None:
     ):
         assert np.array_equal(found, true)
     assert np.array_equal(shown[1:][-1], pictures[0]) and len(shown[1:]) == 3
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_frames_beyond_a_size_wait_in_files_if_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, is_full: bool
+) -> None:
+    pictures = [np.full((48, 64, 3), number, np.uint8) for number in range(4)]
+    monkeypatch.setattr(frame_buffer, "_RAW_BYTES", pictures[0].nbytes)
+    monkeypatch.setattr(frame_buffer, "_IN_MEMORY", 2 * pictures[0].nbytes)
+    made = []
+
+    def file() -> IO[bytes]:
+        if is_full:
+            raise OSError("no space left on device")
+        made.append(TemporaryFile())  # noqa: SIM115 - closed with the frames
+        return made[-1]
+
+    monkeypatch.setattr(frame_buffer, "TemporaryFile", file)
+    assert np.array_equal(FrameBuffer(pictures), pictures)
+    assert len(made) == (not is_full)
 
 
 def test_files_of_packed_frames_end_with_the_last_frame(monkeypatch: pytest.MonkeyPatch) -> None:
