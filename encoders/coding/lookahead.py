@@ -357,8 +357,7 @@ class Lookahead(GroupCoder):
 
     def _tell(self, share: float) -> None:
         """A share of the work on what is worked on is done, and the memory that it took is free."""
-        if self._config.low_memory:
-            malloc_trim()  # SVT-AV1 fills the heap with small blocks
+        malloc_trim()  # SVT-AV1 fills the heap with small blocks
         if self._report:
             self._report(self._done + share * self._frames)
 
