@@ -16,7 +16,6 @@ STEPS = (0, 1, 2, 4, 8)
 MOST_STEPS = 100
 _OWN = "restorer", "compact", "windowed"
 MOTIONS = "dis", "rife"
-_QUANTIZED = None, "int8"
 
 
 @typed
@@ -47,15 +46,13 @@ class DecoderSettings:
     latent_cache: str | None = None
     """Folder of latents of similar windows, with a capacity behind a colon: "latents:2G"."""
     vram: str | None = None
-    """How a pretrained model uses a GPU's memory: at most "8G", or one of "whole", "offload",
-    "groups" and "fp8"."""
+    """How a pretrained model uses a GPU's memory: at most "8G", or whole, offload, groups, fp8."""
     quantize: str | None = None
     """"int8": a pretrained model's weights in 8 bits, which needs torchao and changes pictures."""
     paste_keys: bool = False
     """Show key pictures as they were decoded where windows are restored."""
     resume: str | None = None
-    """Folder of restored windows, which another decode of the same stream does not restore again.
-    """
+    """Folder of restored windows: another decode of the same stream takes them from there."""
     conceal: bool = False
     """Conceal frames of damaged and missing packets, and flag them, instead of raising."""
 
@@ -67,7 +64,7 @@ class DecoderSettings:
             raise ConfigError(f"look {self.look!r}: choose one of {', '.join(LOOKS)}")
         if self.motion not in MOTIONS:
             raise ConfigError(f"motion {self.motion!r}: choose one of {', '.join(MOTIONS)}")
-        if self.quantize not in _QUANTIZED:
+        if self.quantize not in (None, "int8"):
             raise ConfigError(f"quantize {self.quantize!r}: int8 is what there is")
         if self.seed is not None and not 0 <= self.seed < 1 << 16:
             raise ConfigError(f"seed {self.seed} is out of range: 0 to 65535")

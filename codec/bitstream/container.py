@@ -295,7 +295,6 @@ class StreamReader:
         return bytes(data)
 
 
-_CHUNK = 1 << 20
 _HEAD_BYTES = 10
 PACKET_MEMORY = 300
 """Bytes of memory that a packet takes beside its payload."""
@@ -429,7 +428,7 @@ class Salvage:
 
 def _read(file: BinaryIO, held: errors.HeldBytes) -> bytes:
     data = bytearray()
-    while part := file.read(_CHUNK):
+    while part := file.read(1 << 20):
         held.add(len(part))
         data += part
     return bytes(data)

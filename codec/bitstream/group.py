@@ -239,9 +239,8 @@ class GroupWriter:
     ) -> bytes:
         """The payload with these intervals, from one on, and the pictures at their ends.
 
-        `units`: AV1 temporal units, one for each interval but those AFTER; `slot`: of a SHOT
-        packet. Raises ConfigError for an interval that cannot be stored, BitstreamError for a unit
-        that cannot.
+        `units`: AV1 temporal units, one for each interval but those AFTER; `slot`: of SHOT packets.
+        Raises ConfigError for intervals that cannot be stored, BitstreamError for such units.
         """
         head = b""
         if slot is not None:

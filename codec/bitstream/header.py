@@ -106,8 +106,7 @@ class Header:
     seed: int = 0
     """Seed of the refiner's noise, 0-65535. Informative."""
     model_id: bytes = bytes(4)
-    """First 4 bytes of the SHA-256 of the refiner's weights that the encoder assumed; zeros for
-    none. Informative."""
+    """First 4 bytes of the SHA-256 of the weights that the encoder assumed, or 0. Informative."""
 
     @property
     def frame_ticks(self) -> Fraction:

@@ -400,8 +400,7 @@ class ObjectReader:
         self._next: int | None = None
 
     def read(self, packet: Packet) -> ObjectRun:
-        """The run of an OBJECTS packet. Raises BitstreamError where it is invalid or builds on one
-        that is missing."""
+        """The run of an OBJECTS packet. Raises BitstreamError for one invalid, or after a gap."""
         expected, self._next = self._next, None  # Damage ends what can be read.
         cutter = Cutter(packet.payload)
         since, is_alone = divmod(read_varint(cutter.take), 2)

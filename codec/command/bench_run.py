@@ -110,8 +110,7 @@ def _carry_out(
 ) -> int:
     """Run what is left, then write the summary and show the main tables.
 
-    Returns 1 when a cell failed or a clip could not be read, else 0. A missing package is a gap in
-    the tables.
+    Returns 1 when a cell failed or a clip could not be read. A missing package is a gap in tables.
     """
     try:
         plan, errors = make_run(settings, folder, _workers(options), reporter)

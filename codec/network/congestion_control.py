@@ -143,8 +143,7 @@ class EncoderOrder:
 class CongestionController:
     """Decides what to send. `estimate`: bits per second that the network carries.
 
-    `steps` counts the orders that differed from the one before. Times are seconds of any monotonic
-    clock.
+    `steps` counts the orders that changed. Times are seconds of any monotonic clock.
     """
 
     def __init__(

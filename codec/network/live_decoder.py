@@ -141,8 +141,7 @@ class LivePace:
     def __init__(
         self, load: float, clock: Callable[[], float] = time.monotonic, steps: int = 1
     ) -> None:
-        """`load`: the share of the time that decoding may take, above 0; `steps`: of the refiner,
-        at most."""
+        """`load`: share of time that decoding may take, above 0; `steps`: the refiner's most."""
         self.granted = self.refused = self.switches = 0
         self._load, self._clock = load, clock
         fewer = sorted(count / steps for count in _FEWER if count < steps)

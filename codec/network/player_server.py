@@ -53,7 +53,6 @@ _ISOLATED = {
 """Browsers share memory between threads, which the restorer takes, on isolated pages alone."""
 _HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(:\d*)?")
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
-_CHUNK = 1 << 16
 _SECONDS = 60
 """After which a connection that says nothing is closed."""
 
@@ -226,7 +225,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._head(status, kind, end - first, span)
         if self.command != "HEAD":
             file.seek(first)
-            while data := file.read(min(end - first, _CHUNK)):  # no more, even if it has grown
+            while data := file.read(min(end - first, 1 << 16)):  # no more, even if it has grown
                 self.wfile.write(data)
                 first += len(data)
 

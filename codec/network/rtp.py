@@ -210,8 +210,7 @@ def parity(fragments: Sequence[bytes]) -> bytes:
 
 
 _PARTS, _LEAST_PART = 3, 200
-"""Fragments that a protected packet is cut into at least, and bytes from which one is worth its
-headers."""
+"""Least fragments of a protected packet, and bytes from which one is worth its headers."""
 UNIT_HEAD_BYTES = 3 + 3 + 5
 """Bytes of a unit beside its data, at most, of a packet that is no picture."""
 LEAST_MTU = 96

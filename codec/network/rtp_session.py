@@ -400,8 +400,7 @@ _TICK = 0.02
 class UdpSender(asyncio.DatagramProtocol):
     """Sends packets to one receiver and answers its feedback. Open it with `open_udp_sender`.
 
-    `datagrams` and `bytes` (with RTP headers) count all that was sent, with reports and
-    retransmissions.
+    `datagrams` and `bytes` (with RTP headers) count reports and retransmissions, too.
     """
 
     def __init__(

@@ -76,8 +76,7 @@ class SenderStats:
     receivers: int | None
     """Connections over TCP or WebSocket; None over UDP."""
     refused: int
-    """Connections cut off because they were too slow; over UDP, datagrams that were not sealed with
-    the key."""
+    """Connections cut off as too slow; over UDP, datagrams that were not sealed with the key."""
     waiting: Latency
     """From a frame's capture to the start of its encoding."""
     encoding: Latency
@@ -87,8 +86,7 @@ class SenderStats:
     estimate: float | None = None
     """Bits per second that the network is taken to carry; None where the rate does not follow."""
     left_out: int = 0
-    """Frames among those dropped that the network had no room for; the encoder was too slow for the
-    others."""
+    """Frames dropped for want of room in the network; others because the encoder was too slow."""
     lost: int | None = None
     """Datagrams that never came, not even again, as last reported by the receiver."""
     wire_bits: float = 0.0
@@ -154,8 +152,7 @@ class ReceiverStats:
     left_out: int = 0
     """Pictures and intervals that refiner or learned motion had no time for."""
     overdue: int = 0
-    """Concealed frames that were due before their packet came; others' packet was lost, dropped or
-    damaged."""
+    """Concealed frames whose packet came too late; others' was lost, dropped or damaged."""
     wire_bits: float = 0.0
     """All bits that came, with the headers of IP and UDP or TCP, as a sender counts them."""
 

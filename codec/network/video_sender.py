@@ -26,8 +26,7 @@ from gsvc.codec.network.tcp_websocket import Announced, Broadcaster, end_all, ru
 
 _log = logging.getLogger(__name__)
 _ROOM, _LEAST_ROOM = 0.6, 1 / 3
-"""Seconds that an intra picture and what waits before it may take; least part of them that it may
-take alone."""
+"""Seconds for an intra picture and what waits before it; least part that it may take alone."""
 _HOLD, _LONGEST_HOLD = 0.5, 1.0
 """Part of the room that is taken from which on frames wait for a later packet; seconds for which
 they do so, from where on they are left out."""
@@ -65,8 +64,7 @@ class Pacer:
 
 
 class RateAdapter:
-    """Holds the controller of a sender. `heard` runs in the event loop, `steer` where frames are
-    encoded."""
+    """Holds a sender's controller. `heard` runs in the event loop, `steer` where it encodes."""
 
     def __init__(
         self,

@@ -122,8 +122,7 @@ class BudgetPlanner:
     def plan(self, budgets: Budgets, judge: str = "jod") -> BudgetPlan:
         """The best settings within budgets, judged at the unfavourable ends of the intervals.
 
-        Raises ConfigError where there are none: it says which budget binds, and the nearest that
-        can be met.
+        Raises ConfigError where there are none: it says which budget binds, and what can be met.
         """
         if budgets.quality is not None:
             judge = budgets.quality[0]

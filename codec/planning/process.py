@@ -87,8 +87,7 @@ class EnergyMeter:
     """Context manager over the counters of Intel and AMD processors (RAPL), and of NVIDIA's GPUs
     (NVML) where there are such, of all programs here.
 
-    Raises ConfigError where the processors' are missing or may not be read: a GPU's alone are not
-    what a job takes.
+    Raises ConfigError where the processors' are missing or may not be read, GPU or not.
     """
 
     def __init__(self, folder: Path = POWERCAP, gpus: GpuCounters | None = None) -> None:
@@ -185,8 +184,7 @@ def timed(
 ) -> Timed:
     """Encode or decode `sources` into `folder`; see `main`.
 
-    `cpu`: seconds of the processor, on a machine that does other work too. Raises GsvcError where
-    the process fails.
+    `cpu`: in seconds of the processor, not of a clock. Raises GsvcError where the process fails.
     """
     command = [sys.executable, "-m", __name__, *([CPU] if cpu else [])]
     command += [json.dumps(dict(settings)), str(folder), *sources]

@@ -73,8 +73,7 @@ def groups_of(info: StreamInfo, fitted: Mapping[str, Any]) -> list[Group]:
 def spendings(info: StreamInfo, profile: Profile, fitted: Mapping[str, Any]) -> list[Spending]:
     """Every way to decode a stream that this machine has.
 
-    Learned motion is none of them where no frame lies between two coded pictures, moving: it would
-    not be loaded.
+    Learned motion is none of them where no moving frame lies between two coded pictures.
     """
     draws = any(
         one.place is scaffold.Place.BETWEEN and one.frames > 1 and not one.dissolves

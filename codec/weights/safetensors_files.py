@@ -103,8 +103,7 @@ def _state_of(weights: Path) -> "dict[str, Tensor]":
 
 
 def fit_weights(network: "nn.Module", state: "dict[str, Tensor]", weights: Path) -> None:
-    """Give the network the `state` that the file `weights` held. Raises MissingModelError where it
-    is another network's."""
+    """Give the network the `state` of `weights`. Raises MissingModelError where it does not fit."""
     try:
         network.load_state_dict(state)
     except RuntimeError as error:

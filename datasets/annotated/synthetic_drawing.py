@@ -1,7 +1,6 @@
 """Pictures of a synthetic scene: a pinhole camera over a ground, and sprites that hide each other.
 
-The ground is paved under a sky, or a photograph. Sprites are drawn people, animals and things, or
-cut-outs from files.
+The ground is paved under a sky, or a photograph. Sprites are drawn, or cut-outs from files.
 """
 
 from collections.abc import Callable, Sequence

@@ -197,7 +197,6 @@ def _raw_format(path: Path, sequence: PublishedSequence) -> clip_reader.RawForma
 
 
 _COLUMNS = "path", "bytes", "sha256"
-_DIGITS = set("0123456789abcdef")
 
 
 class FileEntry(NamedTuple):
@@ -268,7 +267,7 @@ def _entry(row: list[str]) -> FileEntry:
         raise ValueError(f"{path!r} is no path below the folder")
     if not (size.isascii() and size.isdigit() and len(size) < 20):
         raise ValueError(f"{size!r} is no number of bytes")
-    if len(digest) != 64 or not set(digest.lower()) <= _DIGITS:
+    if re.fullmatch("[0-9a-fA-F]{64}", digest) is None:
         raise ValueError(f"{digest!r} is no SHA-256: 64 hexadecimal digits")
     return FileEntry(path, int(size), digest.lower())
 

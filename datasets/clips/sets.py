@@ -69,8 +69,7 @@ def find_clips(names: Sequence[str]) -> list[ClipSource]:
     """The clips of sets ("packaged"), members ("uvg/Beauty"), folders and files, each once.
 
     A folder gives its videos and its subfolders of images, sorted by name. Only `load` opens files.
-    Raises ConfigError for a name of no set, clip, folder or file, InputError for a folder without
-    videos.
+    Raises ConfigError for a name of nothing, InputError for a folder without videos.
     """
     found: dict[tuple[str, str], ClipSource] = {}
     for key, source in (pair for name in names for pair in _sources(name)):

@@ -242,8 +242,7 @@ def _edges(picture: Picture) -> optical_flow.FloatImage:
 
 
 def _is_ghost(mask: NDArray[np.bool_], edges: optical_flow.FloatImage) -> bool:
-    """Whether its outline is in the background, which then shows what has left, and not in the
-    picture."""
+    """Whether its outline is in the background alone, which shows what has left."""
     inside = np.pad(mask, _OUTLINE).astype(np.uint8)
     outline = cv2.morphologyEx(inside, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8))
     outline = outline[_OUTLINE:-_OUTLINE, _OUTLINE:-_OUTLINE]

@@ -413,8 +413,7 @@ class DecodedPieces:
     def of(self, packet: Packet) -> Iterator[StreamPiece]:
         """The pieces of the next packet.
 
-        Raises BitstreamError where it is damaged or one before it is missing: then go on at an
-        INTRA packet.
+        Raises BitstreamError where it is damaged or follows a gap: then go on at an INTRA packet.
         """
         for one, ticks in self._strict.intervals(packet):
             has_picture = one.interval.place is not Place.AFTER

@@ -133,8 +133,7 @@ Places = NDArray[np.intp]
 """Cells, (n, 2), x and y. Some may be outside the grid."""
 
 _STANDS_OUT = 24.0
-"""Levels of 0-255 by which a thing differs from the mean around it, and a lost place from where the
-flow leads."""
+"""Levels by which a thing differs from the mean around it, a lost place from where flow leads."""
 _AROUND = 0.1
 """Half the side of these surroundings, in proportion to the shorter side of the grid."""
 _LEAST_THING, _MOST_THING = 4, 0.01

@@ -113,8 +113,7 @@ def load_rife(device: str = "cpu", weights: Path | None = None) -> "IFNet":
     """RIFE's network on a device of torch.
 
     `weights`: a `.safetensors` file of `gsvc train adopt`; None: `rife_file`. Raises as that,
-    MissingModelError when the weights are others than they should be, DeviceError when the device
-    has too little memory.
+    MissingModelError for other weights, DeviceError when the device has too little memory.
     """
     weights = weights or rife_file()
     from gsvc.decoders.interpolation.ifnet import IFNet

@@ -45,8 +45,7 @@ _FAMILIES = "compact", "windowed"
 def find_backend(name: str = RESTORER, device: str = "cpu") -> Refiner:
     """The back end: a name in `BACKENDS` or `PRETRAINED`, a file of `gsvc train` or module:Class.
 
-    Nothing but the name is checked, and which network a file says it has. Raises ConfigError for an
-    unknown one.
+    Only the name is checked, and which network a file says it has. Raises ConfigError if unknown.
     """
     place = {**BACKENDS, **PRETRAINED}.get(name)
     if name.endswith(".safetensors"):

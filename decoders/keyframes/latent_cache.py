@@ -298,15 +298,13 @@ class CachedLoop:
 class LatentCache:
     """Intermediate latents by what was to be decoded, on disk.
 
-    Entries are compared only within a `kind`: one text for all that must be equal, such as model,
-    size and seed.
+    Entries are compared only within a `kind`: a text of what must be equal: model, size, seed.
     """
 
     def __init__(self, folder: str | Path, capacity: int) -> None:
         """Use `capacity` bytes of a folder; 0: nothing is read or written.
 
-        Raises ConfigError for a folder that holds something else, OutputError where it cannot be
-        written.
+        Raises ConfigError for a folder of something else, OutputError where it cannot be written.
         """
         self._store = EntryStore(Path(folder), capacity) if capacity > 0 else None
         self._embeddings: dict[Path, Embedding] = {}

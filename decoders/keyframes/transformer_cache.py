@@ -53,8 +53,7 @@ class TransformerCache:
         """Read `NAME` or `NAME:NUMBER`.
 
         The number of first-block and mag is a threshold, from 0, nothing is left out, to 1; of
-        faster and taylorseer it says that each N-th step is computed. Raises ConfigError for
-        others.
+        faster and taylorseer it says that each N-th step is computed. Else raises ConfigError.
         """
         self.name, colon, number = text.partition(":")
         kind = _KINDS.get(self.name)

@@ -243,8 +243,7 @@ class Concealer:
         return drawn
 
     def _set_motion(self, decoded: DecodedInterval, time: int) -> None:
-        """Set the motion to carry on from its keyframe, shown at `time`; none at a scene's
-        beginning and end."""
+        """Set the motion to carry on from its keyframe, shown at `time`; none at a scene's ends."""
         interval = decoded.interval
         self._motion = None
         if interval.place is Place.BETWEEN and decoded.previous_key is not None:

@@ -95,8 +95,7 @@ class DecodedInterval:
     def confidence(self, number: int) -> NDArray[np.float32]:
         """How far motion there and back agrees in a frame, float32 (H, W), 0 to 1.
 
-        1 at the keyframe and in frames that hold one or dissolve: no motion is estimated for
-        them.
+        1 at the keyframe and in frames that hold one or dissolve: they have no motion.
         """
         interval = self.interval
         is_moved = interval.place is Place.BETWEEN and not interval.dissolves

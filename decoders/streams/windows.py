@@ -67,8 +67,7 @@ class KeptWindows:
     def __init__(self, folder: Path, made_by: str) -> None:
         """`made_by`: one text for all that must be equal, such as refiner, steps and seed.
 
-        Raises ConfigError for a folder that holds something else, OutputError where it cannot be
-        written.
+        Raises ConfigError for a folder of something else, OutputError where it cannot be written.
         """
         self._folder, self._made_by = folder, made_by
         self.taken = 0

@@ -53,8 +53,7 @@ class Gap:
         return self.after.frame - self.before.frame
 
     def picture(self, number: int) -> Picture:
-        """A frame from the picture before (0) to the one after, as it is shown without a refiner,
-        RGB uint8 (H, W, 3)."""
+        """A frame, 0 being the picture before, as shown without a refiner: RGB uint8 (H, W, 3)."""
         ends = {0: self.before, self.length: self.after}
         return ends[number].key.picture if number in ends else self.drawn.picture(number)
 

@@ -129,7 +129,6 @@ def colours_of(values: Tensor) -> Tensor:
 
 _REACH = 6
 """Lobes of the Lanczos kernel that moves the truth: nearly ideal."""
-_BICUBIC = -0.75  # OpenCV's coefficient
 
 
 def moved(
@@ -149,7 +148,7 @@ def moved(
 
 def bicubic(parts: Tensor) -> Tensor:
     """Weights (B, 4) of the pixels at -1, 0, 1, 2 for the positions `parts` (B), 0 to 1."""
-    a = _BICUBIC
+    a = -0.75  # OpenCV's coefficient
     x = (parts[:, None] - torch.arange(-1, 3, device=parts.device)).abs()
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a

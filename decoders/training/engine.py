@@ -69,8 +69,7 @@ class Watched:
 
 
 _CONTEXT = 600_000_000
-"""Bytes of a CUDA context and its kernels, which PyTorch does not count. An estimate: 0.3 to 0.6 GB
-are usual."""
+"""Bytes of a CUDA context and its kernels, not counted by PyTorch; 0.3 to 0.6 GB are usual."""
 _MARGIN = 1.2
 """Of memory, over what was measured: fragmentation, and items that are larger."""
 _UNIT = 1000
@@ -89,8 +88,7 @@ class Cards:
 def card_shares(
     operators: Sequence[pipeline.Operator], costs: pipeline.Costs, cards: Cards | None
 ) -> dict[str, float]:
-    """The share of a GPU that a process of each operator takes, by name; without one it runs on the
-    CPU.
+    """The share of a GPU that a process of each operator takes, by name; none: on the CPU.
 
     It is as large as the memory that the operator was measured to take, or else declares. All that
     fit live there together, the smallest first; Ray starts more processes of the slow ones where
@@ -246,7 +244,6 @@ def _written(batch: dict[str, Any], write: Writes) -> dict[str, list[int]]:
 
 
 _QUERY = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
-_MIB = 1 << 20
 
 
 def cards_of(ray: Any, card_bytes: int | None = None) -> Cards | None:
@@ -270,6 +267,6 @@ def cards_of(ray: Any, card_bytes: int | None = None) -> Cards | None:
 def _cards_here() -> list[int]:
     try:
         told = subprocess.run(_QUERY, capture_output=True, text=True, check=True).stdout
-        return [int(line) * _MIB for line in told.split()]
+        return [int(line) << 20 for line in told.split()]
     except (OSError, ValueError, subprocess.CalledProcessError):
         return []

@@ -418,8 +418,7 @@ def chosen(found: list[Layout], devices: Devices) -> Layout | None:
 
 
 def most_samples(needs: Needs, devices: Devices) -> int:
-    """Samples of a step in the layout that takes least; 0 where not even one for each device
-    fits."""
+    """Samples of a step in the layout that takes least; 0 where not one for each device fits."""
     count = 0
     while count < _MOST and chosen(layouts(needs, count + devices.count, devices), devices):
         count += devices.count

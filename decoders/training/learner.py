@@ -8,6 +8,7 @@ a term that would cost a second pass.
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -28,14 +29,12 @@ from gsvc.decoders.training.tensors import on_device
 class PatchCritic(nn.Module):
     """Convolutions that see 38 pixels. Given what the picture was before, besides the picture."""
 
-    def __init__(self, channels: int = 48) -> None:
+    def __init__(self) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        inputs = 6
-        for outputs, stride in ((channels, 2), (2 * channels, 2), (4 * channels, 2)):
-            layers += [_bounded(inputs, outputs, stride), nn.LeakyReLU(0.2)]
-            inputs = outputs
-        self.layers = nn.Sequential(*layers, _bounded(inputs, 1, 1))
+        for inputs, outputs in pairwise((6, 48, 96, 192)):
+            layers += [_bounded(inputs, outputs, 2), nn.LeakyReLU(0.2)]
+        self.layers = nn.Sequential(*layers, _bounded(192, 1, 1))
 
     def forward(self, shown: Tensor, picture: Tensor) -> Tensor:
         """How true each patch looks, (B, 1, H / 8, W / 8); `shown`, `picture`: (B, 3, H, W)."""

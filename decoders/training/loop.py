@@ -72,8 +72,7 @@ class Checkpoints:
     def load(self, path: Path, learner: Learner, about: Mapping[str, Any]) -> dict[str, Any]:
         """Put the state of `path` into a learner; `about` is what it must be of.
 
-        Returns all that was said of it when it was saved. Raises ConfigError where it is of
-        something else.
+        Returns all that was said of it when it was saved. Raises ConfigError where it is not.
         """
         text = {RUN: ""}
         with _alone():

@@ -163,8 +163,7 @@ def _cut_out(
 
 
 def _release(item: pipeline.ClipItem) -> None:
-    """Let go of the frames, most of an item's bytes: what comes after needs crops only, and may
-    run elsewhere."""
+    """Let go of the frames, most of an item's bytes: what comes after needs crops only."""
     item.frames = []
 
 

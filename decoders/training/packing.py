@@ -136,8 +136,7 @@ class PartFolder:
     def __init__(self, path: Path, maker: PartMaker) -> None:
         """Open the folder, or make it.
 
-        Raises ConfigError where it holds parts that another maker made, OutputError where it cannot
-        be made.
+        Raises ConfigError for parts of another maker, OutputError where it cannot be made.
         """
         self.path, self.maker = path, maker
         with explain_failure(path):

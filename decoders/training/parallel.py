@@ -65,8 +65,7 @@ def leave() -> None:
 def ended(code: int) -> int:
     """The exit code of a process that has left; one that torchrun has started ends here with it.
 
-    As Python ends, threads of torch may still be at work and abort the process, upon which torchrun
-    would end the others.
+    As Python ends, threads of torch may abort the process: torchrun would end the others.
     """
     if _RANK in os.environ:
         sys.stdout.flush()
@@ -296,12 +295,8 @@ def compiled(
     networks: Mapping[str, nn.Module], device: torch.device, tell: Callable[..., None]
 ) -> dict[str, Any]:
     """The networks, compiled; as they are where something trivial cannot be, which is told."""
-
-    def add_one(x: torch.Tensor) -> torch.Tensor:
-        return x + 1
-
     try:
-        torch.compile(add_one)(torch.zeros(8, device=device))
+        torch.compile(lambda x: x + 1)(torch.zeros(8, device=device))
     except Exception as error:  # noqa: BLE001 - a missing C++ compiler's may be anything
         why = next(iter(str(error).strip().splitlines()), type(error).__name__)
         tell("eager", why=f"torch.compile cannot run here: {why}")

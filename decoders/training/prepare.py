@@ -114,8 +114,7 @@ class Preparation:
     def look_through(self) -> Selection:
         """Survey those groups of sources that have not been.
 
-        Raises ConfigError where the folder was begun with other sources or settings, InputError
-        where no clip is left.
+        Raises ConfigError where the folder was begun otherwise, InputError where no clip is left.
         """
         with explain_failure(self.folder.path):
             self.folder.make()

@@ -25,8 +25,7 @@ class Stage:
     until: float
     """Share of the planned time at which it ends; of the last one 1."""
     weights: dict[str, float]
-    """Of the terms of the loss: coarse, texture, perceptual, features, adversary, and the task's
-    own."""
+    """Of the loss: coarse, texture, perceptual, features, adversary, and the task's own terms."""
     learns: Sequence[str]
     """Networks that are trained; the others stay as they are."""
     rate: float = 1.0

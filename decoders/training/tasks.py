@@ -36,8 +36,7 @@ class Task(ABC):
     ) -> None:
         """`pack`: on the device.
 
-        Raises ConfigError for settings that no network has, and a pack without weights that it
-        needs.
+        Raises ConfigError for settings that no network has, and a pack that lacks weights.
         """
         self._pack, self._recipe = pack, recipe
         try:

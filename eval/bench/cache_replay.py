@@ -81,7 +81,8 @@ def replay(
         plain = alone if capacity else without
         with tempfile.TemporaryDirectory(prefix="gsvc-replay-") as folder:
             cache = LatentCache(folder, capacity)
-            error = _squared_error(plain, decoded(cache))
+            pairs = zip(plain, decoded(cache), strict=True)
+            error = float(np.mean([np.square(a.astype(np.float32) - b).mean() for a, b in pairs]))
             told = cache.report()
         psnr = float(10 * np.log10(255**2 / error)) if error else float("inf")
         entry, saved = told.size / max(1, told.entries), told.saved / told.steps
@@ -95,12 +96,6 @@ class _Alone(LatentCache):
 
     def __init__(self) -> None:
         super().__init__("", 0)
-
-
-def _squared_error(plain: Sequence[Picture], others: Iterator[Picture]) -> float:
-    pairs = zip(plain, others, strict=True)
-    errors = [np.square(a.astype(np.float32) - b).mean() for a, b in pairs]
-    return float(np.mean(errors))
 
 
 def fits(rows: Sequence[Replay]) -> list[CapacityFit]:

@@ -48,8 +48,7 @@ class CodecSpec:
 def codec_spec(text: str) -> CodecSpec:
     """From NAME[:key=value,...]; several values of one key are joined by +: crf=30+40.
 
-    Options after a name of `SHORT_SPECS` replace its own. Raises ConfigError when the text is not
-    of that form.
+    Options after a name of `SHORT_SPECS` replace its own. Raises ConfigError for another form.
     """
     name, _, own = text.partition(":")
     if name in SHORT_SPECS:

@@ -1,7 +1,6 @@
 """Speed and memory of refiners and of drawing by motion, on a device of this machine.
 
-`gsvc bench speed` times a picture or a window at a time; `gsvc bench backend` times the windows of
-a pretrained back end.
+`gsvc bench speed` times a picture or window; `gsvc bench backend`, a pretrained model's windows.
 """
 
 import gc

@@ -26,8 +26,7 @@ DEFAULT_METRICS: tuple[str, ...] = (
 )
 """What a benchmark measures unless asked otherwise.
 
-The first two judge; the next two say what the first overlook. ST-LPIPS VGG takes as long as all
-others together.
+The first two judge; the next two say what they overlook. ST-LPIPS VGG takes as long as the rest.
 """
 
 

@@ -30,7 +30,6 @@ _LEAST_CHANGE = 0.5
 """Levels of 0-255, mean over a frame, that any frame may change by: noise, or a fade of one."""
 _DIVERGES = 0.01
 """Of the largest divergence in a frame: beyond it motion folds or tears."""
-_PRESET = cv2.DISOPTICAL_FLOW_PRESET_MEDIUM
 _ADVICE = "install a usual OpenCV: pip install --force-reinstall opencv-python-headless"
 
 
@@ -136,7 +135,7 @@ def diverging(motion: Flow) -> NDArray[np.bool_]:
 
 def motion_between(one: Picture, other: Picture) -> Flow:
     """Where each pixel of `one` goes in `other`: float32 (H, W, 2), pixels of the pictures."""
-    return dense_flow(gray(one), gray(other), _PRESET)
+    return dense_flow(gray(one), gray(other), cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
 
 
 def _disagreement(there: Flow, back: Flow) -> NDArray[np.float32]:

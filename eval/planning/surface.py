@@ -206,13 +206,10 @@ def _compute_rows(points: Sequence[MeasuredPoint]) -> list[list[str]]:
         cells = [_GAP, _GAP, _GAP]
         if found:
             mean = mean_exchange([one for each in found.values() for one in each])
-            cells = [f"{mean.compute:.3g}-fold", _of_bits(mean), f"B ~ C^-{mean.exponent:.3f}"]
+            saved = f"{_PERCENT * (1 - 1 / mean.compression):.1f} % of the bits"
+            cells = [f"{mean.compute:.3g}-fold", saved, f"B ~ C^-{mean.exponent:.3f}"]
         rows.append([f"decoding time for bits, by {name}{part}", *cells])
     return rows
-
-
-def _of_bits(mean: bd_comparisons.Exchange) -> str:
-    return f"{_PERCENT * (1 - 1 / mean.compression):.1f} % of the bits"
 
 
 def _memory_rows(curve: Sequence[tuple[int, float]]) -> list[list[str]]:

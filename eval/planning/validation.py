@@ -216,8 +216,7 @@ def regrets(
 ) -> list[float]:
     """Over measured points: the best within budgets of rate and operations, less the planned.
 
-    Eight random budgets a clip, planned with the numbers that gsvc ships. In JOD, or as a share of
-    ST-LPIPS.
+    Eight random budgets a clip, planned with gsvc's numbers. In JOD, or as a share of ST-LPIPS.
     """
     found = []
     numbers = prediction.shipped()

@@ -215,8 +215,7 @@ def near_rate(
 ) -> dict[str, list[VersionChoice]]:
     """By clip label: each curve's cell nearest in log rate, of equals the better one.
 
-    The rate is that of our stream at `level`; without one, the median of ours; without ours, of
-    all.
+    The rate is that of our stream at `level`, else the median of ours, else of all.
     """
     metric = next(iter(summary.metrics), None)
     clips: dict[str, list[CellRecord]] = {}

@@ -289,7 +289,6 @@ def write_sheet(path: Path, rows: Sequence[Picture]) -> Path:
     return path
 
 
-_LEVELS = 0, 1, 2
 _PANE = 480
 """Width of a frame on a sheet, in pixels."""
 _FACES = "-faces"
@@ -306,7 +305,7 @@ def write_sheets(folder: Path, *, faces: bool = False) -> list[Path]:
     """
     run, summary = load_summary(folder)
     written: list[Path] = []
-    for level in _LEVELS:
+    for level in range(3):
         rows, strips, mouths = [], [], []
         chosen = _chosen(summary, run.cells, level)
         for exhibit in exhibits(folder, summary, chosen, run.settings.get("places", ())):

@@ -1,7 +1,6 @@
 """Scores of a blind test: votes to tables and a plot, by clip and pooled.
 
-Catch trials decide whose votes count. Scores are Bradley and Terry's, with ties as Davidson
-extended the model.
+Catch trials decide whose votes count. Scores are Bradley and Terry's, with Davidson's ties.
 """
 
 import csv
@@ -188,7 +187,6 @@ PRIOR_DEVIATION = 3.0
 hardly move: a score of 3 is to be chosen twenty times as often."""
 _ROUNDS, _LONGEST_STEP = 60, 1.0
 _DRAWS = 1000
-_INTERVAL = (2.5, 97.5)
 _SEED = 1970
 
 
@@ -215,7 +213,7 @@ def fit(pairs: Sequence[tuple[int, int]], counts: Counts, versions: int) -> Stre
     random = np.random.default_rng(_SEED)
     weights = random.multinomial(voters, np.full(voters, 1 / voters), size=_DRAWS)
     drawn = np.einsum("dv,vpc->dpc", weights.astype(np.float64), counts)
-    low, high = np.percentile(_solve(pairs, drawn, versions), _INTERVAL, axis=0)
+    low, high = np.percentile(_solve(pairs, drawn, versions), (2.5, 97.5), axis=0)
     return StrengthFit(scores, low, high)
 
 

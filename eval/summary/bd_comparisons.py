@@ -252,8 +252,7 @@ def beside_rows(found: Sequence[curves.Curve]) -> list[BesideRow]:
 
 
 FIXED_RATES = 0.001, 0.002, 0.003, 0.006, 0.012
-"""Bits per pixel at which every codec's quality is told: what lies below an anchor's least rate is
-in no BD-rate."""
+"""Bits per pixel at which quality is told: BD-rates see nothing below an anchor's least rate."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,5 @@ __all__ = ["BRIGHTNESS", "CAMERA", "FACES", "FLOW", "GUIDE", "POSE", "SEGMENTATI
 LAYERS: tuple[Layer[Any], ...] = (SEGMENTATION, POSE, FLOW, TEXTURE, CAMERA, GUIDE)
 """Every layer that the header switches; within a scope they are coded in this order."""
 GROUP_LAYERS: tuple[Layer[Any], ...] = (FACES, BRIGHTNESS)
-"""Layers that a group switches (`Coding.layers`), by rising bits: streams without them are as
-before."""
+"""Layers that a group switches (`Coding.layers`), by rising bits."""
 ALL_LAYERS = (*LAYERS, *GROUP_LAYERS)

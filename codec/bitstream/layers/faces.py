@@ -41,15 +41,13 @@ class Face:
     """One face over an interval."""
 
     start: Numbers
-    """(10,): its state at the coded picture before the interval; where frames are held, at the one
-    that they hold."""
+    """(10,): its state at the coded picture before the interval, or at the one that is held."""
     end: Numbers
     """(10,): its state at the coded picture that ends the interval; of held frames as `start`."""
     step_log2: int
     """0 to 4: nodes are 2^step_log2 frames apart."""
     bends: Numbers
-    """(nodes, 10): how far its state is from a straight line from `start` to `end`, at the nodes of
-    `camera_nodes`."""
+    """(nodes, 10): its state less a straight line from `start` to `end`, at `camera_nodes`."""
 
 
 Faces = tuple[Face | None, ...]

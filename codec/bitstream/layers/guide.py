@@ -13,8 +13,7 @@ MIXTURES = (
     (0.0, 0.0),
     *((strength * (1 - share), strength * share) for strength in _STRENGTHS for share in _SHARES),
 )
-"""Weights of a restorer's first two outputs, fidelity and texture, by value; the first leaves the
-picture as it is."""
+"""Weights of fidelity and texture, a restorer's first outputs, by value; value 0 does nothing."""
 
 LOOKS = {"faithful": -2, "balanced": 0, "sharp": 2}
 """Steps of the share by which a viewer may move a mixture."""

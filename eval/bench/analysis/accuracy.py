@@ -243,8 +243,7 @@ class TrackScores(NamedTuple):
     """Higher is better."""
 
     mota: float
-    """1 less misses, false boxes and switches of identity, each for each box of the truth; may be
-    below 0."""
+    """1 less misses, false boxes and switches of identity for each true box; may be below 0."""
     idf1: float
     """F1 of boxes that bear the right identity, 0 to 1."""
 
@@ -252,8 +251,7 @@ class TrackScores(NamedTuple):
 def track_scores(truth: Boxes, found: Boxes) -> TrackScores | None:
     """Of tracks whose boxes overlap the truth's of the same class by half, frame by frame.
 
-    None without truth that counts. Raises MissingDependencyError without motmetrics, ConfigError
-    for boxes without ids.
+    None if no truth counts. Raises MissingDependencyError, or ConfigError for boxes without ids.
     """
     with optional(f"MOTA and IDF1 {NEEDED}"):
         import motmetrics
@@ -294,8 +292,7 @@ LEAST_VISIBILITY = 0.25
 def accuracies(truth: Boxes, found: Boxes) -> Mapping[str, float | None]:
     """All of `ACCURACIES` in one picture; None without truth that counts, or ids where they matter.
 
-    Those of key points, of the ground and of events are None: they need more than boxes. `found`
-    has ids.
+    Those of key points, ground and events are None: they need more than boxes. `found` has ids.
     """
     precision = average_precision(truth, found)
     tracks = None if (truth.id == NO_ID).any() else track_scores(truth, found)

@@ -1,7 +1,6 @@
 """The benchmark of analysis: finds clips with their truth, measures them one by one.
 
-The folder's results are written anew after each clip: points as CSV, tables with BD-rates over
-accuracy, plots.
+The folder's points (CSV), tables of BD-rates over accuracy and plots are new after each clip.
 """
 
 import os
@@ -198,8 +197,7 @@ def _share_table(
 
 
 def _share(rate: float, line: Sequence[RatePoint], score: float) -> str:
-    """In per cent; "over" where the other is better at its lowest rate, "below" where it is worse
-    at its highest."""
+    """In per cent; "over": the other is better at its least rate; "below": worse at its highest."""
     other, side = rate_for(line, score)
     return {"": "", "<": "over ", ">": "below "}[side] + f"{100 * rate / other:.3g}"
 
@@ -310,8 +308,7 @@ class AnalysisRunSettings:
     frames: int | None = 97
     """From the start of each clip; None for all."""
     ground: bool = False
-    """Take each clip for a set of cameras that see one piece of ground, and measure places there,
-    at its own size."""
+    """Take each clip for cameras that see one piece of ground; measure there, at its own size."""
     rules: Regions | None = None
     """Lines, zones and rules whose events are judged too, in pixels of each clip."""
 

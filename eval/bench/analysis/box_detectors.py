@@ -50,8 +50,7 @@ class BoxDetector(Protocol):
     name: str
     """As on the command line and in tables."""
     labels: frozenset[str] | None
-    """The classes that it knows, and is judged by; None: it finds things of no class, and is judged
-    by things of all."""
+    """The classes that it knows and is judged by; None: it knows none, and is judged by all."""
 
     def __call__(self, frames: Sequence[Picture]) -> Boxes | SeenClip:
         """Detect in RGB uint8 (H, W, 3), all of one size; ids may be missing.
