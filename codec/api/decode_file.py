@@ -93,24 +93,24 @@ def decode(
                 return _written_part(part, target, settings, began, overwrite=overwrite)
             settings = replace(settings, conceal=True)
         is_container, conceals = _is_container(target), settings.conceal
-        portion = find_portion(
+        time_range = find_time_range(
             file, start, frames, limits, is_container=is_container, conceals=conceals
         )
-        header = portion.header
+        header = time_range.header
         _warn_of_other_model(header.model_id, settings)
         output = open_writer(
             target,
             header.format,
-            audio=portion.sound,
-            texts=portion.texts if is_container else audio_and_text.NO_TEXTS,
+            audio=time_range.sound,
+            texts=time_range.texts if is_container else audio_and_text.NO_TEXTS,
             mark=mark_of(settings),
             overwrite=overwrite,
         )
         with Decoder(header, settings, limits, pace=pace) as decoder, output as writer:
             decoding = FileDecoding(decoder, writer, progress)
-            decoding.write(portion)
-        decoding.tell_damage(portion.damage, source, target)
-        if not is_container and (lost := " and ".join(_beside(header, portion.texts))):
+            decoding.write(time_range)
+        decoding.tell_damage(time_range.damage, source, target)
+        if not is_container and (lost := " and ".join(_beside(header, time_range.texts))):
             _log.warning("%s carries no %s: left out, use .mp4 or .mkv", written(target), lost)
     return decoding.report(places.shown(target), header, settings.steps, monotonic() - began)
 
@@ -140,7 +140,7 @@ def _written_part(
 
 
 @dataclass(frozen=True)
-class Portion:
+class TimeRange:
     """The part of a stream to decode."""
 
     header: Header
@@ -161,7 +161,7 @@ class Portion:
     """What is wrong with the stream, where a decoder conceals it."""
 
 
-def find_portion(
+def find_time_range(
     file: BinaryIO,
     start: float,
     frames: int | None,
@@ -169,7 +169,7 @@ def find_portion(
     *,
     is_container: bool,
     conceals: bool = False,
-) -> Portion:
+) -> TimeRange:
     """`frames` frames (None: all) from `start` seconds on; the file is read to its end.
 
     Only all can be had of a file that cannot be sought. `is_container`: sound is wanted;
@@ -196,7 +196,7 @@ def find_portion(
     return _part(file, start, frames, limits, is_container=is_container)
 
 
-def _all(file: BinaryIO, limits: errors.Limits, *, is_container: bool) -> Portion:
+def _all(file: BinaryIO, limits: errors.Limits, *, is_container: bool) -> TimeRange:
     """All of a stream.
 
     A writer wants the sound before the pictures. A file is read twice for it; from a pipe, the
@@ -218,7 +218,7 @@ def _all(file: BinaryIO, limits: errors.Limits, *, is_container: bool) -> Portio
             sound, frames = _survey(kept, held)
             packets = _and_damage(kept, damage)
     every = ((packet, True) for packet in packets)
-    return Portion(header, every, sound if is_container else [], texts, frames or None)
+    return TimeRange(header, every, sound if is_container else [], texts, frames or None)
 
 
 def _texts_before(
@@ -277,17 +277,17 @@ def _and_damage(things: Iterable[_T], damage: errors.BitstreamError | None) -> I
         raise damage
 
 
-def _salvaged(salvage: Salvage, limits: errors.Limits, *, is_container: bool) -> Portion:
+def _salvaged(salvage: Salvage, limits: errors.Limits, *, is_container: bool) -> TimeRange:
     texts, packets = _texts_before(iter(salvage), held := errors.HeldBytes(limits))
     sound, frames = _survey(packets, held)
     every, sound = ((packet, True) for packet in salvage), sound if is_container else []
-    return Portion(salvage.header, every, sound, texts, frames, damage=salvage.damage)
+    return TimeRange(salvage.header, every, sound, texts, frames, damage=salvage.damage)
 
 
 def _part(
     file: BinaryIO, start: float, frames: int | None, limits: errors.Limits, *, is_container: bool
-) -> Portion:
-    """A part of a file; arguments as of `find_portion`."""
+) -> TimeRange:
+    """A part of a file; arguments as of `find_time_range`."""
     index = stream_info.StreamIndex(file, limits, partial=True)
     first, begins = _begin(index, start)
     times = index.times[first:][:frames]
@@ -314,7 +314,7 @@ def _part(
         sound = list(audio_and_text.cut(_survey(whole, held)[0], begin, begin + length))
     ticks = range(times[0], times[-1] + 1)
     packets = _and_damage(index.packets(first, len(times)), index.damage if to_end else None)
-    return Portion(index.header, packets, sound, texts, len(times), ticks, origin)
+    return TimeRange(index.header, packets, sound, texts, len(times), ticks, origin)
 
 
 def _begin(index: stream_info.StreamIndex, start: float) -> tuple[int, int]:
@@ -339,14 +339,14 @@ class FileDecoding:
         self.concealed = 0
         """How many of them were made up."""
 
-    def write(self, portion: Portion) -> None:
-        """Decode a portion, up to damage. Raises BitstreamError where there is no frame at all."""
+    def write(self, time_range: TimeRange) -> None:
+        """Decode up to damage. Raises BitstreamError where there is no frame at all."""
         try:
-            packets = self._counted(portion)
-            self._put(decoded_frames(self._decoder, packets, portion.times), portion)
+            packets = self._counted(time_range)
+            self._put(decoded_frames(self._decoder, packets, time_range.times), time_range)
         except errors.BitstreamError as error:
             self._damage = error
-            self._put(self._decoder.flush(), portion)
+            self._put(self._decoder.flush(), time_range)
         if not self.times:
             raise self._damage or errors.BitstreamError(
                 "the stream holds no picture: there is nothing to decode"
@@ -384,20 +384,20 @@ class FileDecoding:
             elapsed=elapsed,
         )
 
-    def _put(self, frames: Iterable[Frame], portion: Portion) -> None:
-        """Write those of the frames that are in the portion, whose first one gets time 0."""
+    def _put(self, frames: Iterable[Frame], time_range: TimeRange) -> None:
+        """Write those of the frames that are in the time range, whose first one gets time 0."""
         for frame in frames:
-            if frame.pts not in portion.times:
+            if frame.pts not in time_range.times:
                 continue
-            self._writer.write(replace(frame, pts=max(0, frame.pts - portion.origin)))
+            self._writer.write(replace(frame, pts=max(0, frame.pts - time_range.origin)))
             self.times.append(frame.pts)
             self.concealed += frame.concealed
             if self._progress:
-                self._progress(Progress(len(self.times), portion.frames, self._size))
+                self._progress(Progress(len(self.times), time_range.frames, self._size))
 
-    def _counted(self, portion: Portion) -> Iterator[tuple[Packet, bool]]:
-        """The portion's packets, each with whether its frames are wanted."""
-        for packet, is_wanted in portion.packets:
+    def _counted(self, time_range: TimeRange) -> Iterator[tuple[Packet, bool]]:
+        """The time range's packets, each with whether its frames are wanted."""
+        for packet, is_wanted in time_range.packets:
             self._size += len(packet.payload)
             yield packet, is_wanted
 

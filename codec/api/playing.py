@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gsvc.codec.api.decode_file import FileDecoding, find_portion
+from gsvc.codec.api.decode_file import FileDecoding, find_time_range
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings, mark_of
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, Limits, OutputError
@@ -153,17 +153,19 @@ def play_file(
         )
     conceals = settings.conceal
     with places.open_any(source) as file:
-        portion = find_portion(file, start, frames, limits, is_container=True, conceals=conceals)
-        form, beside = (
-            portion.header.format,
-            Beside(portion.sound, portion.texts, mark_of(settings)),
+        time_range = find_time_range(
+            file, start, frames, limits, is_container=True, conceals=conceals
         )
-        title = portion.texts.tags.get("title") or Path(places.display_name(source)).name
+        form, beside = (
+            time_range.header.format,
+            Beside(time_range.sound, time_range.texts, mark_of(settings)),
+        )
+        title = time_range.texts.tags.get("title") or Path(places.display_name(source)).name
         with (
-            Decoder(portion.header, settings, limits) as decoder,
+            Decoder(time_range.header, settings, limits) as decoder,
             open_player(find_player(player), form, title, beside) as writer,
         ):
             decoding = FileDecoding(decoder, writer, None)
-            decoding.write(portion)
-        decoding.tell_damage(portion.damage, source, "the player")
+            decoding.write(time_range)
+        decoding.tell_damage(time_range.damage, source, "the player")
     return len(decoding.times)
