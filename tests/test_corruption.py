@@ -16,6 +16,7 @@ from corruption_matrix import (
 
 TYPED = {
     "BitstreamError",
+    "ForeignFileError",
     "TruncatedStreamError",
     "ChecksumError",
     "LimitError",

@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from commands import run_gsvc
 from gsvc import DeviceError, Picture
+from gsvc.codec.weights import model_files
 from gsvc.decoders.interpolation.rife import between, load_rife
 from gsvc.decoders.keyframes import devices
 from gsvc.decoders.keyframes.backends import check_device, load_refiner
@@ -257,7 +258,7 @@ def test_bfloat16_is_asked_for_and_measured_once(
         asked.append(dtype)
         return 1.0 if dtype == torch.float32 else 0.4
 
-    monkeypatch.setattr(devices, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(model_files, "cache_dir", lambda: tmp_path)
     monkeypatch.setattr(devices, "_convolution_seconds", seconds)
     monkeypatch.setattr(devices, "has_bfloat16", lambda: False)
     assert not bfloat16_pays.__wrapped__() and not asked

@@ -31,6 +31,7 @@ from gsvc.codec.bitstream.errors import (
     ChecksumError as ChecksumError,
     ConfigError as ConfigError,
     DeviceError as DeviceError,
+    ForeignFileError as ForeignFileError,
     GsvcError as GsvcError,
     InputError as InputError,
     LimitError as LimitError,
