@@ -5,6 +5,7 @@ Each shows a white flash and sounds a beep at the same moments. A new kind of fi
 """
 
 import os
+import struct
 import zlib
 from base64 import b85decode
 from collections.abc import Callable, Sequence
@@ -22,11 +23,12 @@ from av.container import OutputContainer
 from av.packet import Packet
 from av.stream import Stream
 from av.video.stream import VideoStream
+from PIL import Image
 
 import gsvc
 from gsvc.codec.media.track_source import encode_audio, read_audio
 from gsvc.codec.media.video_reader import open_video
-from video_clips import MS, SAME
+from video_clips import MS, SAME, h264, read
 
 RATE = 48_000
 
@@ -475,6 +477,42 @@ def test_a_picture_in_tiles_is_refused(tmp_path: Path) -> None:
     for source in (path, tmp_path / "*.avif"):
         with pytest.raises(gsvc.InputError, match="in 4 tiles"):
             open_video(source)
+
+
+def test_a_crop_that_only_the_container_states_is_applied(tmp_path: Path) -> None:
+    """A clean aperture (ISO/IEC 14496-12) of 48x40 in 64x48 pixels."""
+    data = bytearray(h264(5).write(tmp_path / "it.mp4").read_bytes())
+    begin, sizes = 0, []
+    for name in (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"stsd", b"avc1"):
+        while bytes(data[begin + 4 : begin + 8]) != name:
+            begin += struct.unpack_from(">I", data, begin)[0]
+        sizes.append(begin)
+        begin += 16 if name == b"stsd" else 8
+    end = sizes[-1] + struct.unpack_from(">I", data, sizes[-1])[0]
+    data[end:end] = struct.pack(">I4s8I", 40, b"clap", 48, 1, 40, 1, 0, 1, 0, 1)
+    for at in sizes:
+        struct.pack_into(">I", data, at, struct.unpack_from(">I", data, at)[0] + 40)
+    (tmp_path / "cropped.mp4").write_bytes(data)
+    _, whole = read(tmp_path / "it.mp4")
+    _, cropped = read(tmp_path / "cropped.mp4")
+    for frame, source in zip(cropped, whole, strict=True):
+        np.testing.assert_array_equal(frame.pixels, source.pixels[4:44, 8:56])
+
+
+def test_a_tiff_of_jpeg_is_no_black_picture(tmp_path: Path) -> None:
+    Image.fromarray(np.full((48, 64, 3), 200, np.uint8)).save(
+        tmp_path / "it.tif", compression="jpeg"
+    )
+    for source in (tmp_path / "it.tif", tmp_path / "*.tif"):
+        with pytest.raises(gsvc.InputError, match="not one frame could be decoded"):
+            open_video(source)
+
+
+def test_a_pipe_among_images_is_refused(tmp_path: Path) -> None:
+    """Not waited for."""
+    os.mkfifo(tmp_path / "it.png")
+    with pytest.raises(gsvc.InputError, match="a pipe among images"):
+        open_video(tmp_path / "*.png")
 
 
 def test_a_file_with_a_hollow_end_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

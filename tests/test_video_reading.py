@@ -291,7 +291,7 @@ def _bad_sources(folder: Path) -> Iterator[tuple[str, str]]:
     yield "huge.y4m", "impossible size"
     yield "cut.mp4", "not a video"
     yield "*.png", "no image matches"
-    yield "*.srt", "no picture"
+    yield "*.srt", "no video stream"
 
 
 def test_bad_sources_fail_in_one_line(tmp_path: Path) -> None:

@@ -108,13 +108,37 @@ def _advice(name: str, error: av.FFmpegError) -> str:
     return "does another program have it? v4l2-ctl --list-devices names the cameras"
 
 
-def refuse_tiles(container: InputContainer, stream: VideoStream, name: str) -> None:
-    """Raise InputError for a picture in tiles, as phones write HEIC: PyAV cannot join them."""
+Crop = tuple[slice, slice]
+"""The rows and columns of a decoded picture that are shown."""
+_SIZE = rb"(\x81.|\x82..)"
+_CROP = re.compile(
+    rb"\xba%b\x9a\x81.(?:\x9d\x81.)?(?:\x54\xaa%b)?(?:\x54\xbb%b)?(?:\x54\xcc%b)?(?:\x54\xdd%b)?"
+    % (5 * (_SIZE,)),
+    re.DOTALL,
+)
+"""In Matroska: height, scan; pixels to cut off below, above, left and right (RFC 9559)."""
+
+
+def stated_crop(container: InputContainer, stream: VideoStream, name: str) -> Crop:
+    """What the container asks to show. PyAV does not tell, but FFmpeg writes it to Matroska.
+
+    Raises InputError for a picture in tiles, as phones write HEIC: PyAV cannot join them.
+    """
     parts = sum(bool(one.disposition & Disposition.dependent) for one in container.streams.video)
     if parts and not stream.disposition & Disposition.default:
         raise InputError(
             f"{name}: a picture in {parts} tiles: join them first with ffmpeg -i INPUT OUTPUT.png"
         )
+    memory = io.BytesIO()
+    # No codec that Matroska refuses has such a crop.
+    with suppress(ValueError, av.FFmpegError), av.open(memory, "w", "matroska") as copy:
+        copy.add_stream_from_template(stream)
+        copy.start_encoding()
+    found = _CROP.search(memory.getvalue())
+    _, below, above, left, right = (
+        int.from_bytes(one[1:]) for one in (found.groups(b"") if found else 5 * (b"",))
+    )
+    return slice(above, -below or None), slice(left, -right or None)
 
 
 def open_pipe(pipe: InputPipe) -> InputContainer:

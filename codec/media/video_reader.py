@@ -194,7 +194,7 @@ class VideoReader:
             if not self._thinning.keeps((pts - first) * self._clock.time_base):
                 continue
             matrix = source.matrix(frame)
-            picture = video_source.oriented(color.rgb_picture(frame, label), matrix)
+            picture = video_source.oriented(color.rgb_picture(frame, label)[source.crop], matrix)
             height, width = picture.shape[:2]
             if (wanted := fitted_size(width, height, self._size)) != (width, height):
                 scaled = cv2.resize(picture, wanted, interpolation=cv2.INTER_AREA)

@@ -9,8 +9,9 @@ import math
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from fractions import Fraction
-from itertools import chain, groupby, pairwise
+from itertools import chain, groupby, islice, pairwise
 from pathlib import Path
 from typing import cast
 
@@ -168,16 +169,14 @@ class ImageSource:
         """Nothing to close: each image was closed after reading."""
 
     def _read(self, path: str) -> av.VideoFrame:
-        with source_file.open_media(path) as container:
-            try:
-                stream = container.streams.video[0]
-                source_file.refuse_tiles(container, stream, path)
-                self.pixel_aspect = source_clock.fraction(stream.sample_aspect_ratio) or Fraction(1)
-                return next(container.decode(stream))
-            except (IndexError, StopIteration):
-                raise InputError(f"{path}: holds no picture: remove it or replace it") from None
-            except av.FFmpegError as error:
-                raise InputError(f"{path}: {source_file.reason(error)}") from error
+        if places.is_read_once(path):
+            raise InputError(f"{path}: a pipe among images: give it by itself, or remove it")
+        with closing(VideoSource(path)) as source:
+            (_, frame), *more = islice(source.frames(Fraction(0)), 2)
+            if more and more[0][1] is not frame:
+                _log.warning("%s: holds several pictures, the first is taken", path)
+            self.crop, self.pixel_aspect = source.crop, source.pixel_aspect
+            return frame
 
 
 def _natural(path: str) -> list[tuple[int, int | str]]:
@@ -251,10 +250,12 @@ class VideoSource:
             is_cover = stream and stream.disposition & Disposition.attached_pic
             if not isinstance(stream, av.VideoStream) or is_cover:
                 raise InputError(f"{self.name}: has no video stream: give a file with pictures")
-            source_file.refuse_tiles(self._container, stream, self.name)
+            self.crop = source_file.stated_crop(self._container, stream, self.name)
             if stream.codec_context is None:
                 why = "FFmpeg here has no decoder for this video: convert it to H.264 first"
                 raise InputError(f"{self.name}: {why}")
+            if stream.codec_context.name == "tiff":  # else what it cannot decode becomes black
+                stream.codec_context.options = {"err_detect": "explode"}
             self._stream = stream
             self._stream.codec_context.flags |= Flags.unaligned  # else not all may be cropped
             self._clock = source_clock.SourceClock(self._container, [self._stream])
