@@ -112,7 +112,7 @@ Crop = tuple[slice, slice]
 """The rows and columns of a decoded picture that are shown."""
 _SIZE = rb"(\x81.|\x82..)"
 _CROP = re.compile(
-    rb"\xba%b\x9a\x81.(?:\x9d\x81.)?(?:\x54\xaa%b)?(?:\x54\xbb%b)?(?:\x54\xcc%b)?(?:\x54\xdd%b)?"
+    rb"\xba%b(?:[\x9a\x9d]\x81.)*(?:\x54\xaa%b)?(?:\x54\xbb%b)?(?:\x54\xcc%b)?(?:\x54\xdd%b)?"
     % (5 * (_SIZE,)),
     re.DOTALL,
 )
@@ -130,7 +130,7 @@ def stated_crop(container: InputContainer, stream: VideoStream, name: str) -> Cr
             f"{name}: a picture in {parts} tiles: join them first with ffmpeg -i INPUT OUTPUT.png"
         )
     memory = io.BytesIO()
-    # No codec that Matroska refuses has such a crop.
+    # Matroska refuses some codecs of MOV: their crop is not applied.
     with suppress(ValueError, av.FFmpegError), av.open(memory, "w", "matroska") as copy:
         copy.add_stream_from_template(stream)
         copy.start_encoding()
@@ -188,8 +188,8 @@ def _check_file(path: Path) -> None:
 _MP4 = "mov"
 _JUNK = bytes(range(256)) * 4096
 _RAW, _BARE = ("h264", "hevc", "vvc"), ("yuv4mpegpipe", "obu")
-_JPEGS = "jpeg_pipe", "mjpeg", "mpjpeg"
-"""Containers that are nothing but pictures: of unknown size, of a known one, with a mark behind."""
+_JPEGS = "jpeg_pipe", "image2", "mjpeg", "mpjpeg"
+"""Containers that are nothing but pictures: one, of unknown size, of a known one, with a mark."""
 _TS_PACKETS, _TS_MARK = {188: 188, 192: 188, 204: 204}, 0x47
 """Bytes of an MPEG-TS packet, as broadcast, with time code, with parity, and from its mark on."""
 _PS_SECTORS = 2048, 2324
@@ -241,7 +241,7 @@ class End:
         if self._name in _RAW:
             shown = _pictures(self._stream, key, last)
             return not shown or shown != _pictures(self._stream, key, last + _JUNK)
-        if self._name in _JPEGS:
+        if self._name in _JPEGS and self._stream.codec_context.name == "mjpeg":
             return b"\xff\xd9" not in last
         if self._name in _BARE and self._size > 0:
             return self._size != read_to
