@@ -141,6 +141,17 @@ def stated_crop(container: InputContainer, stream: VideoStream, name: str) -> Cr
     return slice(above, -below or None), slice(left, -right or None)
 
 
+def refuse_tiff_of_jpeg(path: Path, name: str) -> None:
+    """Raise InputError for a TIFF whose tag 259, compression, says so: FFmpeg shows it black."""
+    if path.is_file() and _TIFF_OF_JPEG.search(path.read_bytes()):
+        raise InputError(f"{name}: a TIFF with JPEG inside: convert it to PNG first")
+
+
+_TIFF_OF_JPEG = re.compile(
+    rb"\x03\x01\x03\0\x01\0\0\0[\x06\x07]\0|\x01\x03\0\x03\0\0\0\x01\0[\x06\x07]"
+)
+
+
 def open_pipe(pipe: InputPipe) -> InputContainer:
     """Open y4m on standard input. Raises InputError when it carries anything else."""
     advice = "pipe y4m into it: ffmpeg -i INPUT -f yuv4mpegpipe -pix_fmt yuv420p - | gsvc ..."

@@ -254,8 +254,8 @@ class VideoSource:
             if stream.codec_context is None:
                 why = "FFmpeg here has no decoder for this video: convert it to H.264 first"
                 raise InputError(f"{self.name}: {why}")
-            if stream.codec_context.name == "tiff":  # else what it cannot decode becomes black
-                stream.codec_context.options = {"err_detect": "explode"}
+            if stream.codec_context.name == "tiff" and not pipe:
+                source_file.refuse_tiff_of_jpeg(Path(source), self.name)
             self._stream = stream
             self._stream.codec_context.flags |= Flags.unaligned  # else not all may be cropped
             self._clock = source_clock.SourceClock(self._container, [self._stream])
