@@ -177,9 +177,9 @@ import numpy as np, torch
 from gsvc.decoders.keyframes.latent_cache import LatentCache
 torch.set_num_threads(1)
 cache = LatentCache(sys.argv[1], int(sys.argv[2]))
-dice = np.random.default_rng(int(sys.argv[3]))
+rng = np.random.default_rng(int(sys.argv[3]))
 for _ in range(40):
-    seed = int(dice.integers(6))
+    seed = int(rng.integers(6))
     vector = np.zeros(6, np.float32)
     vector[seed] = 1
     start = torch.full((2000,), float(seed))

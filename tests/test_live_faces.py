@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gsvc import Decoder, DecoderSettings, Picture
-from test_face_verdict import (
+from test_face_rdo import (
     FRAMES,
     Points,
     Tell,

@@ -40,9 +40,9 @@ VIDEO = VideoFormat(64, 48, Fraction(1, 25), Fraction(25))
 
 
 def key(height: int, width: int, guide: int | None = None) -> Keyframe:
-    dice = np.random.default_rng(1)
-    picture = cv2.GaussianBlur(dice.integers(0, 256, (height, width, 3), np.uint8), (0, 0), 3)
-    gain = dice.random((height, width), np.float32)
+    rng = np.random.default_rng(1)
+    picture = cv2.GaussianBlur(rng.integers(0, 256, (height, width, 3), np.uint8), (0, 0), 3)
+    gain = rng.random((height, width), np.float32)
     return Keyframe(picture, gain, quantizer=0.9, size=0.75, layer=2, guide=guide)
 
 

@@ -16,7 +16,7 @@ import torch
 
 from gsvc import InputError
 from gsvc.codec.command.main import main
-from gsvc.decoders.training.draws import Dice
+from gsvc.decoders.training.draws import Rng
 from gsvc.decoders.training.feeds import Finished, Job, Jobs, Position, Stream
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.packs import Pack
@@ -144,13 +144,13 @@ def test_who_trains_does_not_draw_again_until_the_prior_learns() -> None:
     pack = Pack.of([Sample(stacks, {**scalars})], networks=frozen_networks([PRIOR]))
     task = Restore(pack, recipe, torch.device("cpu"), None)
     task.quick["prior"] = NoPrior()
-    dice = Dice(torch.device("cpu"), 0)
-    batch = task.whole(pack, recipe.stages[0], dice)
+    rng = Rng(torch.device("cpu"), 0)
+    batch = task.whole(pack, recipe.stages[0], rng)
     assert batch["drawn"].shape == (1, 6, 32, 32)
     assert float(batch["drawn"][:, 3:].mean()) > float(batch["drawn"][:, :3].mean())
-    assert task.estimate(batch, recipe.stages[0], dice).estimate.shape[:2] == (1, 3)
+    assert task.estimate(batch, recipe.stages[0], rng).estimate.shape[:2] == (1, 3)
     with pytest.raises(Drawn):
-        task.estimate(batch, recipe.stages[1], dice)
+        task.estimate(batch, recipe.stages[1], rng)
 
 
 def test_sources_want_producers_and_a_survey(

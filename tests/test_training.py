@@ -316,17 +316,17 @@ def test_mistakes_are_told(
 @pytest.mark.slow
 def test_what_is_cut_stays_together(packs: Callable[[str], Path]) -> None:
     """Pictures of one sample are turned and tinted alike, and time runs either way."""
-    from gsvc.decoders.training.draws import Dice, drawn_cuts
+    from gsvc.decoders.training.draws import Rng, drawn_cuts
     from gsvc.decoders.training.packs import Pack, read_pack
     from gsvc.decoders.training.tasks import Spans
 
-    pack, dice = read_pack(packs("windows")), Dice(torch.device("cpu"), 1)
+    pack, rng = read_pack(packs("windows")), Rng(torch.device("cpu"), 1)
     stacks = {**pack.stacks, "rendering": pack.stacks["truth"]}
-    drawn = Spans(Pack(pack.manifest, stacks, pack.arrays, {}), 64).draw(16, 3, dice)
+    drawn = Spans(Pack(pack.manifest, stacks, pack.arrays, {}), 64).draw(16, 3, rng)
     assert torch.equal(drawn["truth"], drawn["rendering"])
     steps = drawn["time"].diff(dim=1)
     assert (steps > 0).all()  # backwards, both time and the keys change sides
-    cuts = drawn_cuts(dice, 8, 128, 128)
+    cuts = drawn_cuts(rng, 8, 128, 128)
     numbers = torch.arange(8) % len(stacks["truth"])
     cut = cuts.of(stacks["truth"], numbers)
     assert torch.equal(cut.flatten(1).sort(1)[0], stacks["truth"][numbers].flatten(1).sort(1)[0])
@@ -335,15 +335,15 @@ def test_what_is_cut_stays_together(packs: Callable[[str], Path]) -> None:
 
 def test_what_is_trained_on_moves_as_frames_do() -> None:
     from gsvc.decoders.interpolation.optical_flow import pixel_grid, warp
-    from gsvc.decoders.training.draws import Dice, moved
+    from gsvc.decoders.training.draws import Rng, moved
 
     device = torch.device("cpu")
-    parts = Dice(device, 2)
+    parts = Rng(device, 2)
     right, down = (float(parts.uniform(1) * parts.is_true(1, 1.0)) for _ in range(2))
     x, y = np.moveaxis(pixel_grid(48, 48), 2, 0)
     picture, truth = (np.cos(2.2 * (x + a) + 0.3 * (y + b)) for a, b in ((0, 0), (right, down)))
     tensor = torch.from_numpy(picture)[None, None].float()
-    shown, _, ideal = moved(tensor, tensor, tensor, Dice(device, 2), 1.0)
+    shown, _, ideal = moved(tensor, tensor, tensor, Rng(device, 2), 1.0)
     frame = warp(picture, pixel_grid(48, 48) + np.array([right, down], np.float32), cv2.INTER_CUBIC)
     inside = slice(5, 42), slice(5, 42)
     # OpenCV knows 32 parts of a pixel.

@@ -92,7 +92,7 @@ def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "loop.Run"
 
     from gsvc.decoders.training import loop, parallel
     from gsvc.decoders.training.crops import KINDS
-    from gsvc.decoders.training.draws import Dice
+    from gsvc.decoders.training.draws import Rng
     from gsvc.decoders.training.frozen import frozen_networks
     from gsvc.decoders.training.packs import Pack
 
@@ -107,7 +107,7 @@ def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "loop.Run"
     learner = loop.make_learner(
         pack,
         recipe,
-        Dice(device, options.seed, part, parts),
+        Rng(device, options.seed, part, parts),
         Path(options.teacher) if options.teacher else None,
         layout=options.layout,
         tensor=options.tensor,
@@ -135,7 +135,7 @@ def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "loop.Run"
     )
     run.go_on(run.folder)
     steps = range(learner.step, options.stop)
-    learner.packs = feed.packs(steps, learner.dice, run.place)
+    learner.packs = feed.packs(steps, learner.rng, run.place)
     spread = {"processes": parallel.processes(), "layout": options.layout}
     tell("begun", epoch_samples=feed.epoch, from_step=learner.step, **spread)
     return run

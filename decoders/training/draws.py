@@ -17,7 +17,7 @@ _STEPS_APART = 1_000_003
 """Between the seeds of steps."""
 
 
-class Dice:
+class Rng:
     """Draws for each sample on the device, where they are used; for a whole batch in Python.
 
     Of several processes each draws for the batch of all and takes its part. What a step draws
@@ -99,19 +99,19 @@ class Cuts:
         return colours_of(self.of(stack, numbers)) * gain + offset
 
 
-def drawn_cuts(dice: Dice, count: int, full: int, side: int) -> Cuts:
+def drawn_cuts(rng: Rng, count: int, full: int, side: int) -> Cuts:
     """Cuts of `side` pixels out of pictures of `full`: anywhere, flipped, turned, tinted."""
-    steps = torch.arange(side, device=dice.device)
+    steps = torch.arange(side, device=rng.device)
     lines = []
     for _ in "yx":
-        ways = torch.where(dice.is_true(count)[:, None], steps, side - 1 - steps)
-        lines.append(dice.below(full - side + 1, count)[:, None] + ways)
-    tinted = dice.is_true(count, _TINTED).view(-1, 1, 1, 1)
-    common = _DARKEST + (1 - _DARKEST) * dice.uniform(count, 1, 1, 1)
-    gain = common - _CHANNELS_APART * dice.uniform(count, 3, 1, 1)
+        ways = torch.where(rng.is_true(count)[:, None], steps, side - 1 - steps)
+        lines.append(rng.below(full - side + 1, count)[:, None] + ways)
+    tinted = rng.is_true(count, _TINTED).view(-1, 1, 1, 1)
+    common = _DARKEST + (1 - _DARKEST) * rng.uniform(count, 1, 1, 1)
+    gain = common - _CHANNELS_APART * rng.uniform(count, 3, 1, 1)
     gain = torch.where(tinted, gain, 1.0)
-    offset = (1 - gain) * (2 * dice.uniform(count, 1, 1, 1) - 1)
-    return Cuts(lines[0], lines[1], dice.is_true(count), gain, offset)
+    offset = (1 - gain) * (2 * rng.uniform(count, 1, 1, 1) - 1)
+    return Cuts(lines[0], lines[1], rng.is_true(count), gain, offset)
 
 
 def whole_cuts(count: int, full: int, device: torch.device) -> Cuts:
@@ -132,7 +132,7 @@ _REACH = 6
 
 
 def moved(
-    estimate: Tensor, picture: Tensor, truth: Tensor, dice: Dice, share: float
+    estimate: Tensor, picture: Tensor, truth: Tensor, rng: Rng, share: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """All moved by a random part of a pixel, another one for each sample.
 
@@ -141,7 +141,7 @@ def moved(
     smaller by 11 pixels each way, as nothing outside is used.
     """
     count = len(truth)
-    right, down = (dice.uniform(count) * dice.is_true(count, share) for _ in range(2))
+    right, down = (rng.uniform(count) * rng.is_true(count, share) for _ in range(2))
     shown = [_shifted(p, bicubic(right), bicubic(down)) for p in (estimate, picture)]
     return shown[0], shown[1], _shifted(truth, lanczos(right), lanczos(down))
 

@@ -432,12 +432,12 @@ class ShardFeed:
         self.epoch = self._order.samples
         """Samples of an epoch; 0 where nobody knows."""
 
-    def packs(self, steps: range, dice: draws.Dice, place: Any) -> Iterator[Pack]:
+    def packs(self, steps: range, rng: draws.Rng, place: Any) -> Iterator[Pack]:
         """This process's part of every step's batch.
 
         `place`: what the feed said of where it was, or None; of shards it follows from the step.
         """
-        places = self._order.batches(steps.start, steps.stop, dice.part, dice.parts)
+        places = self._order.batches(steps.start, steps.stop, rng.part, rng.parts)
         if self._producers is not None:
             return self._producers.made(places)
         ahead: dict[str, Any] = {"batch_sampler": places, "num_workers": self._workers}
@@ -473,7 +473,7 @@ class SourceFeed:
             "samples": 0,
         }
 
-    def packs(self, steps: range, dice: draws.Dice, place: Any) -> Iterator[Pack]:
+    def packs(self, steps: range, rng: draws.Rng, place: Any) -> Iterator[Pack]:
         """As of `ShardFeed`. Raises InputError where no sample comes of the sources."""
         whole: Iterator[list[Sample]] = iter(())
         if self._producers is not None:
@@ -481,7 +481,7 @@ class SourceFeed:
             self._stream = Stream(self._jobs, self._batch, self._folder / LEDGER, at)
             whole = self._stream.batches(self._producers.made)
         for _ in steps:
-            yield self._dealt(whole, dice.parts)
+            yield self._dealt(whole, rng.parts)
 
     def _dealt(self, whole: Iterator[list[Sample]], among: int) -> Pack:
         """This process's part of the next batch, of so many; neighbours may have the same one."""

@@ -79,16 +79,16 @@ class Trial:
     def learner(self, *, recomputes: bool = False, layout: str = "one", tensor: int = 1) -> Learner:
         """One with new weights, spread over processes as `parallel.spread` does."""
         pack = Pack.without_samples(self.kind, self.frozen)
-        dice = draws.Dice(self.device, 0, *parallel.data_part(layout, tensor))
+        rng = draws.Rng(self.device, 0, *parallel.data_part(layout, tensor))
         learner = loop.make_learner(
-            pack, self.recipe, dice, layout=layout, tensor=tensor, recomputes=recomputes
+            pack, self.recipe, rng, layout=layout, tensor=tensor, recomputes=recomputes
         )
         learner.begin_stage(self.stage)
         return learner
 
     def step(self, learner: Learner, batch: int) -> None:
         """One step of training with so many samples, of this process."""
-        learner.dice.begin(0)  # always as many steps of the sampler
+        learner.rng.begin(0)  # always as many steps of the sampler
         learner.packs = self._packs(batch)
         learner.learn(self.stage, batch, self.recipe.rate)
 

@@ -18,7 +18,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.decoders.training import parallel
-from gsvc.decoders.training.draws import Dice
+from gsvc.decoders.training.draws import Rng
 from gsvc.decoders.training.losses import Losses, Seen
 from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.recipe import Recipe, Stage
@@ -101,28 +101,28 @@ class Learner:
     """A task's networks with their averages, optimiser, critic and losses."""
 
     def __init__(
-        self, task: Task, losses: Losses, recipe: Recipe, dice: Dice, *, low: bool | None = None
+        self, task: Task, losses: Losses, recipe: Recipe, rng: Rng, *, low: bool | None = None
     ) -> None:
         """`low`: whether layers compute in bfloat16; None: on a GPU."""
-        self.task, self.dice, self.step = task, dice, 0
+        self.task, self.rng, self.step = task, rng, 0
         self.packs: Iterator[Pack] | None = None
         """Of the samples of each step, to be taken whole; None: the task draws from its own."""
         self._losses, self._recipe = losses, recipe
-        self.device = dice.device
+        self.device = rng.device
         self._bad = self.steps_since_start = 0
         self.begun = set[str]()
         """Parameters that were not drawn at random."""
         self.names = [name for name, _ in task.networks.named_parameters()]
         self._parameters = list(task.networks.parameters())
         self.average = [each.detach().clone() for each in self._parameters]
-        is_quick = dice.device.type == "cuda"
+        is_quick = rng.device.type == "cuda"
         self._low = is_quick if low is None else low
         groups = [{"params": kind} for kind in parallel.alike(self._parameters)]
         self.optimizer = torch.optim.AdamW(
             groups, recipe.rate, _BETAS, weight_decay=recipe.decay, fused=is_quick
         )
         has_critic = any(stage.weights.get("adversary") for stage in recipe.stages)
-        self.adversary = Adversary(dice.device) if has_critic else None
+        self.adversary = Adversary(rng.device) if has_critic else None
 
     def share(self) -> None:
         """Begin with the first process's weights in all processes."""
@@ -167,12 +167,12 @@ class Learner:
     def gradients(self, stage: Stage, count: int) -> tuple[Seen, dict[str, Tensor]]:
         """Draw samples and add their loss's gradient to that of the networks."""
         if self.packs is None:
-            batch = self.task.draw(count, stage, self.dice)
+            batch = self.task.draw(count, stage, self.rng)
         else:
-            batch = self.task.whole(next(self.packs).to(self.device), stage, self.dice)
+            batch = self.task.whole(next(self.packs).to(self.device), stage, self.rng)
         with self.fast():
-            seen = self.task.estimate(batch, stage, self.dice)
-            terms = self._losses.terms(seen, stage.weights, self.dice)
+            seen = self.task.estimate(batch, stage, self.rng)
+            terms = self._losses.terms(seen, stage.weights, self.rng)
             if self.adversary is not None and stage.weights.get("adversary"):
                 terms["adversary"] = self.adversary.term(seen)
         loss = torch.stack([stage.weights[name] * term for name, term in terms.items()]).sum()
@@ -181,7 +181,7 @@ class Learner:
 
     def fast(self) -> AbstractContextManager[Any]:
         """In it, layers compute in bfloat16, if they should."""
-        return torch.autocast(self.dice.device.type, torch.bfloat16, enabled=self._low)
+        return torch.autocast(self.rng.device.type, torch.bfloat16, enabled=self._low)
 
     @contextmanager
     def averaged(self) -> Iterator[None]:

@@ -286,7 +286,7 @@ class Minutes:
 def make_learner(
     pack: packs.Pack,
     recipe: Recipe,
-    dice: draws.Dice,
+    rng: draws.Rng,
     teacher: Path | None = None,
     *,
     layout: str = "one",
@@ -299,11 +299,11 @@ def make_learner(
     `pack`: on the device; of it come frozen networks, and samples where no feed gives them. `low`:
     as of `Learner`. Raises ConfigError where they do not go together.
     """
-    task = tasks.task_of(pack, recipe, dice.device, teacher)
+    task = tasks.task_of(pack, recipe, rng.device, teacher)
     if recomputes:
         parallel.recompute(task.networks)
-    parallel.spread(task.networks, layout, tensor, dice.device)
-    return Learner(task, Losses(pack.networks, dice.device), recipe, dice, low=low)
+    parallel.spread(task.networks, layout, tensor, rng.device)
+    return Learner(task, Losses(pack.networks, rng.device), recipe, rng, low=low)
 
 
 @dataclass
@@ -395,7 +395,7 @@ class Run:
         self.tell("stage", **told)
 
     def _step(self, stage: Stage, rate: float) -> None:
-        self.learner.dice.begin(self.learner.step)
+        self.learner.rng.begin(self.learner.step)
         try:
             terms = self.learner.learn(stage, self.batch, rate)
         except torch.OutOfMemoryError as error:
@@ -405,7 +405,7 @@ class Run:
         self._log.add(terms)
         if parallel.rank() or not self._log.is_due(self.log_every):
             return
-        samples = self.batch * self.learner.dice.parts
+        samples = self.batch * self.learner.rng.parts
         row = self._log.write(self.learner.step, self.clock.seconds, samples, rate)
         if self._log.is_told(10 * self.log_every):
             if self._flops:

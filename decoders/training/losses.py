@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gsvc.decoders.keyframes.restorer.network import detail_bands
-from gsvc.decoders.training.draws import Dice
+from gsvc.decoders.training.draws import Rng
 from gsvc.decoders.training.tensors import on_device
 
 _ALEX_SHIFT, _ALEX_SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
@@ -180,7 +180,7 @@ _UNTOUCHED = 0.25
 _ORDERS = torch.tensor([(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
 
 
-def random_views(estimate: Tensor, truth: Tensor, dice: Dice) -> tuple[Tensor, Tensor]:
+def random_views(estimate: Tensor, truth: Tensor, rng: Rng) -> tuple[Tensor, Tensor]:
     """Each pair under its own random change: (B, 3, V, V), V at most VIEW_SIDE.
 
     Enlarged up to three times, cut at any pixel, turned, colours exchanged, made brighter or
@@ -188,10 +188,10 @@ def random_views(estimate: Tensor, truth: Tensor, dice: Dice) -> tuple[Tensor, T
     """
     count, side = len(truth), truth.shape[-1]
     goal = min(VIEW_SIDE, side)
-    grid = _grid(dice, count, side, goal)
-    orders = _ORDERS.to(truth.device)[dice.below(len(_ORDERS), count)]
-    gain = 0.7 + 0.3 * dice.uniform(count, 1, 1, 1)
-    offset = 0.4 * dice.uniform(count, 1, 1, 1) - 0.2
+    grid = _grid(rng, count, side, goal)
+    orders = _ORDERS.to(truth.device)[rng.below(len(_ORDERS), count)]
+    gain = 0.7 + 0.3 * rng.uniform(count, 1, 1, 1)
+    offset = 0.4 * rng.uniform(count, 1, 1, 1) - 0.2
     views = []
     for pictures in (estimate, truth):
         view = functional.grid_sample(pictures.float(), grid, "bilinear", "border", False)
@@ -200,22 +200,22 @@ def random_views(estimate: Tensor, truth: Tensor, dice: Dice) -> tuple[Tensor, T
     return views[0], views[1]
 
 
-def _grid(dice: Dice, count: int, side: int, goal: int) -> Tensor:
+def _grid(rng: Rng, count: int, side: int, goal: int) -> Tensor:
     """For grid_sample, (B, goal, goal, 2): where each pixel of the views comes from."""
-    zoom = 2 ** (dice.uniform(count) * _MOST_OCTAVES)
-    zoom = torch.where(dice.is_true(count, _UNTOUCHED), 1.0, zoom)
+    zoom = 2 ** (rng.uniform(count) * _MOST_OCTAVES)
+    zoom = torch.where(rng.is_true(count, _UNTOUCHED), 1.0, zoom)
     room = side - goal / zoom
     lines = []
     for _ in "yx":
         # At whole pixels; so a view of natural size is no average of neighbours.
-        start = (dice.uniform(count) * (room + 1)).floor().minimum(room)
-        steps = torch.arange(goal, device=dice.device) + 0.5
+        start = (rng.uniform(count) * (room + 1)).floor().minimum(room)
+        steps = torch.arange(goal, device=rng.device) + 0.5
         place = start[:, None] + steps / zoom[:, None]
-        place = torch.where(dice.is_true(count)[:, None], place, place.flip(1))
+        place = torch.where(rng.is_true(count)[:, None], place, place.flip(1))
         lines.append(place / side * 2 - 1)
     down = lines[0][:, :, None].expand(count, goal, goal)
     across = lines[1][:, None, :].expand(count, goal, goal)
-    swapped = dice.is_true(count).view(-1, 1, 1)
+    swapped = rng.is_true(count).view(-1, 1, 1)
     y, x = (torch.where(swapped, part.transpose(1, 2), part) for part in (down, across))
     return torch.stack([x, y], -1)
 
@@ -253,7 +253,7 @@ class Losses:
         if "features" in networks:
             self._features = on_device(EfficientFeatures(networks["features"]), device)
 
-    def terms(self, seen: Seen, weights: Mapping[str, float], dice: Dice) -> dict[str, Tensor]:
+    def terms(self, seen: Seen, weights: Mapping[str, float], rng: Rng) -> dict[str, Tensor]:
         """Those of `weights` that are not 0 and are distances of pictures, not weighted yet."""
         estimate, truth = seen.estimate.float(), seen.truth.float()
         wanted = {name for name, weight in weights.items() if weight}
@@ -263,7 +263,7 @@ class Losses:
         if "texture" in wanted:
             terms["texture"] = texture_distance(estimate, seen.picture.float(), truth)
         if wanted & {"perceptual", "features"}:
-            one, other = random_views(estimate, truth, dice)
+            one, other = random_views(estimate, truth, rng)
             if "perceptual" in wanted:
                 terms["perceptual"] = self._alex(one, other).mean()
             if "features" in wanted and self._features is not None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
-from gsvc.decoders.training.draws import Dice
+from gsvc.decoders.training.draws import Rng
 from gsvc.decoders.training.loop import Checkpoints, Minutes, Run, Scorer, make_learner
 from gsvc.decoders.training.packs import read_pack
 from gsvc.decoders.training.parallel import ended, join, leave, processes, rank
@@ -58,8 +58,8 @@ def _run(options: Namespace, recipe: Recipe, device: torch.device, clock: Minute
     pack = _read("a pack", options.pack, partial(read_pack, least=options.samples)).to(device)
     torch.manual_seed(options.seed)
     on_gpu = device.type == "cuda"
-    dice = Dice(device, options.seed, rank(), processes())
-    learner = make_learner(pack, recipe, dice, Path(options.teacher) if options.teacher else None)
+    rng = Rng(device, options.seed, rank(), processes())
+    learner = make_learner(pack, recipe, rng, Path(options.teacher) if options.teacher else None)
     scored = recipe.scored if on_gpu else max(1, recipe.scored // _CPU_SHARE)
     run = Run(
         learner,

@@ -14,7 +14,7 @@ from gsvc.decoders.interpolation.ifnet import IFNET_MULTIPLE, IFNet, moved_by
 from gsvc.decoders.keyframes.compact.network import SIZES, CompactRefiner, noise_levels, walk
 from gsvc.decoders.keyframes.priors.prior_networks import PRIORS, drawn_at
 from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
-from gsvc.decoders.training.draws import Cuts, Dice, drawn_cuts, moved, whole_cuts
+from gsvc.decoders.training.draws import Cuts, Rng, drawn_cuts, moved, whole_cuts
 from gsvc.decoders.training.losses import Seen, charbonnier
 from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.recipe import Recipe, Stage
@@ -60,15 +60,15 @@ class Task(ABC):
         """The networks as training begins with them."""
 
     @abstractmethod
-    def draw(self, count: int, stage: Stage, dice: Dice) -> Batch:
+    def draw(self, count: int, stage: Stage, rng: Rng) -> Batch:
         """Random samples to train on."""
 
     @abstractmethod
-    def whole(self, pack: Pack, stage: Stage, dice: Dice) -> Batch:
+    def whole(self, pack: Pack, stage: Stage, rng: Rng) -> Batch:
         """All samples of another pack, each once, cut at random."""
 
     @abstractmethod
-    def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
+    def estimate(self, batch: Batch, stage: Stage, rng: Rng) -> Seen:
         """What the networks make of a batch, with gradients."""
 
     @abstractmethod
@@ -93,26 +93,26 @@ class Spans:
         self._is_held = pack.arrays["held"].bool()
         self._rooms: dict[int, Tensor] = {}
 
-    def draw(self, count: int, frames: int, dice: Dice) -> Batch:
+    def draw(self, count: int, frames: int, rng: Rng) -> Batch:
         """Random runs: `truth` and `rendering` (B, T, 3, S, S), `confidence` (B, T, 1, S, S),
         `time` (B, T), `before` and `after` (B, 3, S, S)."""
         if frames not in self._rooms:
             fits = (self._frames >= frames) & ~self._is_held
             self._rooms[frames] = fits.nonzero()[:, 0]
         room = self._rooms[frames]
-        return self._cut(room[dice.below(len(room), count)], frames, dice)
+        return self._cut(room[rng.below(len(room), count)], frames, rng)
 
-    def whole(self, frames: int, dice: Dice) -> Batch:
+    def whole(self, frames: int, rng: Rng) -> Batch:
         """As `draw`, each window once; of fewer frames where one has fewer."""
         windows = torch.arange(len(self._frames), device=self._frames.device)
-        return self._cut(windows, min(frames, int(self._frames.min())), dice)
+        return self._cut(windows, min(frames, int(self._frames.min())), rng)
 
-    def _cut(self, windows: Tensor, frames: int, dice: Dice) -> Batch:
+    def _cut(self, windows: Tensor, frames: int, rng: Rng) -> Batch:
         count = len(windows)
-        start = dice.below(self._frames[windows] - frames + 1, count)
+        start = rng.below(self._frames[windows] - frames + 1, count)
         full = self._pack.stacks["truth"].shape[-1]
-        cuts = drawn_cuts(dice, count, full, self._side)
-        return self._taken(windows, start, frames, cuts, dice.is_true(count))
+        cuts = drawn_cuts(rng, count, full, self._side)
+        return self._taken(windows, start, frames, cuts, rng.is_true(count))
 
     def held(self, count: int, frames: int) -> list[Batch]:
         """As `draw`, whole crops of windows that are never trained on, always the same."""
@@ -163,11 +163,11 @@ class OfWindows(Task):
     def _spans(self) -> Spans:
         return Spans(self._pack, self._recipe.side)
 
-    def draw(self, count: int, stage: Stage, dice: Dice) -> Batch:
-        return self._spans.draw(count, stage.frames, dice)
+    def draw(self, count: int, stage: Stage, rng: Rng) -> Batch:
+        return self._spans.draw(count, stage.frames, rng)
 
-    def whole(self, pack: Pack, stage: Stage, dice: Dice) -> Batch:
-        return Spans(pack, self._recipe.side).whole(stage.frames, dice)
+    def whole(self, pack: Pack, stage: Stage, rng: Rng) -> Batch:
+        return Spans(pack, self._recipe.side).whole(stage.frames, rng)
 
     def held(self, count: int) -> list[Batch]:
         return self._spans.held(max(1, count // self.held_frames), self.held_frames)
@@ -192,7 +192,7 @@ class Interpolate(OfWindows):
         network.load_state_dict(networks[_PUBLISHED])
         return {"ifnet": network}
 
-    def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
+    def estimate(self, batch: Batch, stage: Stage, rng: Rng) -> Seen:
         frame = _between(self.quick["ifnet"], batch, _SOFT)
         return Seen(frame, batch["rendering"][:, 0], batch["truth"][:, 0])
 
@@ -223,7 +223,7 @@ class Window(OfWindows):
     def _made(self) -> dict[str, nn.Module]:
         return {"restorer": WindowRestorer(**self._recipe.network)}
 
-    def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
+    def estimate(self, batch: Batch, stage: Stage, rng: Rng) -> Seen:
         """The term `steady` is the distance of changes from frame to frame."""
         frames, truth = _run(self.quick["restorer"], batch), batch["truth"]
         extra = {}
@@ -277,17 +277,17 @@ class Restore(Task):
     def _trained(self) -> Tensor:
         return (self._pack.arrays["held"] == 0).nonzero()[:, 0]
 
-    def draw(self, count: int, stage: Stage, dice: Dice) -> Batch:
-        numbers = self._trained[dice.below(len(self._trained), count)]
-        return self._cut(self._pack, numbers, dice)
+    def draw(self, count: int, stage: Stage, rng: Rng) -> Batch:
+        numbers = self._trained[rng.below(len(self._trained), count)]
+        return self._cut(self._pack, numbers, rng)
 
-    def whole(self, pack: Pack, stage: Stage, dice: Dice) -> Batch:
+    def whole(self, pack: Pack, stage: Stage, rng: Rng) -> Batch:
         stack = pack.stacks["truth"]
-        return self._cut(pack, torch.arange(len(stack), device=stack.device), dice)
+        return self._cut(pack, torch.arange(len(stack), device=stack.device), rng)
 
-    def _cut(self, pack: Pack, numbers: Tensor, dice: Dice) -> Batch:
+    def _cut(self, pack: Pack, numbers: Tensor, rng: Rng) -> Batch:
         full = pack.stacks["truth"].shape[-1]
-        cuts = drawn_cuts(dice, len(numbers), full, self._recipe.side)
+        cuts = drawn_cuts(rng, len(numbers), full, self._recipe.side)
         batch = cut_pictures(pack, numbers, cuts)
         if "drawn" in pack.stacks and self._prior == _DRAWN_PRIOR:
             each = torch.arange(_DRAWINGS, device=numbers.device)
@@ -295,8 +295,8 @@ class Restore(Task):
             batch["drawn"] = drawn.view(len(numbers), -1, *drawn.shape[2:])
         return batch
 
-    def estimate(self, batch: Batch, stage: Stage, dice: Dice) -> Seen:
-        picture, goal = batch["picture"], self._goal(batch, stage, dice)
+    def estimate(self, batch: Batch, stage: Stage, rng: Rng) -> Seen:
+        picture, goal = batch["picture"], self._goal(batch, stage, rng)
         stages = self._recipe.stages
         learned = any("prior" in each.learns for each in stages[: stages.index(stage) + 1])
         given = given_to(
@@ -305,16 +305,16 @@ class Restore(Task):
             with_gradient="prior" in stage.learns,
             drawn=None if learned else batch.get("drawn"),  # by the prior as it is published
         )
-        noise = self._noise * dice.normal(*picture.shape)
-        (steps,) = map(int, dice.random.choices(list(stage.steps), list(stage.steps.values())))
-        done = dice.random.randrange(1, steps) if steps > 1 else 0
+        noise = self._noise * rng.normal(*picture.shape)
+        (steps,) = map(int, rng.random.choices(list(stage.steps), list(stage.steps.values())))
+        done = rng.random.randrange(1, steps) if steps > 1 else 0
         sigmas = noise_levels(steps)
         denoise = _denoiser(self.quick["refiner"], given, batch["scalars"])
         with torch.no_grad():
             state = walk(denoise, picture + noise, sigmas[: done + 1])
         estimate = denoise(state, picture.new_full((len(picture),), sigmas[done]))
         boldness = 1 + (stage.bolder - 1) * (1 - sigmas[done])
-        return Seen(*moved(estimate, picture, goal, dice, _MOVED_SHARE), boldness)
+        return Seen(*moved(estimate, picture, goal, rng, _MOVED_SHARE), boldness)
 
     def held(self, count: int) -> list[Batch]:
         numbers = self._pack.arrays["held"].nonzero()[:, 0]
@@ -330,7 +330,7 @@ class Restore(Task):
             shown[str(steps)] = restored(networks["refiner"], given, batch["scalars"], steps)
         return shown
 
-    def _goal(self, batch: Batch, stage: Stage, dice: Dice) -> Tensor:
+    def _goal(self, batch: Batch, stage: Stage, rng: Rng) -> Tensor:
         return batch["truth"]
 
 
@@ -419,13 +419,13 @@ class Teach(Restore):
             for name, network in _networks(teacher, weights, run, pack).items()
         }
 
-    def _goal(self, batch: Batch, stage: Stage, dice: Dice) -> Tensor:
+    def _goal(self, batch: Batch, stage: Stage, rng: Rng) -> Tensor:
         """The teacher's picture, for as many samples as the stage says; the truth for others."""
         truth = batch["truth"]
         with torch.no_grad():
             given = given_to(batch, self._teachers, with_gradient=False)
             taught = restored(self._teachers["refiner"], given, batch["scalars"], 1)
-        chosen = dice.is_true(len(truth), stage.taught).view(-1, 1, 1, 1)
+        chosen = rng.is_true(len(truth), stage.taught).view(-1, 1, 1, 1)
         return torch.where(chosen, taught, truth)
 
 

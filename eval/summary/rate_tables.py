@@ -123,7 +123,7 @@ def _doubts(summary: Summary) -> Iterator[str]:
     """A sentence where rows of the headline pool different clips, and one on little overlap."""
     counted: dict[str, set[str]] = {}
     shares: dict[str, list[float]] = {}
-    for one in summary.duels:
+    for one in summary.comparisons:
         is_told = one.metric in PRIMARY and one.anchor == summary.headline.anchor
         if is_told and one.result.pchip is not None:
             counted.setdefault(one.test, set()).add(f"{one.clip} by {one.metric}")
@@ -233,7 +233,7 @@ def per_clip_table(summary: Summary, metric: MetricInfo) -> Table:
             f"{100 * d.result.share:.0f} %",
             ", ".join(note for note in (narrow * (d.result.share < _NARROW), d.note) if note),
         ]
-        for d in summary.duels
+        for d in summary.comparisons
         if d.metric == metric.name and d.result.pchip is not None
     ]
     note = (
@@ -293,7 +293,7 @@ def without_bd_rate_table(summary: Summary) -> Table:
             *_ratio(summary, d),
             d.note,
         ]
-        for d in summary.duels
+        for d in summary.comparisons
         if d.metric in names and d.result.note
     ]
     note = (

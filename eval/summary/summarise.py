@@ -180,7 +180,7 @@ class Summary:
     points: list[run.PointRow]
     beside: list[bd_comparisons.BesideRow]
     fixed_rates: list[bd_comparisons.FixedRateRow]
-    duels: list[BdComparison]
+    comparisons: list[BdComparison]
     pooled: list[PooledBdComparison]
     frontier: list[bd_comparisons.FrontierRow]
     exchange: list[bd_comparisons.ExchangeRow]
@@ -234,7 +234,7 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
         points=rows,
         beside=[row for name in names for row in bd_comparisons.beside_rows(found[name])],
         fixed_rates=[row for name in names for row in bd_comparisons.fixed_rate_rows(found[name])],
-        duels=compared,
+        comparisons=compared,
         pooled=pooled,
         frontier=frontiers,
         exchange=bd_comparisons.exchange_rows(frontiers),

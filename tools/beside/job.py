@@ -101,7 +101,7 @@ class Job:
         self.texture = WassersteinDistortion(read_tensors(folder / "frozen.safetensors")[0])
         self.low = has_fast_bfloat16()
         self._go_on(committed)
-        self.dice = np.random.default_rng((settings.seed, self.progress.step))
+        self.rng = np.random.default_rng((settings.seed, self.progress.step))
         self.pool = SamplePool(folder / "samples", _POOL, seed=self.progress.step)
         self.pool.fill()
         self.held = SamplePool(folder / "samples", _HELD, seed=0, held=True)
@@ -208,10 +208,10 @@ class Job:
         """Random cuts, turned and mirrored."""
         crop, cuts = self.settings.crop, []
         for both in crops_of(samples):
-            top, left = (int(self.dice.integers(length - crop + 1)) for length in both.shape[1:])
+            top, left = (int(self.rng.integers(length - crop + 1)) for length in both.shape[1:])
             cut = both[:, top : top + crop, left : left + crop]
-            cut = cut.rot90(int(self.dice.integers(4)), (1, 2))
-            cuts.append(cut.flip(2) if self.dice.random() < 0.5 else cut)
+            cut = cut.rot90(int(self.rng.integers(4)), (1, 2))
+            cuts.append(cut.flip(2) if self.rng.random() < 0.5 else cut)
         return as_batch(torch.stack(cuts), numbers_of(samples))
 
     def scores(self) -> dict[str, dict[str, float]]:

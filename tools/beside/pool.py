@@ -18,7 +18,7 @@ class SamplePool:
     def __init__(self, folder: Path, most: int, seed: int, *, held: bool = False) -> None:
         """`most`: samples in memory; `held`: those to score on, not those to train on."""
         self._folder, self._most, self._held = folder, most, held
-        self._dice = random.Random(seed)
+        self._rng = random.Random(seed)
         self._waiting: list[Path] = []
         self._bad: set[Path] = set()
         self._loaded: list[list[Sample]] = []
@@ -45,7 +45,7 @@ class SamplePool:
             shards = set(self._folder.glob(SHARD_PATTERN)) - self._bad
             self._waiting = sorted(shards, reverse=self._held)
             if not self._held:
-                self._dice.shuffle(self._waiting)
+                self._rng.shuffle(self._waiting)
         if not self._waiting:
             return
         path = self._waiting.pop()
@@ -63,8 +63,8 @@ class SamplePool:
     def draw(self, count: int) -> Sequence[Sample]:
         """Random samples, each shard as likely as it is large."""
         sizes = [len(shard) for shard in self._loaded]
-        shards = self._dice.choices(self._loaded, sizes, k=count)
-        return [self._dice.choice(shard) for shard in shards]
+        shards = self._rng.choices(self._loaded, sizes, k=count)
+        return [self._rng.choice(shard) for shard in shards]
 
     def all(self) -> Sequence[Sample]:
         """All that are loaded."""

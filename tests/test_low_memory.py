@@ -1,4 +1,4 @@
-"""Lean encoding: less memory, the same stream."""
+"""Encoding in less memory, the same stream."""
 
 from collections.abc import Callable
 from dataclasses import replace
