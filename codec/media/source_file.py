@@ -108,6 +108,15 @@ def _advice(name: str, error: av.FFmpegError) -> str:
     return "does another program have it? v4l2-ctl --list-devices names the cameras"
 
 
+def refuse_tiles(container: InputContainer, stream: VideoStream, name: str) -> None:
+    """Raise InputError for a picture in tiles, as phones write HEIC: PyAV cannot join them."""
+    parts = sum(bool(one.disposition & Disposition.dependent) for one in container.streams.video)
+    if parts and not stream.disposition & Disposition.default:
+        raise InputError(
+            f"{name}: a picture in {parts} tiles: join them first with ffmpeg -i INPUT OUTPUT.png"
+        )
+
+
 Crop = tuple[slice, slice]
 """The rows and columns of a decoded picture that are shown."""
 _SIZE = rb"(\x81.|\x82..)"
@@ -119,16 +128,8 @@ _CROP = re.compile(
 """In Matroska: height, scan; pixels to cut off below, above, left and right (RFC 9559)."""
 
 
-def stated_crop(container: InputContainer, stream: VideoStream, name: str) -> Crop:
-    """What the container asks to show. PyAV does not tell, but FFmpeg writes it to Matroska.
-
-    Raises InputError for a picture in tiles, as phones write HEIC: PyAV cannot join them.
-    """
-    parts = sum(bool(one.disposition & Disposition.dependent) for one in container.streams.video)
-    if parts and not stream.disposition & Disposition.default:
-        raise InputError(
-            f"{name}: a picture in {parts} tiles: join them first with ffmpeg -i INPUT OUTPUT.png"
-        )
+def stated_crop(stream: VideoStream) -> Crop:
+    """What the container asks to show. PyAV does not tell, but FFmpeg writes it to Matroska."""
     memory = io.BytesIO()
     # Matroska refuses some codecs of MOV: their crop is not applied.
     with suppress(ValueError, av.FFmpegError), av.open(memory, "w", "matroska") as copy:

@@ -250,7 +250,8 @@ class VideoSource:
             is_cover = stream and stream.disposition & Disposition.attached_pic
             if not isinstance(stream, av.VideoStream) or is_cover:
                 raise InputError(f"{self.name}: has no video stream: give a file with pictures")
-            self.crop = source_file.stated_crop(self._container, stream, self.name)
+            source_file.refuse_tiles(self._container, stream, self.name)
+            self.crop = source_file.stated_crop(stream)
             if stream.codec_context is None:
                 why = "FFmpeg here has no decoder for this video: convert it to H.264 first"
                 raise InputError(f"{self.name}: {why}")
