@@ -46,7 +46,11 @@ class Stages:
         self.spent = defaultdict[str, float](float)
         self._inside: list[float] = []
         for stage, owner, name in STAGES:
-            setattr(owner, name, self._timed(stage, vars(owner)[name]))
+            found = vars(owner)[name]
+            if isinstance(found, functools.cached_property):
+                found.func = self._timed(stage, found.func)
+            else:
+                setattr(owner, name, self._timed(stage, found))
 
     def _timed(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
