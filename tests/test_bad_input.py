@@ -205,6 +205,15 @@ def test_a_full_disk(clip: Path, stream: Path, folder: Path) -> None:
         assert_one_line(result, FAILED, "largest file")
 
 
+def test_what_cannot_be_told_stops_no_work(clip: Path, folder: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        result = run_process("encode", clip, folder / "it.gsv", *BARE, stderr=full)
+        assert result.returncode == 0
+        (folder / "it.gsv").unlink()
+        result = run_process("encode", clip, folder / "b.gsv", *BARE, "--json", stdout=full)
+        assert_one_line(result, FAILED, "no space left to write standard output")
+
+
 def test_outputs_that_cannot_be(clip: Path, stream: Path, folder: Path) -> None:
     assert_one_line(run_gsvc("encode", clip, folder / "no" / "it.gsv", *BARE), FAILED, "folder")
     assert_one_line(run_gsvc("decode", stream, folder / "no" / "it.mp4", *FAST), FAILED, "folder")

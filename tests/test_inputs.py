@@ -28,7 +28,7 @@ from PIL import Image
 import gsvc
 from gsvc.codec.media.track_source import encode_audio, read_audio
 from gsvc.codec.media.video_reader import open_video
-from video_clips import MS, SAME, h264, read
+from video_clips import CFR, MS, SAME, Clip, h264, read
 
 RATE = 48_000
 
@@ -479,11 +479,20 @@ def test_a_picture_in_tiles_is_refused(tmp_path: Path) -> None:
             open_video(source)
 
 
-def test_a_crop_that_only_the_container_states_is_applied(tmp_path: Path) -> None:
+CROPPED = {
+    b"avc1": h264(5),
+    b"rle ": Clip(h264(5).pictures, "qtrle", "rgb24", CFR),
+    b"png ": Clip(h264(5).pictures, "png", "rgb24", CFR),
+}
+"""By the name of a codec in MOV: Matroska refuses the last two."""
+
+
+@pytest.mark.parametrize("entry", CROPPED)
+def test_a_crop_that_only_the_container_states_is_applied(entry: bytes, tmp_path: Path) -> None:
     """A clean aperture (ISO/IEC 14496-12) of 48x40 in 64x48 pixels."""
-    data = bytearray(h264(5).write(tmp_path / "it.mp4").read_bytes())
+    data = bytearray(CROPPED[entry].write(tmp_path / "it.mp4", "mov").read_bytes())
     begin, sizes = 0, []
-    for name in (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"stsd", b"avc1"):
+    for name in (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"stsd", entry):
         while bytes(data[begin + 4 : begin + 8]) != name:
             begin += struct.unpack_from(">I", data, begin)[0]
         sizes.append(begin)

@@ -138,6 +138,15 @@ def test_each_third_of_the_pieces_brings_the_picture_nearer(
     assert gather(still[1 : 2 * third]).shown == "the upper part of a picture"
 
 
+def test_a_piece_that_shows_nothing_of_the_picture_is_told(
+    still: list[bytes], tmp_path: Path
+) -> None:
+    assert gather(still[:2]).without_drafts().shown == "the preview"
+    pieces = split(gather(still).stream, None, 150, 40)
+    with pytest.raises(gsvc.BitstreamError, match="1 of .* show nothing yet: have 1, 2, "):
+        gsvc.decode(write(tmp_path / "a", pieces[:1]), tmp_path / "a.png", settings=PLAIN)
+
+
 @pytest.mark.parametrize(("count", "parity"), [(1, 2), (12, 3), (40, 4), (200, 56)])
 def test_parity_makes_any_lost_pieces_good(still: list[bytes], count: int, parity: int) -> None:
     stream = gather(still).stream

@@ -34,6 +34,15 @@ def test_the_command_line_names_its_own_options(python: str, shell: str) -> None
     assert as_options(python).endswith(shell)
 
 
+def test_one_line_stays_one_whatever_a_file_is_called(stream: Path, tmp_path: Path) -> None:
+    source, target = tmp_path / "a\n b\x1b[2J  c.gsv", tmp_path / "x\ny.docx"
+    source.write_bytes(stream.read_bytes())
+    told = run_gsvc("decode", source, target, "--steps", "0").stderr.decode()
+    assert told.count("\n") == 1 and "/x y.docx: .docx names no video format" in told
+    told = run_gsvc("info", source, source).stdout.decode()
+    assert told.splitlines()[0].endswith("/a  b\\x1b[2J  c.gsv:")
+
+
 def test_python_is_told_of_arguments_and_a_shell_of_options(
     stream: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -88,8 +88,11 @@ def decode(
     places.refuse_same(source, target)
     with places.open_any(source) as file:
         if isinstance(file, places.PieceStream) and file.told:
+            part = None if start else partial_picture(file.found, settings, limits)
+            if part is None and file.found.drafts:
+                file.found = file.found.without_drafts()
             _log.warning("%s: %s", places.display_name(source), file.told)
-            if not start and (part := partial_picture(file.found, settings, limits)) is not None:
+            if part is not None:
                 return _written_part(part, target, settings, began, overwrite=overwrite)
             settings = replace(settings, conceal=True)
         is_container, conceals = _is_container(target), settings.conceal

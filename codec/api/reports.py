@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TextIO
 
+from gsvc.codec.media.output import STANDARD_OUTPUT, explain_failure
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -177,5 +179,6 @@ class JsonLines:
 
     def put(self, kind: str, **values: object) -> None:
         """Write one object; `kind` becomes its "type"."""
-        self._file.write(json.dumps({"type": kind, **values}) + "\n")
-        self._file.flush()
+        with explain_failure(STANDARD_OUTPUT):
+            self._file.write(json.dumps({"type": kind, **values}) + "\n")
+            self._file.flush()

@@ -11,6 +11,7 @@ import errno
 import inspect
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,12 @@ SHORTAGES = {
     errno.ENFILE: TOO_MANY_FILES,
 }
 """errno → what to say where the system has no more."""
+
+
+def one_line(text: str) -> str:
+    """A message as one line of a terminal, whatever is in the names of files."""
+    line = " ".join(text.splitlines())
+    return re.sub(r"[\0-\x1f\x7f-\x9f]", lambda found: repr(found[0])[1:-1], line)
 
 
 class GsvcError(Exception):

@@ -74,6 +74,12 @@ class Gathered:
             return "the upper part of a picture" + " over the preview" * self.is_preview
         return "the preview" if self.is_preview else "a part" if self.missing else "all"
 
+    def without_drafts(self) -> "Gathered":
+        """The same of drafts that agree nowhere. Raises BitstreamError where nothing is left."""
+        if not self.is_preview:
+            raise _shows_nothing(self.count, self.missing)
+        return replace(self, drafts=())
+
 
 @dataclass(frozen=True)
 class _Piece:
@@ -171,8 +177,12 @@ def gather(pieces: Sequence[bytes], limits: errors.Limits = errors.DEFAULT_LIMIT
             stream, one.count, missing, is_preview=is_preview, parity=len(parities), size=size,
             drafts=drafts,
         )  # fmt: skip
-    raise errors.TruncatedStreamError(
-        f"{len(found)} of {one.count} pieces show nothing yet: "
+    raise _shows_nothing(one.count, missing)
+
+
+def _shows_nothing(count: int, missing: Sequence[int]) -> errors.TruncatedStreamError:
+    return errors.TruncatedStreamError(
+        f"{count - len(missing)} of {count} pieces show nothing yet: "
         f"have {', '.join(map(str, missing[:20]))} sent again"
     )
 

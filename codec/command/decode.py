@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.reports import shown_time
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError, one_line
 from gsvc.codec.command import arguments, main
 from gsvc.codec.media.places import piece_paths
 from gsvc.codec.planning.process import peak_memory, process_seconds
@@ -62,7 +62,7 @@ def run(options: Namespace) -> int:
     elif arguments.has_watcher(options):
         restored = "" if pace is None else f", {pace.restored} pictures restored"
         print(
-            f"{report.target}: {report.frames} frames of {report.width}x{report.height}, "
+            f"{one_line(report.target)}: {report.frames} frames of {report.width}x{report.height}, "
             f"{shown_time(report.duration)}, steps {report.steps}, "
             f"in {shown_time(report.elapsed)}{restored}",
             file=sys.stderr,

@@ -13,7 +13,7 @@ from gsvc.codec.api import reports
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError, one_line
 from gsvc.codec.bitstream.header import TOOLS
 from gsvc.codec.command import arguments
 from gsvc.codec.media.output import STANDARD_OUTPUT
@@ -105,7 +105,7 @@ def as_line(report: reports.EncodeReport) -> str:
     size = f"{report.width}x{report.height}"
     what = f"a still of {size}" if report.frames == 1 else f"{report.frames} frames of {size}"
     return (
-        f"{report.target}: {what}, level {report.level}, {reached}"
+        f"{one_line(report.target)}: {what}, level {report.level}, {reached}"
         f"{report.video_size} bytes{also}, {rate}, in {reports.shown_time(report.elapsed)}"
     )
 
@@ -118,8 +118,8 @@ def _pieces_line(report: reports.PiecesReport) -> str:
     lost = f" and {report.parity} of parity, of which any {report.parity} may be lost"
     lost = lost if report.parity else ""
     return (
-        f"{report.target}: {what} of {report.width}x{report.height}, {report.size} bytes in "
-        f"{report.pieces} pieces{lost}, {first}, in {reports.shown_time(report.elapsed)}"
+        f"{one_line(report.target)}: {what} of {report.width}x{report.height}, {report.size} bytes "
+        f"in {report.pieces} pieces{lost}, {first}, in {reports.shown_time(report.elapsed)}"
     )
 
 

@@ -26,7 +26,7 @@ from gsvc import __version__
 from gsvc.codec.api.encode_job import EncodeJob, suited
 from gsvc.codec.api.reports import EncodeReport, JsonLines, Report, shown_rate, shown_time
 from gsvc.codec.api.target_size import size_at, sized
-from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError, one_line
 from gsvc.codec.command import encode, main
 from gsvc.codec.command.arguments import say, shown_size, with_options, without_warnings
 from gsvc.codec.media.output import make_folder
@@ -49,7 +49,7 @@ def dry_run(options: Namespace, sources: Sequence[str]) -> int:
         except InputError as error:
             if len(sources) == 1:
                 raise
-            main.complain(" ".join(str(error).split()))
+            main.complain(str(error))
             continue
         made.append(one)
         _show(options, source, one)
@@ -117,7 +117,7 @@ def _show(options: Namespace, source: str, made: video_trial.EncodeForecast) -> 
     rate = shown_rate(made.total_bitrate, made.bitrate, made.bpp, made.frames)
     what = "a still" if made.frames == 1 else f"{made.frames} frames"
     print(
-        f"{source}: {what}, about {shown_size(made.size)} ({known}), {rate}, "
+        f"{one_line(source)}: {what}, about {shown_size(made.size)} ({known}), {rate}, "
         f"{shown_time(made.elapsed)} to encode, SSIM {made.ssim:.3f}"
     )
 
@@ -345,7 +345,7 @@ def _work(pipe: Connection, options: Namespace, source: str, target: str) -> Non
     except KeyboardInterrupt:
         pass  # the parent says so
     except GsvcError as error:
-        pipe.send(" ".join(str(error).split()))
+        pipe.send(str(error))
     except Exception as error:  # noqa: BLE001 - the others go on
         pipe.send(f"internal error: {type(error).__name__}: {error}")
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from gsvc.codec.api.inspection import Credentials, info_lines, read_credentials, sign_file
 from gsvc.codec.api.reports import JsonLines, shown_time
-from gsvc.codec.bitstream.errors import BitstreamError, ForeignFileError, GsvcError
+from gsvc.codec.bitstream.errors import BitstreamError, ForeignFileError, GsvcError, one_line
 from gsvc.codec.bitstream.pieces import Gathered
 from gsvc.codec.bitstream.stream_info import StreamInfo, read_info
 from gsvc.codec.command import arguments, main
@@ -34,11 +34,11 @@ def show_mark(source: str, anchors: str | None, lines: JsonLines | None) -> bool
     for mark in marks:
         models = [f"{mark.backend}, steps {mark.steps}"] * bool(mark.steps)
         models += [mark.motion] * (mark.motion != "dis")
-        print(f"{source}: decoded by gsvc {mark.version}")
+        print(f"{one_line(source)}: decoded by gsvc {mark.version}")
         print(f"  {'synthetic':<18} yes: in part drawn by trained models ({'; '.join(models)})")
         print(f"  {'source type':<18} {SOURCE_TYPE}")
     if not marks:
-        print(f"{source}: no mark of gsvc")
+        print(f"{one_line(source)}: no mark of gsvc")
     print(f"  {'proof':<18} {_NONE if signed is None else _proof(signed)}")
     return True
 
@@ -108,8 +108,9 @@ def _show_video(source: str, lines: JsonLines | None) -> bool:
             return True
         length = "" if seconds is None else f", {rate:.4g} frames/s, {shown_time(seconds)}"
         length = ", a still" if video.frame_count == 1 else length
-        sound = ", with sound" if video.has_sound else ", without sound"
-        print(f"{source}: no gsvc stream, no mark; {size[0]}x{size[1]}{length}{sound}", flush=True)
+        length += ", with sound" if video.has_sound else ", without sound"
+        shown = f"{size[0]}x{size[1]}{length}"
+        print(f"{one_line(source)}: no gsvc stream, no mark; {shown}", flush=True)
         return True
     return False
 
@@ -123,7 +124,7 @@ def _show(source: str, options: Namespace) -> None:
         found = read_info(file, elements=elements, limits=limits, partial=True)
     packets = options.packets or elements
     if len(options.sources) > 1 and not options.json:
-        print(f"{display_name(source)}:")
+        print(f"{one_line(display_name(source))}:")
     if pieces is not None:
         _show_pieces(source, pieces, options)
     if found.damage is not None and not found.frames:
@@ -199,7 +200,7 @@ def _mux(options: Namespace) -> int:
         arguments.json_lines(options).put("done", **asdict(report))
     elif arguments.has_watcher(options):
         print(
-            f"{report.target}: {report.pictures} pictures of {report.frames} frames, "
+            f"{one_line(report.target)}: {report.pictures} pictures of {report.frames} frames, "
             f"{shown_time(report.duration)}, {report.size} bytes ({report.stream_size} in IN)",
             file=sys.stderr,
         )
@@ -225,7 +226,7 @@ def _demux(options: Namespace) -> int:
     if options.json:
         arguments.json_lines(options).put("done", target=target, size=size)
     elif arguments.has_watcher(options):
-        print(f"{target}: {size} bytes", file=sys.stderr)
+        print(f"{one_line(target)}: {size} bytes", file=sys.stderr)
     return 0
 
 

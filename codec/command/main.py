@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any, NamedTuple, NoReturn
 
 from gsvc import __version__
+from gsvc.codec.bitstream import errors
 from gsvc.codec.bitstream.errors import NOTE, OUT_OF_MEMORY, TOO_MANY_FILES, ConfigError, GsvcError
 
 _NAMES = (
@@ -45,7 +46,7 @@ _NUMBERED = re.compile(r"\[Errno -?\d+\] ([^:'\[\]]+)(?:: '[^']*')?")
 
 def as_options(text: str) -> str:
     """A message with steps=0 as --steps 0, and an error of the system without its number."""
-    return _NUMBERED.sub(r"\1", _NAMED.sub(_option, text))
+    return errors.one_line(_NUMBERED.sub(r"\1", _NAMED.sub(_option, text)))
 
 
 def _option(match: re.Match[str]) -> str:
@@ -279,7 +280,7 @@ def _unexpected(error: Exception) -> str:
 
 
 def _fail(options: Namespace, error: Exception, code: int, message: str | None = None) -> int:
-    line = as_options(" ".join((message or str(error)).split()))
+    line = as_options(message or str(error))
     if options.json:
         from gsvc.codec.command.arguments import json_lines
 
@@ -331,6 +332,19 @@ def _refuse_little_memory() -> None:
             raise GsvcError(OUT_OF_MEMORY)
 
 
+class _Told(TextIOWrapper):
+    """Standard error. What a full disk cannot take stops no work."""
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            super().flush()
+
+
 def _open_streams() -> None:
     """What is printed goes nowhere where a daemon has no output, and needs no letter of UTF-8.
 
@@ -347,6 +361,9 @@ def _open_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         elif isinstance(file, TextIOWrapper):
             file.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stderr, TextIOWrapper) and sys.stderr is sys.__stderr__:
+        how = sys.stderr.encoding, sys.stderr.errors
+        sys.stderr = _Told(sys.stderr.buffer, *how, line_buffering=True)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

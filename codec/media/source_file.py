@@ -8,9 +8,11 @@ import errno
 import io
 import os
 import re
+import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 from shlex import quote
 from typing import Any, BinaryIO, cast
@@ -126,20 +128,31 @@ _CROP = re.compile(
     re.DOTALL,
 )
 """In Matroska: height, scan; pixels to cut off below, above, left and right (RFC 9559)."""
+_CLEAN = re.compile(rb"clap(.{32})", re.DOTALL)
+"""In MOV: sides and middle of what is shown, as fractions (ISO/IEC 14496-12)."""
 
 
 def stated_crop(stream: VideoStream) -> Crop:
-    """What the container asks to show. PyAV does not tell, but FFmpeg writes it to Matroska."""
+    """What the container asks to show. PyAV does not tell, but FFmpeg writes it to Matroska, or to
+    MOV for codecs that Matroska refuses."""
+    if found := _CROP.search(_head(stream, "matroska")):
+        _, below, above, left, right = (int.from_bytes(one[1:]) for one in found.groups(b""))
+        return slice(above, -below or None), slice(left, -right or None)
+    if found := _CLEAN.search(_head(stream, "mov", movflags="empty_moov+frag_keyframe")):
+        sides = struct.unpack(">8i", found[1])
+        width, height, x, y = map(Fraction, sides[::2], sides[1::2])
+        left, above = (stream.width - width) / 2 + x, (stream.height - height) / 2 + y
+        return slice(int(above), int(above + height)), slice(int(left), int(left + width))
+    return slice(None), slice(None)
+
+
+def _head(stream: VideoStream, form: str, **options: str) -> bytes:
+    """What FFmpeg writes before the first packet; b"" where this container refuses the codec."""
     memory = io.BytesIO()
-    # Matroska refuses some codecs of MOV: their crop is not applied.
-    with suppress(ValueError, av.FFmpegError), av.open(memory, "w", "matroska") as copy:
+    with suppress(ValueError, av.FFmpegError), av.open(memory, "w", form, options=options) as copy:
         copy.add_stream_from_template(stream)
         copy.start_encoding()
-    found = _CROP.search(memory.getvalue())
-    _, below, above, left, right = (
-        int.from_bytes(one[1:]) for one in (found.groups(b"") if found else 5 * (b"",))
-    )
-    return slice(above, -below or None), slice(left, -right or None)
+    return memory.getvalue()
 
 
 def refuse_tiff_of_jpeg(path: Path, name: str) -> None:

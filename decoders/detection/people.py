@@ -7,9 +7,8 @@ Tracking", 2020 (arXiv:2006.10204), "full" network of the "BlazePose GHUM 3D" mo
 """
 
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import cv2
@@ -70,7 +69,7 @@ def _without_notices() -> Iterator[None]:
     except OSError:  # a program without one: nobody sees them
         yield
         return
-    with tempfile.TemporaryFile() as caught:
+    with open(os.memfd_create("notices"), "w+b") as caught:
         os.dup2(caught.fileno(), 2)
         try:
             yield
@@ -79,7 +78,8 @@ def _without_notices() -> Iterator[None]:
             os.close(kept)
             caught.seek(0)
             other = [line for line in caught if not line.startswith(b"INFO: ")]
-            os.write(2, b"".join(other))
+            with suppress(OSError):
+                os.write(2, b"".join(other))
 
 
 def sigmoid(logits: Array) -> Array:
