@@ -99,6 +99,8 @@ def shape_of_still(
     return None if factor >= 1 else round(factor * min(width, height))
 
 
+LEAST_BITRATE = 100.0
+"""Bits per second: who gives less has left out the k."""
 FILE_GOP, LIVE_GOP = 32.0, 4.0
 """Keyframe interval in seconds, at most: with look-ahead, where a file is decoded from its
 beginning or from an index, and without, where a receiver waits for the next group to join."""

@@ -403,7 +403,7 @@ def test_what_cannot_follow_is_refused() -> None:
         (["send", "in.mp4", "udp://h:1", "--adapt", "4k"], "the lower one first, as 4k:60k"),
         (["recv", "udp://@:1", "-o", "x.mp4", "--load", "10min"], "a share of its time"),
         (["recv", "udp://@:1", "-o", "x.mp4", "--load", "0x"], "above 0"),
-        (["recv", "udp://@:1", "-o", "x.mp4", "--bandwidth", "0"], "positive rate"),
+        (["recv", "udp://@:1", "-o", "x.mp4", "--bandwidth", "12"], "did you mean 12000"),
         (["recv", "udp://@:1", "-o", "x.png"], "x-%05d.png"),
     ],
 )

@@ -347,7 +347,7 @@ def test_other_weights_are_told_of_and_no_error(
 @pytest.mark.parametrize(
     ("goal", "words"),
     [
-        ({"bitrate": 50.0}, "asked for 0.05 kbit/s, got .*the least .*shrink"),
+        ({"bitrate": 100.0}, "asked for 0.1 kbit/s, got .*the least .*shrink"),
         ({"bpp": 20.0}, "asked for 20 bits per pixel, got .*the most"),
         (
             {"bpp": 20.0, "max_packet_bytes": 400},

@@ -242,8 +242,10 @@ def test_the_rate_changes_while_it_runs(settings: EncoderSettings) -> None:
 
 def test_rates_that_make_no_sense_are_refused() -> None:
     video = VideoFormat(64, 48, 1 / RATE, RATE)
-    with pytest.raises(gsvc.ConfigError, match="positive"):
+    with pytest.raises(gsvc.ConfigError, match="100 or more"):
         Encoder(video, LOW).target_bitrate = -1.0
+    with pytest.raises(gsvc.ConfigError, match="did you mean 12000"):
+        EncoderSettings(bitrate=12)
     with pytest.raises(gsvc.ConfigError, match="only one"):
         Encoder(video, EncoderSettings(quality=0.1)).target_bitrate = 9000.0
     with pytest.raises(gsvc.ConfigError, match="64 or more"):

@@ -15,6 +15,13 @@ _LEAST_PACKET = 64
 _MOST_PRE_ROLL = 30
 
 
+def check_bitrate(rate: float | None, least: float = tuning.LEAST_BITRATE) -> None:
+    """Raises ConfigError for a rate below `least` bits per second."""
+    if rate is not None and not least <= rate < inf:
+        meant = f": did you mean {1000 * rate:g} ({rate:g}k)?" if rate > 0 else ""
+        raise ConfigError(f"a rate of {rate:g} bit/s: give {least:g} or more{meant}")
+
+
 @renamed(people="face_weight", lean="low_memory", made_for="target_backend")
 @typed
 @dataclass(frozen=True)
@@ -115,9 +122,10 @@ class EncoderSettings:
             raise ConfigError(f"level {self.level}: choose 0, 1, 2 or 3")
         if sum(goal is not None for goal in (self.bpp, self.bitrate, self.quality)) > 1:
             raise ConfigError("give bits per pixel, bits per second or a quality, only one of them")
-        rates = self.bpp, self.bitrate, self.max_bitrate
-        if any(rate is not None and not 0 < rate < inf for rate in rates):
-            raise ConfigError("the rate must be a positive number")
+        for rate in (self.bitrate, self.max_bitrate):
+            check_bitrate(rate)
+        if self.bpp is not None and not 0 < self.bpp < inf:
+            raise ConfigError(f"{self.bpp:g} bits per pixel: give more than 0, as 0.004")
         if self.quality is not None and not 0.001 <= self.quality < 1:
             raise ConfigError("quality is a distance: choose one between 0.02 (good) and 0.4 (bad)")
         if self.max_packet_bytes is not None and self.max_packet_bytes < _LEAST_PACKET:

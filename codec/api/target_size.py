@@ -9,19 +9,18 @@ from dataclasses import replace
 from fractions import Fraction
 
 from gsvc.codec.api.encode_job import AUTO_SIZE, SMALLEST_STILL, EncodeJob, suited
-from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.api.encoder_settings import EncoderSettings, check_bitrate
 from gsvc.codec.api.reports import EncodeReport
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import VideoFormat
 from gsvc.codec.media import places, track_source
+from gsvc.encoders.tuning import LEAST_BITRATE
 
 _log = logging.getLogger(__name__)
 
 _PASSES = 4
 _AIM, _ENOUGH = 0.985, 0.95
 """Shares of the size: the aim, and the least that is near enough."""
-_LEAST_RATE = 100.0
-"""Bits per second, where all else leaves less."""
 _SHRINKS = 0.7
 """Factor by which the sides of a single picture shrink if it still takes too much."""
 
@@ -72,7 +71,7 @@ def _best_attempt(job: EncodeJob, size: int, target: str) -> tuple[bytes, Encode
         is_stuck = len(tried) > 1 and report.video_size == tried[-2][1].video_size
         if _ENOUGH * size <= report.size <= size or is_stuck:
             break
-        bitrate *= _AIM * room / report.video_size
+        bitrate = max(LEAST_BITRATE, bitrate * _AIM * room / report.video_size)
     best = min(tried, key=lambda one: (one[1].size > size, abs(size - one[1].size)))
     return *best, min((one.size for _, one in tried if one.size > size), default=None)
 
@@ -90,10 +89,10 @@ def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:
         _log.warning(
             '%s: sound leaves the pictures %.2g of %.3g kbit/s, with which they show nothing: '
             'take audio="none", or %.3g in all',
-            places.display_name(job.source), max(_LEAST_RATE, total - sound) / 1000, total / 1000,
+            places.display_name(job.source), max(LEAST_BITRATE, total - sound) / 1000, total / 1000,
             (sound + LEAST_BESIDE) / 1000,
         )  # fmt: skip
-    job = _with_sound_rate(suited(job, max(_LEAST_RATE, total - sound), total), total)
+    job = _with_sound_rate(suited(job, max(LEAST_BITRATE, total - sound), total), total)
     beside = job.bytes_beside(seconds)
     if size <= beside:
         lower = "lower the rate of the sound (--audio-bitrate), "
@@ -102,7 +101,7 @@ def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:
             "leave it out (--audio none), or allow a larger file"
         )
     room = size - beside
-    return job, max(_LEAST_RATE, 8 * _AIM * room / float(seconds)), room
+    return job, max(LEAST_BITRATE, 8 * _AIM * room / float(seconds)), room
 
 
 def _check_goals(job: EncodeJob, size: int) -> None:
@@ -161,15 +160,15 @@ def sound_bitrate(settings: EncoderSettings, video: VideoFormat, total: float) -
     reached = [
         level
         for level, rate in enumerate(SOUND)
-        if rate < total and replace(settings, bitrate=total - rate).chosen_level(video) >= level
+        if rate + LEAST_BITRATE <= total
+        and replace(settings, bitrate=total - rate).chosen_level(video) >= level
     ]
     return SOUND[max(reached, default=0)]
 
 
 def size_at(job: EncodeJob, total_bitrate: float) -> int:
     """Bytes of a stream of `total_bitrate` bits per second in all. Raises as `encode_to_size`."""
-    if total_bitrate <= 0:
-        raise ConfigError(f"{total_bitrate:g} bit/s in all: give more than 0")
+    check_bitrate(total_bitrate)
     _check_goals(job, 1)
     return int(total_bitrate * job.seconds / 8)
 

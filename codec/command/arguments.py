@@ -106,7 +106,7 @@ def integers(text: str) -> list[int]:
 
 def bitrate(text: str) -> float:
     """Bits per second from text such as 8000, 8k or 0.5M."""
-    match = re.fullmatch(r"(\d+\.?\d*|\.\d+)([kKmM]?)", text)
+    match = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?([kKmM]?)(?:bit/s|bps|bit)?", text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no bit rate: write 8000, 8k or 0.5M")
     return float(match[1]) * _SUFFIXES[match[2].lower()]

@@ -60,8 +60,6 @@ address ADDRESS         udp://host:port, tcp://host:port, ws://host:port
 {SECURITY}"""
 DEFAULTS = EncoderSettings(preset="fast", low_delay=True), WireSettings()
 
-_FEWEST = 1000.0
-"""Bits per second: who gives less as the upper bound has left out the k."""
 _BEGINNING = 2.0
 """Where a rate that follows the network begins, in proportion to the least."""
 
@@ -110,8 +108,6 @@ def adaptation(text: str) -> Adaptation:
     """Bounds of a rate, from text such as 4k:60k."""
     least, _, most = text.partition(":")
     try:
-        if arguments.bitrate(most) < _FEWEST:
-            raise ConfigError("such rates are meant in thousands")
         return Adaptation(arguments.bitrate(least), arguments.bitrate(most))
     except (ArgumentTypeError, ConfigError) as error:
         raise ArgumentTypeError(

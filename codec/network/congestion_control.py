@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from gsvc.codec.bitstream.errors import ConfigError, typed
-from gsvc.encoders.tuning import LEVELS, PRESETS
+from gsvc.encoders.tuning import LEAST_BITRATE, LEVELS, PRESETS
 
 _REST, _LONGEST_REST = 10.0, 160.0
 """Seconds for which it takes less; twice as long each time that it is late again soon after."""
@@ -105,10 +105,10 @@ class Adaptation:
     """Bits per second that are never exceeded."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.least < self.most < float("inf"):
+        if not LEAST_BITRATE <= self.least < self.most < float("inf"):
             raise ConfigError(
                 f"a rate cannot follow the network between {self.least:g} and {self.most:g} "
-                "bit/s: give the lower one first, above 0"
+                f"bit/s: give the lower one first, {LEAST_BITRATE:g} at least"
             )
 
 

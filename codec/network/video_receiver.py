@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from gsvc.codec.api.asyncio import LatestQueue, finish, made_in, until_set
 from gsvc.codec.api.decoder_settings import DecoderSettings
+from gsvc.codec.api.encoder_settings import check_bitrate
 from gsvc.codec.bitstream import container, errors, stream_info
 from gsvc.codec.bitstream.frames import AudioChunk, Frame
 from gsvc.codec.bitstream.header import Header
@@ -54,10 +55,7 @@ class ReceiveSettings:
             raise errors.ConfigError(f"wait of {self.reorder.seconds} s: choose 0 or more")
         if self.silence is not None and not self.silence > 0:
             raise errors.ConfigError(f"silence of {self.silence} s: choose a positive time")
-        if self.bandwidth is not None and not 0 < self.bandwidth < inf:
-            raise errors.ConfigError(
-                f"bandwidth {self.bandwidth:g}: choose a positive rate, as 12k"
-            )
+        check_bitrate(self.bandwidth)
         if self.load is not None and not 0 < self.load < inf:
             raise errors.ConfigError(f"load {self.load:g}: choose a positive share, as 0.8")
 

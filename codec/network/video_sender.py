@@ -15,6 +15,7 @@ from functools import partial
 
 from gsvc.codec.api.asyncio import LatestQueue, made_in
 from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.api.encoder_settings import check_bitrate
 from gsvc.codec.bitstream.container import Packet
 from gsvc.codec.bitstream.errors import ConfigError, OutputError, typed
 from gsvc.codec.bitstream.frames import AudioChunk, Frame
@@ -23,6 +24,7 @@ from gsvc.codec.media.track_source import Sound
 from gsvc.codec.network import address as addresses, congestion_control, rtp, stats
 from gsvc.codec.network.rtp_session import RtpSender, UdpSender, open_udp_sender
 from gsvc.codec.network.tcp_websocket import Announced, Broadcaster, end_all, run_channels
+from gsvc.encoders.tuning import LEAST_BITRATE
 
 _log = logging.getLogger(__name__)
 _ROOM, _LEAST_ROOM = 0.6, 1 / 3
@@ -234,7 +236,7 @@ class LinkRate:
         room = max(_LEAST_SHARE * self._total, self._total - queue / _LOOK)
         now = self._encoder.target_bitrate
         if now is None or abs(share * room / now - 1) > _MOVES:
-            self._encoder.target_bitrate = share * room
+            self._encoder.target_bitrate = max(LEAST_BITRATE, share * room)
 
 
 def pictures_within(total: float, sound: float, wire: rtp.WireSettings) -> float:
@@ -279,6 +281,10 @@ class Haste:
         _log.warning("the encoder is slower than frames come%s", told)
 
 
+_LEAST_LINK = 1000.0
+"""Bits per second: below, headers leave nothing."""
+
+
 @typed
 @dataclass(frozen=True)
 class SendSettings:
@@ -303,8 +309,7 @@ class SendSettings:
     `target_bitrate` is set by what is left of the link. None: pictures take theirs."""
 
     def __post_init__(self) -> None:
-        if self.total_bitrate is not None and not 0 < self.total_bitrate < float("inf"):
-            raise ConfigError(f"a link of {self.total_bitrate:g} bit/s: give more than 0")
+        check_bitrate(self.total_bitrate, _LEAST_LINK)
         if self.total_bitrate is not None and self.adapt is not None:
             raise ConfigError("a link of one rate, and bounds of its rate: give one of them")
 

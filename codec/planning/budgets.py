@@ -126,7 +126,8 @@ def option(name: str) -> str:
 
 def _amount(name: str, text: str, written: str = "") -> float | Time:
     (units, examples), written = _UNITS[name], written or option(name)
-    match = re.fullmatch(r"\s*(-?\d*\.?\d+)\s*([A-Za-z]*?)(?:bit/s|B)?\s*", text)
+    what = "bit/s|bps|bit" if name == "bandwidth" else "B"
+    match = re.fullmatch(rf"\s*(-?\d*\.?\d+)\s*([A-Za-z]*?)(?:{what})?\s*", text)
     if match is None or (match[2] and match[2] not in units):
         raise ConfigError(f"{written} {text!r} is no budget: write {examples}")
     value, unit = float(match[1]), match[2]
