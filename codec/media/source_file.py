@@ -129,7 +129,7 @@ _CROP = re.compile(
 )
 """In Matroska: height, scan; pixels to cut off below, above, left and right (RFC 9559)."""
 _CLEAN = re.compile(rb"clap(.{32})", re.DOTALL)
-"""In MOV: sides and middle of what is shown, as fractions (ISO/IEC 14496-12)."""
+"""In MOV: sides of what is shown and where its middle is, as fractions (ISO/IEC 14496-12)."""
 
 
 def stated_crop(stream: VideoStream) -> Crop:
@@ -141,8 +141,8 @@ def stated_crop(stream: VideoStream) -> Crop:
     if found := _CLEAN.search(_head(stream, "mov", movflags="empty_moov+frag_keyframe")):
         sides = struct.unpack(">8i", found[1])
         width, height, x, y = map(Fraction, sides[::2], sides[1::2])
-        left, above = (stream.width - width) / 2 + x, (stream.height - height) / 2 + y
-        return slice(int(above), int(above + height)), slice(int(left), int(left + width))
+        x, y = x + (stream.width - width) / 2, y + (stream.height - height) / 2
+        return slice(int(y), int(y + height)), slice(int(x), int(x + width))
     return slice(None), slice(None)
 
 
