@@ -51,14 +51,15 @@ def film(
     empty: Sequence[int] = (),
     tags: dict[str, int | str | Fraction] | None = None,
     options: dict[str, str] | None = None,
+    muxer: dict[str, str] | None = None,
 ) -> Path:
     """A file of pictures at `times` and of sound from its first moment to its second.
 
     `rate` is what the container claims, `base` the unit of its clock; the last picture stands for
     `last` ms; the pictures of some numbers have no data; `tags` are put on the container's track
-    alone; `options` are the encoder's.
+    alone; `options` are the encoder's, `muxer` the container's.
     """
-    with av.open(str(path), "w") as file:
+    with av.open(str(path), "w", options=muxer or {}) as file:
         how = {"bf": "0", "g": "5", **SAME, **(options or {})}
         video = file.add_stream(codec, rate=rate, options=how)
         assert isinstance(video, VideoStream)
@@ -135,6 +136,26 @@ def parts(path: Path, *kinds: dict[str, Any]) -> Path:
 def behind(path: Path, junk: bytes) -> Path:
     """A film that begins with something else."""
     path.write_bytes(junk + film(path).read_bytes())
+    return path
+
+
+OTHER = {"mpegts_start_pid": "512", "mpegts_pmt_start_pid": "4352", "mpegts_service_id": "2"}
+
+
+def programmes(path: Path) -> Path:
+    """Two in one, each with its own table of tracks; the second has a sound of more bits."""
+    kinds: list[dict[str, Any]] = [{}, {"muxer": OTHER, "flashes": range(0, 880, 120)}]
+    parts(path, *kinds)
+    packets = [path.read_bytes()[at : at + 188] for at in range(0, path.stat().st_size, 188)]
+    rest = [packet for packet in packets if packet[1] & 31 or packet[2]]
+    body = bytes.fromhex("00b0110001c100000001f0000002f100")
+    crc = 0xFFFFFFFF
+    for byte in body:
+        crc ^= byte << 24
+        for _ in range(8):
+            crc = (crc << 1 ^ (0x04C11DB7 if crc >> 31 else 0)) & 0xFFFFFFFF
+    table = bytes.fromhex("4740001000") + body + crc.to_bytes(4)
+    path.write_bytes(table.ljust(188, b"\xff") + b"".join(rest))
     return path
 
 
@@ -267,6 +288,18 @@ INPUTS: dict[str, tuple[Callable[[Path], Path], Seen]] = {
         lambda path: parts(path, {"sound": ()}, {"sound": (), "form": "yuv422p"}),
         Seen(50, (0.4, 1.4), None),
     ),
+    "raw.h264": (
+        lambda path: film(
+            path,
+            range(0, 1000, 20),
+            lambda time: time // 20,
+            sound=(),
+            rate=50,
+            base=Fraction(1, 50),
+        ),
+        Seen(50, sound=None, rate=50, seconds=1),
+    ),
+    "programmes.ts": (programmes, Seen()),
     "camera.mjpg": (
         lambda path: film(path, sound=(), codec="mjpeg", form="yuvj420p"),
         Seen(sound=None),
@@ -302,6 +335,14 @@ def test_sound_of_another_time_is_told(tmp_path: Path, caplog: pytest.LogCapture
     path = film(tmp_path / "it.mkv", range(700_000, 701_000, 40), flashes=())
     assert not list(read_audio(path))
     assert "none of its sound" in caplog.text
+
+
+def test_tracks_that_begin_on_the_way_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_video(parts(tmp_path / "it.ts", {}, {"muxer": OTHER})) as video:
+        assert len(list(video)) == 25
+    assert "begin later on are left out: the first one has 25 frames" in caplog.text
 
 
 def test_a_part_begins_with_the_picture_that_stands_there(tmp_path: Path) -> None:

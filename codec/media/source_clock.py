@@ -46,8 +46,9 @@ _TOLERANCE = Fraction(5, 4)
 
 
 def best_audio(container: InputContainer) -> av.AudioStream | None:
-    """The audio stream that FFmpeg prefers, or the first where it knows none: they begin late."""
-    best = container.streams.best("audio")
+    """The audio stream that FFmpeg prefers in the programme of the video, or the first where it
+    knows none: they begin late."""
+    best = container.streams.best("audio", container.streams.best("video"))
     return best if isinstance(best, av.AudioStream) else next(iter(container.streams.audio), None)
 
 
@@ -75,6 +76,8 @@ class SourceClock:
         """Whether the file ended within the latest packet, of whatever track sets the clock."""
         self.holes = 0
         """Packets so far that lack data, but for those where parts were joined."""
+        self.has_late_tracks = False
+        """Whether further tracks began on the way, by the end: PyAV does not read them."""
         self._suspects: dict[int, int] = {}  # packets to come until such a one is counted
         self._offsets = [Fraction(0)]  # of the parts between jumps
         self._latest = 0
@@ -152,7 +155,8 @@ class SourceClock:
     def _pull(self) -> "AnyPacket | av.FFmpegError | None":
         try:
             return next(self._source, None)
-        except IndexError:  # PyAV, at the very end, where further tracks began on the way
+        except IndexError:  # PyAV, at the very end
+            self.has_late_tracks = True
             return None
         except av.FFmpegError as error:
             self._source = self._container.demux(self._streams)

@@ -194,6 +194,7 @@ LONG = 1
 _STANDS = "%s: FFmpeg makes no picture of its last %d packets: the last one stands for them"
 _HOLES = "%s: %d packets lack data, which was lost before: FFmpeg fills in what it can"
 _DAMAGED = "%s: damaged pictures, in which FFmpeg fills in what it can: %d"
+_LATE = "%s: tracks that begin later on are left out: the first one has %d frames"
 _CUT = "%s: looks cut off after %d frames: it may have been longer"
 _BEHIND = "%s: another file or index begins after %d frames%s: join videos by ffmpeg -f concat"
 # A demuxer out of sync may fail many times before it finds the next packet or the end.
@@ -428,6 +429,8 @@ class VideoSource:
         if self._clock.taken_out:
             seconds = float(self._clock.taken_out)
             _log.warning("%s: its clock jumps ahead by %.4g s, left out", self.name, seconds)
+        if self._clock.has_late_tracks:
+            _log.warning(_LATE, self.name, self._reached)
         for told, count in ((_HOLES, self._clock.holes), (_DAMAGED, self._damaged_frames)):
             if count:
                 _log.warning(told, self.name, count)
@@ -483,8 +486,11 @@ def _claimed_rate(stream: av.VideoStream) -> Fraction | None:
     average, guessed = (
         _sane(source_clock.fraction(rate)) for rate in (stream.average_rate, stream.guessed_rate)
     )
-    if average is None or guessed is None:
-        return average or guessed
+    no_times = cast(
+        int, av.format.Flags.no_timestamps.value
+    )  # then the average is FFmpeg's usual 25
+    if average is None or guessed is None or stream.container.format.flags & no_times:
+        return guessed or average
     return guessed if abs(guessed / average - 1) < Fraction(1, 50) else average
 
 
