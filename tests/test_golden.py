@@ -21,6 +21,7 @@ from scaffolds import scaffold_hash
 
 STREAMS = sorted(Path(__file__).parent.glob("golden/*.gsv"))
 FROZEN = {
+    "appearing": "62664cc6c8b0a851",
     "cut_and_odd_times": "0657b8149d085b6a",
     "dissolving": "93d60e34b2062b34",
     "every_tool": "2d1b6ed3eecc232d",

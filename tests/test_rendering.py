@@ -157,6 +157,20 @@ def test_what_is_small_and_fast_is_seen_once_and_where_it_is() -> None:
         assert np.abs(drawn - source).mean() < 0.5 * np.abs(doubled - source).mean()
 
 
+def test_what_one_picture_alone_shows_is_no_ghost() -> None:
+    wall = np.dstack([np.tile(np.linspace(60, 110, 256), (192, 1))] * 3).astype(np.uint8)
+    shown = np.asarray(cv2.rectangle(wall.copy(), (60, 60), (160, 140), (235,) * 3, -1))
+    frames = IntervalRenderer(wall, shown, Interval((1,) * 6), None)
+    ghosts = IntervalRenderer(wall, shown, Interval((1,) * 6), None, estimator=2)
+    for offset in range(1, 6):
+        whole = wall if offset <= 3 else shown
+        off, blended = (
+            np.abs(one.picture(offset).astype(int) - whole)[70:130, 70:150].mean()
+            for one in (frames, ghosts)
+        )
+        assert off < 1 < 15 < blended
+
+
 def test_motion_does_not_depend_on_where_pictures_lie_in_memory() -> None:
     rng = np.random.default_rng(0)
     left = cv2.GaussianBlur(rng.integers(0, 255, (96, 130), np.uint8), (0, 0), 2)

@@ -27,8 +27,8 @@ Flow = NDArray[np.float32]
 
 FloatImage = NDArray[np.float32]
 
-MOTION_ESTIMATORS = WITHOUT_LEAPS, MOTION_ESTIMATOR = 1, 2
-"""Ids of motion estimators: that of older streams, and that of those made now."""
+MOTION_ESTIMATORS = WITHOUT_LEAPS, WITH_GHOSTS, MOTION_ESTIMATOR = 1, 2, 3
+"""Ids of motion estimators: those of older streams, and that of those made now."""
 PRESET = cv2.DISOPTICAL_FLOW_PRESET_MEDIUM
 """Preset of DIS."""
 
@@ -265,6 +265,9 @@ class FrameMotion(NamedTuple):
     """Distance of the motion at the left picture from `vectors`: float32 (h, w), as theirs."""
     right: FloatImage
     """The same at the right picture."""
+    apart: FloatImage | None = None
+    """Levels of luma by which the pictures moved by `vectors` differ, beyond their means: float32
+    (h, w). None where they are blended all the same, as in older streams."""
 
 
 class MotionBetween:
@@ -288,6 +291,7 @@ class MotionBetween:
             _shrunk(picture.astype(np.float32), self._size) for picture in (left, right)
         )
         self._grid = pixel_grid(self._size[1], self._size[0])
+        self._blends_all = estimator < MOTION_ESTIMATOR
         self._leaps = [] if estimator == WITHOUT_LEAPS else self._leap()
 
     def _leap(self) -> list[Leap]:
@@ -327,8 +331,13 @@ class MotionBetween:
         # What does not move has no vector to add.
         moving = sum(one[..., None] * v for one, v in zip(weights, proposals, strict=False))
         vectors = _blurred(moving / sum(weights)[..., None], _SMOOTH)
-        left, right = self._missed(vectors, there)
-        return FrameMotion(vectors, _blurred(left, _SMOOTH), _blurred(right, _SMOOTH))
+        missed = (_blurred(one, _SMOOTH) for one in self._missed(vectors, there))
+        if self._blends_all:
+            return FrameMotion(vectors, *missed)
+        left, right = self._moved(vectors, there)
+        # Light that changes everywhere crosses over.
+        apart = np.abs(left - right - (self._left.mean() - self._right.mean()))
+        return FrameMotion(vectors, *missed, _blurred(apart, _SPREAD))
 
     def _known(self, flow: Flow, trusted: FloatImage) -> Flow:
         """Flow of half the size on the grid, where it can be trusted or from around."""
@@ -349,12 +358,15 @@ class MotionBetween:
         right = _length(warp(self._backward, to_right) + vectors) + self._outside(to_right)
         return left, right
 
+    def _moved(self, vectors: Flow, time: np.float32) -> tuple[FloatImage, FloatImage]:
+        """Luma of both pictures where the vectors lead."""
+        there = warp(self._left, self._grid - time * vectors)
+        return there, warp(self._right, self._grid + (1 - time) * vectors)
+
     def _cost(self, vectors: Flow, time: np.float32) -> FloatImage:
         left, right = self._missed(vectors, time)
-        there = warp(self._left, self._grid - time * vectors)
-        back = warp(self._right, self._grid + (1 - time) * vectors)
         missed = np.minimum(left, _FARTHEST) + np.minimum(right, _FARTHEST)
-        return np.asarray(missed / 2 + _differ(there, back, _LEVELS), np.float32)
+        return np.asarray(missed / 2 + _differ(*self._moved(vectors, time), _LEVELS), np.float32)
 
     def _outside(self, positions: Flow) -> FloatImage:
         """0 inside the pictures; a pixel outside, as far as can be."""

@@ -32,6 +32,11 @@ _AGREES = 0.5
 """Pixels of the motion's grid: a miss at which agreement has fallen to 1/e."""
 _FARTHEST = 2.0
 """Pixels of the motion's grid: beyond it all misses are alike."""
+_APART, _OTHER = 24.0, 12.0
+"""Levels of luma beyond which pictures begin to show different things; further ones to the full."""
+_DECISIVE, _LEANING = 95.0, 8.0
+"""How much steeper the choice between different things is, and how far it leans to the left: half
+and half is a ghost of each, and the middle frame is where it would be."""
 _DETAIL = 2.0
 """Standard deviation, in pixels, of the blur that detail is measured from."""
 _AROUND = 8
@@ -127,7 +132,10 @@ def _left_share(motion: FrameMotion, time: float, bend: Bend | None) -> FloatIma
     """Share of the left picture in a frame, on the motion's grid: float32 (h, w), 0 to 1."""
     left, right = (np.minimum(miss, _FARTHEST) for miss in (motion.left, motion.right))
     better = (right - left) / _AGREES + np.float32(np.log((1 - time) / time))
-    share = np.asarray(1 / (1 + cv2.exp(-better)), np.float32)
+    if motion.apart is not None:
+        unlike = np.clip((motion.apart - _APART) / _OTHER, 0, 1)
+        better += unlike * (_DECISIVE * better + _LEANING)
+    share = np.asarray(1 / (1 + cv2.exp(np.clip(-better, -80, 80))), np.float32)
     if bend is None or bend.side is None:
         return share
     side = cv2.resize(bend.side, (share.shape[1], share.shape[0]), interpolation=cv2.INTER_AREA)

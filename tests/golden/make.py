@@ -257,6 +257,20 @@ def leaping() -> bytes:
     return stream(header, [(40, 8, pictures)])
 
 
+def appearing() -> bytes:
+    """Things that only one picture shows: not blended, by motion estimator 3."""
+    size = 192, 144
+    header = Header(
+        VideoFormat(*size, Fraction(1, 25), Fraction(25)), 2, only(), motion_estimator=3
+    )
+    pictures = [(scene(size, 0), make_interval((1,)))]
+    for length, (x, y), tone in ((5, (150, 60), 250), (4, (50, 40), 20), (2, (120, 100), 250)):
+        picture = scene(size, 0)
+        cv2.rectangle(picture, (x, y), (x + 30, y + 20), (tone,) * 3, -1)
+        pictures.append((picture, make_interval((1,) * length)))
+    return stream(header, [(40, 8, pictures)])
+
+
 def guided() -> bytes:
     """Pictures that are restored as told: every mixture, as usual, and the same again."""
     size = 64, 48
@@ -600,6 +614,7 @@ STREAMS: dict[str, Callable[[], bytes]] = {
     "speaking": speaking,
     "guided": guided,
     "leaping": leaping,
+    "appearing": appearing,
     "returning_shots": returning_shots,
 }
 

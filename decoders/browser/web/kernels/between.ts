@@ -33,8 +33,11 @@ let unmoved: usize = 0;
 export let vectors: usize = 0;
 export let missLeft: usize = 0;
 export let missRight: usize = 0;
+/** Levels by which the pictures, moved to that frame, differ, beyond their means; 0 where they are blended
+ * all the same. */
+export let apart: usize = 0;
 
-/** Whether small things leap, as they do by motion estimator 2. */
+/** Whether small things leap, as they do from motion estimator 2 on. */
 let leaps: bool = false;
 
 /** Finds the motion between two pictures, luma in whole numbers; its buffers stay taken. */
@@ -50,6 +53,7 @@ export function findMotion(left: usize, right: usize, w: i32, h: i32, estimator:
   vectors = takeFloats(2 * size);
   missLeft = takeFloats(size);
   missRight = takeFloats(size);
+  apart = estimator > 2 ? takeFloats(size) : 0;
   shrink(left, w, h, 1, lumaLeft, width, height);
   shrink(right, w, h, 1, lumaRight, width, height);
   for (let n = 0; n < size; n++) {
@@ -170,7 +174,42 @@ export function moveTo(time: f32): void {
   miss(vectors, time, missLeft, missRight);
   blur(missLeft, width, height, 1, SMOOTH);
   blur(missRight, width, height, 1, SMOOTH);
+  if (apart) compare(time);
   release(start);
+}
+
+/** Finds `apart` along `vectors`. Light that changes everywhere crosses over. */
+function compare(time: f32): void {
+  const lighter = mean(lumaLeft) - mean(lumaRight);
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      const at = y * width + x;
+      set(apart, at, abs<f32>(ofLeft(vectors, x, y, time) - ofRight(vectors, x, y, time) - lighter));
+    }
+  }
+  blur(apart, width, height, 1, SPREAD);
+}
+
+function mean(luma: usize): f32 {
+  let sum: f64 = 0;
+  for (let n = 0; n < width * height; n++) sum += get(luma, n);
+  return <f32>(sum / <f64>(width * height));
+}
+
+/** Luma of the left picture where a motion leads. */
+// @ts-ignore: decorator
+@inline
+function ofLeft(motion: usize, x: i32, y: i32, time: f32): f32 {
+  const at = 2 * (y * width + x), u = get(motion, at), v = get(motion, at + 1);
+  return sample(lumaLeft, width, height, 1, 0, <f32>x - time * u, <f32>y - time * v);
+}
+
+/** The same of the right one. */
+// @ts-ignore: decorator
+@inline
+function ofRight(motion: usize, x: i32, y: i32, time: f32): f32 {
+  const at = 2 * (y * width + x), u = get(motion, at), v = get(motion, at + 1);
+  return sample(lumaRight, width, height, 1, 0, <f32>x + (1 - time) * u, <f32>y + (1 - time) * v);
 }
 
 /** The flow of what is at each pixel after that share of its way, times `sign`. */
@@ -199,11 +238,7 @@ function weigh(motion: usize, time: f32, cost: usize): void {
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
       const at = y * width + x;
-      const u = get(motion, 2 * at), v = get(motion, 2 * at + 1);
-      const there = sample(lumaLeft, width, height, 1, 0, <f32>x - time * u, <f32>y - time * v);
-      const back = sample(
-        lumaRight, width, height, 1, 0, <f32>x + (1 - time) * u, <f32>y + (1 - time) * v,
-      );
+      const there = ofLeft(motion, x, y, time), back = ofRight(motion, x, y, time);
       const missed = min<f32>(get(cost, at), FARTHEST) + min<f32>(get(right, at), FARTHEST);
       set(cost, at, missed / 2 + differ(there, back, LEVELS));
     }

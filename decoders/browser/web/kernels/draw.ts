@@ -1,6 +1,6 @@
 // Frames drawn from two pictures (section 8 of the stream format): RGBA, four bytes a pixel.
 
-import { findMotion, FARTHEST, height as gridHeight, missLeft, missRight, moveTo, vectors,
+import { apart, findMotion, FARTHEST, height as gridHeight, missLeft, missRight, moveTo, vectors,
   width as gridWidth } from "./between";
 import { enlarge, mixRows, position, positions, sample, shrink } from "./filters";
 import { clampFloat, get, mark, release, set, takeFloats } from "./memory";
@@ -8,6 +8,10 @@ import { detailOf, lumaOf } from "./detail";
 import { bytesOf, lookUp, spreadOut } from "./lookup";
 
 const AGREES: f32 = 0.5;
+const APART: f32 = 24;
+const OTHER: f32 = 12;
+const DECISIVE: f32 = 95;
+const LEANING: f32 = 8;
 const AROUND: i32 = 8;
 const NOISE: f32 = 1;
 const RAISED: f32 = 1.6;
@@ -77,8 +81,10 @@ function findShare(time: f32, side: usize, share: usize): void {
   if (side) shrink(side, width, height, 1, sides, gridWidth, gridHeight);
   for (let n = 0; n < gridWidth * gridHeight; n++) {
     const leftMiss = min<f32>(get(missLeft, n), FARTHEST), rightMiss = min<f32>(get(missRight, n), FARTHEST);
-    const better = (rightMiss - leftMiss) / AGREES + nearer;
-    let part: f32 = <f32>1 / (1 + Mathf.exp(-better));
+    let better = (rightMiss - leftMiss) / AGREES + nearer;
+    // Half and half of different things is a ghost of each.
+    if (apart) better += clampFloat((get(apart, n) - APART) / OTHER, 0, 1) * (DECISIVE * better + LEANING);
+    let part: f32 = <f32>1 / (1 + Mathf.exp(clampFloat(-better, -80, 80)));
     if (side) part = clampFloat(part + get(sides, n), 0, 1);
     set(share, n, part);
   }
