@@ -265,9 +265,9 @@ class FrameMotion(NamedTuple):
     """Distance of the motion at the left picture from `vectors`: float32 (h, w), as theirs."""
     right: FloatImage
     """The same at the right picture."""
-    apart: FloatImage | None = None
+    apart: FloatImage
     """Levels of luma by which the pictures moved by `vectors` differ, beyond their means: float32
-    (h, w). None where they are blended all the same, as in older streams."""
+    (h, w). 0 in older streams: there all is blended."""
 
 
 class MotionBetween:
@@ -331,13 +331,16 @@ class MotionBetween:
         # What does not move has no vector to add.
         moving = sum(one[..., None] * v for one, v in zip(weights, proposals, strict=False))
         vectors = _blurred(moving / sum(weights)[..., None], _SMOOTH)
-        missed = (_blurred(one, _SMOOTH) for one in self._missed(vectors, there))
+        missed_left, missed_right = (_blurred(one, _SMOOTH) for one in self._missed(vectors, there))
+        return FrameMotion(vectors, missed_left, missed_right, self._apart(vectors, there))
+
+    def _apart(self, vectors: Flow, time: np.float32) -> FloatImage:
         if self._blends_all:
-            return FrameMotion(vectors, *missed)
-        left, right = self._moved(vectors, there)
+            return np.zeros(self._left.shape, np.float32)
+        left, right = self._moved(vectors, time)
         # Light that changes everywhere crosses over.
-        apart = np.abs(left - right - (self._left.mean() - self._right.mean()))
-        return FrameMotion(vectors, *missed, _blurred(apart, _SPREAD))
+        lighter = self._left.mean() - self._right.mean()
+        return _blurred(np.abs(left - right - lighter), _SPREAD)
 
     def _known(self, flow: Flow, trusted: FloatImage) -> Flow:
         """Flow of half the size on the grid, where it can be trusted or from around."""

@@ -132,9 +132,8 @@ def _left_share(motion: FrameMotion, time: float, bend: Bend | None) -> FloatIma
     """Share of the left picture in a frame, on the motion's grid: float32 (h, w), 0 to 1."""
     left, right = (np.minimum(miss, _FARTHEST) for miss in (motion.left, motion.right))
     better = (right - left) / _AGREES + np.float32(np.log((1 - time) / time))
-    if motion.apart is not None:
-        unlike = np.clip((motion.apart - _APART) / _OTHER, 0, 1)
-        better += unlike * (_DECISIVE * better + _LEANING)
+    unlike = np.clip((motion.apart - _APART) / _OTHER, 0, 1)
+    better += unlike * (_DECISIVE * better + _LEANING)
     share = np.asarray(1 / (1 + cv2.exp(np.clip(-better, -80, 80))), np.float32)
     if bend is None or bend.side is None:
         return share
