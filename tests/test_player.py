@@ -136,7 +136,7 @@ def test_the_player_draws_the_same_frames(
     """From the same decoded pictures: levels of 0-255."""
     differences = drawn_by_both(path, tmp_path, monkeypatch, steps=0)
     assert differences.mean() <= 0.2
-    # Single pixels between lips that open, and at the edge of what leaps or appears, differ by more.
+    # Single pixels between lips that open, and at edges of what leaps or appears, differ by more.
     assert differences.max() <= 6 or path.stem in ("speaking", "leaping", "appearing")
 
 
