@@ -246,6 +246,20 @@ def test_options_go_by_their_old_names_with_a_note(command: str, old: str, new: 
     assert "unrecognized" not in told[1] and len(told) == 2
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("snd in.mp4", "did you mean send? (see gsvc --help)"),
+        ("send in.mp4 udp://a:1 --total-bitrat 8k", "mean --total-bitrate? (see gsvc send --help)"),
+        ("encode in.mp4 out.gsv --total 8k", "did you mean --total-bitrate?"),
+        ("bench rn", "did you mean run? (see gsvc bench --help)"),
+    ],
+)
+def test_what_is_mistyped_gets_the_nearest_name(command: str, told: str) -> None:
+    result = run_gsvc(*command.split())
+    assert result.returncode == 2 and told in result.stderr.decode()
+
+
 def test_version_and_help() -> None:
     assert run_gsvc("--version").stdout.decode() == f"gsvc {gsvc.__version__}\n"
     as_module = subprocess.check_output([sys.executable, "-m", "gsvc", "--version"])
@@ -258,7 +272,16 @@ def test_version_and_help() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("8000", 8000), ("8k", 8000), ("0.5M", 500_000), (".5k", 500), ("2K", 2000)]
+    ("text", "value"),
+    [
+        ("8000", 8000),
+        ("8k", 8000),
+        ("0.5M", 500_000),
+        (".5k", 500),
+        ("2K", 2000),
+        ("8 kbps", 8000),
+        ("8kbit/s", 8000),
+    ],
 )
 def test_bit_rates(text: str, value: float) -> None:
     assert bitrate(text) == value

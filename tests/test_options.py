@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 import pytest
 
-from gsvc.codec.command.arguments import add_options, bitrate
+from gsvc.codec.command.arguments import add_options
 
 _TABLE = """
 source IN               the video
@@ -51,8 +51,3 @@ def test_what_is_given_is_read() -> None:
 def test_what_does_not_fit_is_refused(words: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit):
         _parsed("a", *words) if words else _parsed()
-
-
-@pytest.mark.parametrize("text", ["8000", "8k", "8kbit/s", "8 kbps", "0.008M", "8kbit"])
-def test_rates_are_read_as_people_write_them(text: str) -> None:
-    assert bitrate(text) == 8000

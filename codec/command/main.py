@@ -1,7 +1,7 @@
 """The command `gsvc`: its commands, their parsers, its exit codes, one line for what goes wrong.
 
 A command's module is imported when it is named. Exit codes: 0 done; 1 failed; 2 usage; 129 hung up,
-130 interrupted, 143 terminated (they leave no partial file).
+130 interrupted, 143 terminated (they leave no partial file; a live session ends well: 0).
 """
 
 import errno
@@ -10,9 +10,10 @@ import os
 import re
 import signal
 import sys
-from argparse import Action, ArgumentParser, HelpFormatter, Namespace
-from collections.abc import Callable, Mapping, Sequence
+from argparse import Action, ArgumentError, ArgumentParser, HelpFormatter, Namespace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
 from types import FrameType
@@ -69,6 +70,13 @@ def complain(line: str) -> None:
         print(f"gsvc: error: {as_options(line)}", file=sys.stderr, flush=True)
 
 
+def _nearest(word: str, names: Iterable[str]) -> str:
+    word, all_names = word.partition("=")[0], list(names)
+    near = [name for name in all_names if len(word) > 3 and name.startswith(word)]
+    near += get_close_matches(word, all_names, 1, 0.8)
+    return f": did you mean {near[0]}?" if near else ""
+
+
 class CommandParser(ArgumentParser):
     """Reports a wrong request in one line; takes options between input and output too, which
     argparse by itself does not."""
@@ -76,7 +84,7 @@ class CommandParser(ArgumentParser):
     def __init__(self, *, module: str | None = None, **options: Any) -> None:
         """`module`: where the command is described, as of `find_verb`, imported when the parser is
         first used; `options`: argparse's."""
-        super().__init__(**options)
+        super().__init__(allow_abbrev=False, **options)
         self._module = module
         self._is_mixing = False
         self._renamed: Mapping[str, str] = {}
@@ -97,9 +105,19 @@ class CommandParser(ArgumentParser):
             self.error('an argument is "": was a variable set?')
         words = [*map(self._current, given[:end]), *given[end : end + 1], *names]
         try:
-            return self.parse_known_intermixed_args(words, namespace)
+            found, unknown = self.parse_known_intermixed_args(words, namespace)
         finally:
             self._is_mixing = False
+        for word in sorted(unknown, key=lambda word: not word.startswith("-"))[:1]:
+            self.error(f"unrecognized argument {word}{_nearest(word, self._option_string_actions)}")
+        return found, unknown
+
+    def _check_value(self, action: Action, value: Any) -> None:
+        """See argparse; of choices that value is near to, the nearest is told alone."""
+        near = _nearest(str(value), map(str, action.choices or ()))
+        if near and value not in (action.choices or ()):
+            raise ArgumentError(action, f"invalid choice: {value!r}{near}")
+        super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
         """Report `message` and exit."""
@@ -208,10 +226,9 @@ class _Grouped(HelpFormatter):
         return shown if group is None else f"\n  {group}:\n{shown}"
 
 
-_INTERRUPTED = 130
 _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _SIGNALLED = 128
-"""Plus the signal's number: 129 hung up, 143 terminated."""
+"""Plus the signal's number: 129 hung up, 130 interrupted, 143 terminated."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -377,8 +394,8 @@ def _interrupted_before(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _tell_interrupt() -> int:
-    complain("interrupted: nothing was written")
-    return _INTERRUPTED
+    complain("interrupted: no partial file is left")
+    return _SIGNALLED + signal.SIGINT
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
