@@ -31,9 +31,6 @@ _LEAST_SAVED = 1e-4
 _NEAR, _BEYOND = 0.05, 2.0
 """Logarithm of the bits by which a probe may miss those that are to be taken, and what each unit
 beyond that adds to the logarithm of its distortion: what it would come to there is a guess."""
-_UNSEEN = 0.05
-"""Part of its cost that a plan counts more for each halving of its pictures: they lack the finest
-detail, which D does not see ("Smaller pictures")."""
 _MOVES = 4
 """How often the quantiser of the best plan is moved towards these bits."""
 _WEIGHED = 4
@@ -80,11 +77,9 @@ class GroupSearch:
         """
         for left in range(probes, 0, -_AT_ONCE):
             bits, distortion = self._predict(self._grid)  # per pixel
-            costs = _with_unseen(distortion + lmbda * bits, self._grid)
-            self._make(self._propose(costs, start, min(left, _AT_ONCE)), lmbda)
-        made = list(self.probes.made.values())
-        costs = np.array([probe.cost(lmbda) for probe in made])
-        return made[int(_with_unseen(costs, [probe.plan for probe in made]).argmin())]
+            plans = self._propose(distortion + lmbda * bits, start, min(left, _AT_ONCE))
+            self._make(plans, lmbda)
+        return min(self.probes.made.values(), key=lambda probe: probe.cost(lmbda))
 
     def search_at_rate(self, goal: float, start: GroupPlan | None, probes: int) -> Probe:
         """The probe with the least D where its quantiser is moved until it takes `goal` bits.
@@ -94,7 +89,7 @@ class GroupSearch:
         best between two of these rates is optimal for no lambda.
         """
         for left in range(probes, 0, -_AT_ONCE):
-            costs = self._costs_at(goal, self._grid, self._predict(self._grid))
+            costs = self._costs_at(goal, *self._predict(self._grid))
             plans = self._propose(costs, start, min(left, _AT_ONCE))
             self._make(plans, price(costs.min() * self._pixels, goal))
         for _ in range(_MOVES):
@@ -118,7 +113,7 @@ class GroupSearch:
         moved = [self._plan_at_rate(probe, goal) for probe in probes]
         own, there = self._predict([one.plan for one in probes]), self._predict(moved)
         tried = np.array([(one.bits, one.distortion) for one in probes]).T / self._pixels
-        costs = self._costs_at(goal, moved, tried * there / own)
+        costs = self._costs_at(goal, *(tried * there / own))
         best = int(costs.argmin())
         return probes[best], moved[best]
 
@@ -130,14 +125,12 @@ class GroupSearch:
         crf = np.interp(own - math.log(probe.bits / goal), each[::-1], crfs[::-1])
         return replace(probe.plan, crf=round(4 * float(crf)) / 4)
 
-    def _costs_at(self, goal: float, plans: Sequence[GroupPlan], costs: _Array) -> _Array:
-        """Distortion per pixel of plans with these bits and distortion per pixel, brought to `goal`
-        bits."""
-        bits, distortion = costs
+    def _costs_at(self, goal: float, bits: _Array, distortion: _Array) -> _Array:
+        """Distortion per pixel of plans with these bits per pixel, brought to `goal` bits."""
         miss = np.log(bits * self._pixels / goal)
         beyond = np.maximum(0.0, np.abs(miss) - _NEAR)
-        there = distortion * np.exp(tuning.DISTORTION_OF_BITS * miss + _BEYOND * beyond)
-        return _with_unseen(there, plans)
+        costs = distortion * np.exp(tuning.DISTORTION_OF_BITS * miss + _BEYOND * beyond)
+        return np.asarray(costs, np.float64)
 
     def _predict(self, plans: Sequence[GroupPlan]) -> _Array:
         """Bits and distortion per pixel that plans should come to, (2, plans)."""
@@ -153,8 +146,7 @@ class GroupSearch:
 
     def _propose(self, costs: _Array, start: GroupPlan | None, count: int) -> list[GroupPlan]:
         """The `count` cheapest plans by `costs`, one for each plan of `_grid`. In the first round
-        `start` comes first, and each has another size: what the model expects of sizes is least
-        certain. Plans too close to each other or to a tried one are skipped."""
+        `start` comes first. Plans too close to each other or to a tried one are skipped."""
         found = [self._transferred(start)] if start and not self.probes.made else []
         places = self._features([*self._grid, *found, *self.probes.made]).place
         taken = [*places[len(self._grid) :]]
@@ -162,9 +154,7 @@ class GroupSearch:
             if len(found) >= count:
                 break
             near = (np.abs(places[row] - other) < tuning.PLANS_APART for other in taken)
-            any_size = self.probes.made or len(self._scales) == 1
-            sizes = () if any_size else {plan.scale for plan in found}
-            if self._grid[row].scale not in sizes and not any(map(np.all, near)):
+            if not any(map(np.all, near)):
                 found.append(self._grid[row])
                 taken.append(places[row])
         return found
@@ -205,12 +195,6 @@ class GroupSearch:
 
     def _count(self, plan: GroupPlan) -> int:
         return len(self.probes.own_keys(plan))
-
-
-def _with_unseen(costs: _Array, plans: Sequence[GroupPlan]) -> _Array:
-    """What plans cost, with what smaller pictures lose unseen by D."""
-    halvings = np.log2([8 / plan.scale for plan in plans])
-    return np.asarray(costs * (1 + _UNSEEN * halvings), np.float64)
 
 
 def price(distortion: float, bits: float) -> float:
