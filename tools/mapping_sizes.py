@@ -5,6 +5,7 @@ decoder, and Chromium.
 """
 
 import base64
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from typing import Any
 import av
 
 import gsvc
-from browsing import chromium
 from gsvc.datasets.clips.packaged import packaged_clip
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from browsing import chromium
 from test_mapping import GOLDEN, remuxed
 
 CLIPS = "bikes", "carphone", "city", "vtest"

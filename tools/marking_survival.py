@@ -5,6 +5,7 @@ Needs gsvc[c2pa], FFmpeg's programs, and ImageMagick's convert.
 
 import json
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import c2pa
 
 from gsvc.codec.api.inspection import read_credentials, sign_file
 from gsvc.codec.media.marks import read_marks
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from test_credentials import make_signer
 from test_marking import MARK, write
 

@@ -13,6 +13,7 @@ streams; with --faces: what faces add to a frame's time.
 
 import argparse
 import base64
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,8 +23,10 @@ from time import monotonic
 import numpy as np
 
 import gsvc
-from browsers import BROWSERS, Page, decoded, served
 from gsvc.codec.network.player_server import PAGE
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from browsers import BROWSERS, Page, decoded, served
 from test_player import damaged
 
 

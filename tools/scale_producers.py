@@ -1,11 +1,11 @@
 """Producers of `gsvc train shards` under faults; what they bring, tools/scale_speed.py measures.
 
-    python tools/scale_producers.py faults SHARDS
-    python tools/scale_producers.py faults FOLDER --anew
+    python tools/scale_producers.py SHARDS
+    python tools/scale_producers.py FOLDER --anew
 
-`faults`: takes every batch of some epochs from producers while 30 faults come: a producer killed,
-one that joins late, a consumer that falls behind. Says whether each sample came in its place. With
-`--anew` producers decode and encode the sources of FOLDER, which need only be surveyed.
+Takes every batch of some epochs from producers while 30 faults come: a producer killed, one that
+joins late, a consumer that falls behind. Says whether each sample came in its place. With `--anew`
+producers decode and encode the sources of FOLDER, which need only be surveyed.
 """
 
 import argparse
@@ -158,7 +158,6 @@ def is_same(one: Sample, other: Sample) -> bool:
 def main() -> None:
     """Carry it out."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("faults",))
     parser.add_argument("shards", type=Path)
     parser.add_argument("--anew", action="store_true")
     parser.add_argument("--batch", type=int, default=4)

@@ -6,6 +6,7 @@ memory.
 """
 
 import re
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -27,6 +28,8 @@ from gsvc.codec.bitstream.layers.pose import Person
 from gsvc.codec.bitstream.layers.texture import Texture
 from gsvc.codec.bitstream.scaffold import Geometry, Interval
 from gsvc.encoders.svt_av1 import encode_pictures
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from scaffolds import make_interval, make_sample
 
 SIZE = 1920, 1088
