@@ -1,11 +1,14 @@
 """Frames that wait: as they came, packed in memory, or packed in temporary files; runs of them.
+And what becomes of the memory that they leave.
 
 Packed, each is coded without loss and decoded anew whenever it is looked at: about a third of the
 memory, or none of it, for the time that this takes.
 """
 
+import ctypes
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from copy import copy
 from fractions import Fraction
 from tempfile import TemporaryFile
@@ -165,3 +168,30 @@ class FrameBuffer(_Frames[Picture | bytes | _Filed]):
             return held
         assert self._packer is not None  # it packed this one
         return self._packer.unpacked(held)
+
+
+# What glibc does with freed memory; other C libraries are left alone. Once a block of megabytes
+# has been freed, it takes smaller ones from its heap, too, where one that stays keeps all below it.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # mallopt's numbers in <malloc.h>
+_LARGEST_KEPT, _SMALLEST_RETURNED = 2**30, 2**16
+_ELSEWHERE = OSError, TypeError, AttributeError  # no such library, no such function
+
+
+def keep_freed_memory() -> None:
+    """From now on this process reuses what it freed; for workers that do nothing but such work."""
+    with suppress(*_ELSEWHERE):
+        library = ctypes.CDLL(None)
+        library.mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)
+        library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def return_freed_memory() -> None:
+    """From now on blocks of 64 KiB and more go back to the system when they are freed."""
+    with suppress(*_ELSEWHERE):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _SMALLEST_RETURNED)
+
+
+def malloc_trim() -> None:
+    """Give freed memory back to the system, once."""
+    with suppress(*_ELSEWHERE):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -11,7 +11,7 @@ from typing import Any, Self
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.planning.process import POWERCAP, EnergyMeter, peak_memory
 from gsvc.decoders.keyframes.refiner import RefinerCost
-from gsvc.encoders.malloc import malloc_trim
+from gsvc.encoders.frame_buffer import malloc_trim
 
 _NO_ARITHMETIC = frozenset((
     "_to_copy", "_unsafe_view", "arange", "cat", "clone", "constant_pad_nd", "contiguous",

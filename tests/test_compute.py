@@ -48,7 +48,7 @@ def test_memory_that_was_freed_and_kept_is_not_taken_for_memory_in_use() -> None
     # In a process of its own: the setting stays for the rest of a process's life.
     script = """
 import numpy as np
-from gsvc.encoders.malloc import keep_freed_memory
+from gsvc.encoders.frame_buffer import keep_freed_memory
 from gsvc.eval.compute import PeakMemory
 keep_freed_memory()
 block = np.ones(150_000_000, np.uint8); del block

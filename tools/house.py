@@ -28,7 +28,7 @@ from types import FrameType
 FOLDERS = "codec", "encoders", "decoders", "eval", "datasets"
 PLUG_INS = (
     *("*/__init__.py", "codec/command/*", "*/layers/*", "encoders/scaffold/*", "eval/metrics/*"),
-    *("eval/codecs/*", "eval/baselines/*", "decoders/refiners/*", "datasets/annotated/*"),
+    *("eval/baselines/*", "decoders/keyframes/*", "datasets/annotated/*"),
 )
 """Where each file is one line of a table: a verb, a layer, a metric, a baseline, a back end, a
 format of annotations. Such a file is as short as it likes."""

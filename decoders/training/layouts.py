@@ -26,7 +26,7 @@ from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.learner import Learner
 from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.recipe import Recipe, Stage
-from gsvc.encoders.malloc import return_freed_memory
+from gsvc.encoders.frame_buffer import return_freed_memory
 from gsvc.eval.compute import PeakMemory
 
 

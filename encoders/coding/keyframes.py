@@ -24,7 +24,7 @@ from gsvc.codec.bitstream.layers.texture import MAX_GAIN, TEXTURE, Texture
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.keyframes import keyframe
 from gsvc.decoders.keyframes.restorer.runtime import Restorations, RestorerNetwork
-from gsvc.encoders import frame_buffer, malloc, plans, tuning
+from gsvc.encoders import frame_buffer, plans, tuning
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Reference, block_sums, local_mean, log_energy, quarter, sampled
 from gsvc.encoders.svt_av1 import MAX_CRF, encode_pictures
@@ -47,7 +47,7 @@ def encode_keyframes(
         threads=1 if config.low_memory else 2,
     )
     if config.low_memory:
-        malloc.malloc_trim()
+        frame_buffer.malloc_trim()
     return Keyframes(plan, prepared, config, openings, units, group.picture_bits(units))
 
 

@@ -20,8 +20,7 @@ from gsvc.encoders.coding.packer import PackedGroup, Packer
 from gsvc.encoders.coding.returning_shots import in_slots, shared_sequences
 from gsvc.encoders.config import CodedPacket, CodingConfig
 from gsvc.encoders.distortion import Reference
-from gsvc.encoders.frame_buffer import FrameBuffer, JoinedFrames
-from gsvc.encoders.malloc import malloc_trim, return_freed_memory
+from gsvc.encoders.frame_buffer import FrameBuffer, JoinedFrames, malloc_trim, return_freed_memory
 from gsvc.encoders.plans import PLAIN, GroupPlan, PlannedInterval, Probe
 from gsvc.encoders.scaffold import extraction
 from gsvc.encoders.scaffold.extraction import KeyBefore, SourceInterval

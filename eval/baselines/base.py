@@ -71,6 +71,9 @@ class Codec(Protocol):
     facts: CodecFacts = CodecFacts()
     """For tables and plots; the run records them."""
 
+    def __init__(self) -> None:
+        """Make one without options. Else a protocol's class takes any, and ignores them."""
+
     @abstractmethod
     def version(self) -> str:
         """Library and version, for the cell's key. Raises MissingDependencyError without it."""

@@ -20,7 +20,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol, TypeVar, cast
 
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.encoders.malloc import keep_freed_memory
+from gsvc.encoders.frame_buffer import keep_freed_memory
 from gsvc.eval.late_loading import optional
 
 ENCODE, DECODE, SCORE = "encode", "decode", "score"
