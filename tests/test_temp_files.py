@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gsvc import OutputError
 from gsvc.codec.media.output import atomic_folder, atomic_output, held
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="locks and signals are POSIX")
@@ -44,6 +45,24 @@ def test_a_folder_that_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     with atomic_folder(tmp_path / "out") as folder:
         (folder / "00001.png").write_bytes(b"whole")
     assert _names(tmp_path) == ["out"]
+
+
+def test_of_two_writers_the_second_replaces_nothing_unasked(tmp_path: Path) -> None:
+    target = tmp_path / "it.gsv"
+    with pytest.raises(OutputError, match="exists"), atomic_output(target, False) as path:
+        path.write_bytes(b"second")
+        with atomic_output(target, False) as other:
+            other.write_bytes(b"first")
+    assert target.read_bytes() == b"first" and _names(tmp_path) == ["it.gsv"]
+
+
+@posix
+def test_who_may_read_a_file_stays_where_it_is_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "it.gsv"
+    target.touch(0o600)
+    with atomic_output(target, True) as path:
+        path.write_bytes(b"private")
+    assert target.stat().st_mode & 0o777 == 0o600
 
 
 _WRITE = """

@@ -15,7 +15,9 @@ from gsvc.codec.media.video_writer import open_writer
 from video_clips import CFR, MS, VFR_TIMES, read, scene
 
 
-@pytest.mark.parametrize("suffix", ["mp4", "mkv", "mov", "webm", "ts", "flv", "nut", "avi", "y4m"])
+@pytest.mark.parametrize(
+    "suffix", ["mp4", "mkv", "mov", "webm", "ts", "flv", "3gp", "nut", "avi", "y4m"]
+)
 @pytest.mark.parametrize(("width", "height"), [(64, 48), (63, 47), (16, 16)])
 def test_what_is_written_is_read_back(tmp_path: Path, suffix: str, width: int, height: int) -> None:
     variable = suffix not in ("avi", "y4m")

@@ -114,7 +114,8 @@ def sample_packet(
 
 def _coded_stream(container: OutputContainer, chunk: AudioChunk) -> av.AudioStream | None:
     try:
-        codec = av.Codec(container.default_audio_codec, "w")
+        usual = container.default_audio_codec
+        codec = av.Codec("aac" if usual == "amr_nb" else usual, "w")  # AMR takes 8 kHz alone
         rates = codec.audio_rates
         rate = SAMPLE_RATE if not rates or SAMPLE_RATE in rates else max(rates)
         stream = container.add_stream(codec.name, rate=rate)
@@ -352,7 +353,7 @@ _H264 = _Coding("libx264", {"crf": "12", "preset": "veryfast", "chroma_sample_lo
 _VP9 = _Coding("libvpx-vp9", {"crf": "16", "deadline": "realtime", "cpu-used": "5", "row-mt": "1"})
 _LOSSLESS = _Coding("ffv1", pixel_formats=("bgr0", "bgr0"))
 _BY_MUXER = {
-    **dict.fromkeys(("mp4", "ipod", "mov", "matroska", "mpegts", "flv"), _H264),
+    **dict.fromkeys(("mp4", "ipod", "mov", "3gp", "f4v", "matroska", "mpegts", "flv"), _H264),
     "webm": _VP9,
     "nut": _LOSSLESS,
 }

@@ -115,10 +115,13 @@ def atomic_output(target: str | Path, overwrite: bool) -> Iterator[Path]:
     try:
         with explain_failure(target):
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            if final.exists():
+                shutil.copymode(final, temporary)
         with held(temporary), explain_failure(target, _WRITING_ONLY):
             yield temporary
         with explain_failure(target):
             _sync(temporary)
+            _check_target(target, overwrite)  # another process may have written it meanwhile
             os.replace(temporary, final)
             with suppress(OSError):  # some systems cannot sync a folder: the file is safe by now
                 _sync(final.parent, os.O_RDONLY)

@@ -6,6 +6,7 @@ is linear. See `network.py` for the network; `tools/export_restorer.py` writes t
 """
 
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -115,6 +116,7 @@ class RestorerNetwork(errors.HasThreads):
     @cached_property
     def session(self) -> "InferenceSession":
         """Errors as of `KeyRefiner.load`."""
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # else 1.32 calls home
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
