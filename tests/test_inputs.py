@@ -362,6 +362,19 @@ def test_a_part_begins_with_the_picture_that_stands_there(tmp_path: Path) -> Non
         assert seconds == pytest.approx(6, abs=0.15)
 
 
+@pytest.mark.parametrize(
+    ("name", "start", "flash"), [("early-sound.mp4", 1.2, 0.2), ("b-frames.avi", 0.3, 0.1)]
+)
+def test_a_part_has_the_times_of_the_whole(
+    name: str, start: float, flash: float, tmp_path: Path
+) -> None:
+    """Also where sound begins first, and where a container tells times of decoding alone."""
+    with open_video(INPUTS[name][0](tmp_path / name), start=start) as video:
+        base = video.format.time_base
+        lit = [frame.pts * base for frame in video if frame.pixels.mean() > 128]
+    assert float(lit[0]) == pytest.approx(flash, abs=0.045)
+
+
 def test_a_track_that_begins_on_the_way_ends_nothing(tmp_path: Path) -> None:
     """Here one of texts. An address is no pattern, whatever letters it has."""
     path = film(tmp_path / "it.flv", range(0, 6000, 40), sound=(0, 6000))

@@ -214,6 +214,7 @@ class VideoSource:
         self._last, self._read_to = b"", 0  # the packet before, and the byte behind it
         self._key = b""  # the last packet of a key picture
         self._times: deque[int] | None = None  # of packets, while they are needed
+        self._in_turn = False  # whether frames may take them: then a seek shifts them
         self.matrix = Matrices()
         self._pipe = source_file.InputPipe() if str(source) == places.STANDARD_INPUT else None
         self._open()
@@ -230,7 +231,8 @@ class VideoSource:
             if self._seek(target):
                 frames = self._decode(self._packets(), sought=True)
                 first = next(frames, None)
-                if first is not None and first[1].pts is not None and first[1].pts <= target:
+                begin = first[1].pts if first is not None else None
+                if first and begin is not None and begin <= target and not self._in_turn:
                     yield first
                     yield from frames
                     return
@@ -344,6 +346,8 @@ class VideoSource:
             held.append(item)
             seen += [] if item[1].pts is None else [item[1].pts]
         takes_turns = _falls(seen) and not _falls(times)
+        is_short = bool(self._stream.codec_context.has_b_frames) and len(held) < _DEEPEST
+        self._in_turn = takes_turns or (is_short and not _falls(times))
         self._times = times if takes_turns else None
         for label, frame in chain(held, frames):
             if takes_turns and times:
