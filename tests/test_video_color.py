@@ -8,6 +8,7 @@ import av
 import numpy as np
 import pytest
 from av.video.stream import VideoStream
+from PIL import Image
 
 from forked import exit_code_of_fork, needs_fork
 from gsvc import Color, Frame, Picture, UnsupportedInputError, VideoFormat
@@ -158,6 +159,22 @@ def test_grey_is_read_in_its_range(tmp_path: Path, tag: int, stored: int, shown:
     _, frames = read(path)
     assert frames[0].pixels.shape == (16, 16, 3)
     assert (frames[0].pixels == shown).all()
+
+
+@pytest.mark.parametrize("name", ["rgb24", "rgb555be", "rgb555le", "gbrp10le", "yuva422p"])
+def test_any_pixel_format_shows_its_colour(tmp_path: Path, name: str) -> None:
+    codec, suffix = ("ffv1", "mkv") if name[0] in "gy" else ("rawvideo", "mov")
+    suffix = "avi" if name == "rgb555le" else suffix
+    path = Clip([flat((200, 30, 40))], codec, name, CFR).write(tmp_path / f"a.{suffix}")
+    [frame] = read(path)[1]
+    assert np.abs(frame.pixels.astype(int) - (200, 30, 40)).max() < 9
+
+
+def test_a_tiff_of_ycbcr_is_full_range(tmp_path: Path) -> None:
+    picture = Image.fromarray(flat((200, 30, 40)))
+    picture.convert("YCbCr").save(tmp_path / "a.tif")
+    [frame] = read(tmp_path / "a.tif")[1]
+    assert np.abs(frame.pixels.astype(int) - (200, 30, 40)).max() < 4
 
 
 @pytest.mark.parametrize(("transfer", "name"), [(16, "PQ"), (18, "HLG")])

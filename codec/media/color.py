@@ -103,6 +103,9 @@ def range_of(color: Color) -> ColorRange:
 
 _HDR_TRANSFER = {16: "PQ", 18: "HLG"}
 _MATRICES = {1, 2, 4, 5, 6, 7, 9}
+_OPAQUE = 254  # what swscale makes of an opaque yuva422p
+_MISREAD = {"rgb555be", "rgb565be", "bgr555be", "bgr565be"}
+"""What swscale 9.5 takes for little-endian on its way to rgb24."""
 _LIMITED_TO_FULL = np.clip(np.rint((np.arange(256) - 16) * 255 / 219), 0, 255).astype(np.uint8)
 
 _TONE_MAP = (
@@ -137,12 +140,14 @@ def rgb_picture(frame: av.VideoFrame, label: str) -> Picture:
     has_alpha = any(component.is_alpha for component in frame.format.components)
     # GIFs, screenshots and ProRes 4444 have the channel and yet, nearly always, opaque pictures.
     if (has_alpha or frame.format.has_palette) and bool(
-        (_converted(frame, "rgba").to_ndarray()[..., 3] < 255).any()
+        (_converted(frame, "rgba").to_ndarray()[..., 3] < _OPAQUE).any()
     ):
         raise _alpha_error(label)
     color = source_color(frame)
     if _is_rgb(frame):
         full = "JPEG"
+        if frame.format.name in _MISREAD:
+            frame = _converted(frame, "gbrp", src_color_range=full, dst_color_range=full)
         plain = _converted(frame, "rgb24", src_color_range=full, dst_color_range=full)
         return np.asarray(plain.to_ndarray(), np.uint8)
     if color.matrix not in _MATRICES:
@@ -176,6 +181,7 @@ class ContainerColor:
         """Ask before the first frame is decoded: the decoder overwrites it."""
         context = stream.codec_context
         self._stated = {name: int(getattr(context, name)) for name in _NOT_STATED}
+        self._stated["color_range"] |= 2 * (context.name == "tiff")  # YCbCr there is full range
 
     def complete(self, frame: av.VideoFrame) -> None:
         """Put it into the frame where that says nothing."""
