@@ -260,7 +260,6 @@ def _survey(packets: Iterable[Packet], held: errors.HeldBytes) -> tuple[list[Aud
 def _kept(
     packets: Iterable[Packet], held: errors.HeldBytes
 ) -> tuple[list[Packet], errors.BitstreamError | None]:
-    """All packets up to damage, and the damage."""
     kept = []
     try:
         for packet in packets:
@@ -274,7 +273,6 @@ def _kept(
 
 
 def _and_damage(things: Iterable[_T], damage: errors.BitstreamError | None) -> Iterator[_T]:
-    """The same, with the damage behind it raised."""
     yield from things
     if damage is not None:
         raise damage
@@ -290,7 +288,6 @@ def _salvaged(salvage: Salvage, limits: errors.Limits, *, is_container: bool) ->
 def _part(
     file: BinaryIO, start: float, frames: int | None, limits: errors.Limits, *, is_container: bool
 ) -> TimeRange:
-    """A part of a file; arguments as of `find_time_range`."""
     index = stream_info.StreamIndex(file, limits, partial=True)
     first, begins = _begin(index, start)
     times = index.times[first:][:frames]

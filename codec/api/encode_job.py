@@ -179,7 +179,6 @@ class FileEncoding:
         )
 
     def _picture_packets(self, video: Iterable[Frame]) -> Iterator[Packet]:
-        """The packets of all frames, as they are ready."""
         self._report_progress()
         for frame in video:
             self._times.append(frame.pts)

@@ -121,7 +121,6 @@ def _check(packets: int, packet_bytes: int, parity: int, settings: EncoderSettin
 
 
 def _pieces_in(folder: Path) -> list[Path]:
-    """The pieces that an earlier call left in a folder."""
     if not folder.is_dir():
         return []
     return [Path(path) for path in places.piece_paths(folder) if path.endswith(SUFFIX)]

@@ -271,7 +271,6 @@ def _signer_info(certificates: str | Path, key: str | Path) -> Any:
 
 
 def _algorithm(secret: bytes, path: str | Path) -> bytes:
-    """C2PA's name of how a key signs."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
     from cryptography.hazmat.primitives.serialization import load_pem_private_key

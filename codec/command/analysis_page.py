@@ -88,7 +88,6 @@ class AnalysisTimeline:
 
 
 def _drawn(seen: AnalysisTimeline) -> tuple[float, list[str]]:
-    """Height and elements of the drawing."""
     scale = (_WIDTH - _LABELS - _RIGHT) / max(seen.last, 1e-9)
     parts: list[str] = []
     y = 20.0

@@ -71,7 +71,6 @@ def _carried_out(options: Namespace, clips: list[str]) -> list[dict[str, Any]]:
 
 
 def _show_regrets(rows: "list[MeasuredPoint]", clips: list[str]) -> None:
-    """What the planner's choices lose against the best of the rows."""
     from gsvc.eval.planning.validation import regrets, trial_of
 
     trials = {clip: trial_of(clip) for clip in clips}

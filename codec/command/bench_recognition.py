@@ -74,7 +74,6 @@ clips CLIP...           a set, SET/CLIP, a video or a folder
 
 
 def _people(options: Namespace) -> int:
-    """Run what is left, then print the table; 1 when something failed."""
     from gsvc.eval.bench.cells import RunSettings, codec_spec
     from gsvc.eval.bench.run import TextReporter, make_run
     from gsvc.eval.bench.store import BenchFolder

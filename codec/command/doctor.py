@@ -320,7 +320,6 @@ _SCRIPTS = _HERE / "shell", _HERE.parents[1] / "build" / "shell"
 
 
 def _completion(options: Namespace) -> int:
-    """Print the script, which was made from the parser."""
     places = [folder / f"gsvc.{options.shell}" for folder in _SCRIPTS]
     script = next((place for place in places if place.exists()), None)
     if script is None:

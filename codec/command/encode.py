@@ -306,7 +306,6 @@ def _startup(options: Namespace, target: str) -> str:
 
 
 def _check_single(options: Namespace) -> None:
-    """Refuse what a single video does not have."""
     if Path(options.source).is_dir():
         raise ConfigError(
             f"{options.source} is a folder: say where its streams go with --out FOLDER"

@@ -337,7 +337,6 @@ def _encode_apart(options: Namespace, source: str, target: str) -> EncodeReport 
 
 
 def _work(pipe: Connection, options: Namespace, source: str, target: str) -> None:
-    """The process of a video."""
     main.prepare_process()
     try:
         with without_warnings(options.quiet):

@@ -78,7 +78,6 @@ def run(options: Namespace) -> int:
 
 
 def _show_any(source: str, options: Namespace) -> None:
-    """Show a stream, or the mark of what was decoded from one."""
     try:
         _show(source, options)
     except BitstreamError as error:
@@ -142,7 +141,6 @@ def _show(source: str, options: Namespace) -> None:
 
 
 def _show_pieces(source: str, found: Gathered, options: Namespace) -> None:
-    """Which pieces there are and which are missing."""
     if options.json:
         streams = "stream", "drafts"
         fields = {name: value for name, value in vars(found).items() if name not in streams}
@@ -190,7 +188,6 @@ others
 
 
 def _mux(options: Namespace) -> int:
-    """Map a stream, then tell what came out."""
     from gsvc.codec.media.mapping import mux  # late: --help does not wait for FFmpeg
 
     target = arguments.target_of(options, ".mp4")
@@ -218,7 +215,6 @@ others
 
 
 def _demux(options: Namespace) -> int:
-    """Get a stream back, then tell its size."""
     from gsvc.codec.media.mapping import demux  # late: --help does not wait for FFmpeg
 
     target = arguments.target_of(options, SUFFIX)
@@ -242,7 +238,6 @@ source IN               a file of gsvc decode: .mp4, .mov, .avi, .png or .jpg
 
 
 def _sign(options: Namespace) -> int:
-    """Sign a file."""
     arguments.with_options(sign_file, options, options.source, options.output)
     return 0
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
-from io import TextIOWrapper
+from io import BufferedWriter, FileIO, TextIOWrapper
 from types import FrameType
 from typing import Any, NamedTuple, NoReturn
 
@@ -349,17 +349,13 @@ def _refuse_little_memory() -> None:
             raise GsvcError(OUT_OF_MEMORY)
 
 
-class _Told(TextIOWrapper):
+class _Told(FileIO):
     """Standard error. What a full disk cannot take stops no work."""
 
-    def write(self, text: str) -> int:
+    def write(self, data: Any) -> int:
         with suppress(OSError):
-            super().write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with suppress(OSError):
-            super().flush()
+            super().write(data)
+        return len(data)
 
 
 def _open_streams() -> None:
@@ -380,7 +376,8 @@ def _open_streams() -> None:
             file.reconfigure(errors="backslashreplace")
     if isinstance(sys.stderr, TextIOWrapper) and sys.stderr is sys.__stderr__:
         how = sys.stderr.encoding, sys.stderr.errors
-        sys.stderr = _Told(sys.stderr.buffer, *how, line_buffering=True)
+        file = BufferedWriter(_Told(2, "wb", closefd=False))
+        sys.stderr = TextIOWrapper(file, *how, line_buffering=True)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

@@ -256,7 +256,6 @@ _HEADER = (
 
 
 def _profile(options: Namespace) -> int:
-    """Measure, keep and show."""
     from gsvc.codec.planning import machine_profile
 
     with ExitStack() as opened:

@@ -296,7 +296,6 @@ source IN               the stream, or ws://host:port
 
 
 def _serve(options: Namespace) -> int:
-    """Serve until interrupted."""
     # late: --help does not wait for FFmpeg
     from gsvc.codec.network.player_server import FileSource, LiveSource, PlayerServer
 

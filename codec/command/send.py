@@ -94,7 +94,6 @@ def settings_for(options: Namespace) -> tuple[video_sender.SendSettings, Encoder
 
 
 def _check_sound(options: Namespace) -> None:
-    """Refuse sound where it cannot go along."""
     if options.loop:
         raise ConfigError("--loop repeats pictures: leave it or --audio out")
     if options.adapt:
@@ -202,7 +201,6 @@ def _within_link(
 
 
 def _sound(options: Namespace, *, has_any: bool) -> track_source.Sound:
-    """The sound to send; none where it is not asked for."""
     if options.audio == "none":
         return track_source.Sound(iter(()))
     if has_any and Path(options.source).is_fifo():

@@ -84,7 +84,6 @@ def _why(best: "Layout", found: "list[Layout]", devices: "Devices", batch: int) 
 
 
 def _recipe(options: Namespace) -> Recipe:
-    """What was asked for. Refuses what makes no sense."""
     for name in ("devices", "memory", "bandwidth", "tflops"):
         if not 0 < getattr(options, name) < inf:
             raise ConfigError(f"--{name}: take a number above 0")

@@ -87,7 +87,6 @@ def _check(options: Namespace) -> None:
 
 
 def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "loop.Run":
-    """This process's part of the run, gone on with."""
     import torch
 
     from gsvc.decoders.training import loop, parallel

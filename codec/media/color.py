@@ -85,7 +85,6 @@ _kept = _OfThread()
 
 
 def _converted(frame: av.VideoFrame, pixel_format: str, **settings: Any) -> av.VideoFrame:
-    """The frame in another format."""
     made = _kept.converters.made
     converter = made.setdefault((frame.format.name, pixel_format), VideoReformatter())
     converted: av.VideoFrame = converter.reformat(frame, format=pixel_format, **settings)

@@ -3,12 +3,12 @@
 import logging
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, groupby, islice
 from math import ceil
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import av
 import numpy as np
@@ -315,13 +315,11 @@ _TECHNICAL = {
 """Tags that say how the source was made, not what it is: nobody misses them."""
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What a user wants of a source beside its pictures."""
+class Wanted(NamedTuple):
+    """What a user wants of a source beside its pictures; None is the usual bit rate."""
 
     sound: bool
     audio_bitrate: int | None
-    """Bits per second; None for the usual one."""
     texts: bool
 
 

@@ -268,7 +268,6 @@ class ImageWriter:
 
 
 def _refuse_to_mix(pattern: Path) -> None:
-    """Raise OutputError when images of that pattern exist in the target folder."""
     before, _, after = places.NUMBER.split(pattern.name)
     shape = re.compile(re.escape(before) + r"\d+" + re.escape(after))
     if pattern.parent.is_dir():

@@ -395,7 +395,6 @@ class Depacketizer:
             self._join(number, slot)
 
     def _join(self, number: int, slot: PendingPacket) -> None:
-        """Begin at this INTRA packet."""
         window = range(number, number + _AHEAD + 1)
         self._slots = {n: waiting for n, waiting in self._slots.items() if n in window}
         self._others = {n: waiting for n, waiting in self._others.items() if n in window}

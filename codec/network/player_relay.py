@@ -385,7 +385,6 @@ class PlayerRelay(Relay):
                 await task
 
     async def _take(self) -> None:
-        """Receive frames."""
         before = None
         async for frame in self._received(VideoReceiver.frames):
             receiver = self._receiver
@@ -505,7 +504,6 @@ class PageRelay(Relay):
         await self._broadcaster.handle(channel)
 
     async def _handle(self, channel: Channel) -> None:
-        """Serve a browser until its stream ends."""
         task = asyncio.create_task(self._serve(channel))
         self._serving.add(task)
         try:

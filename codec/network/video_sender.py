@@ -557,7 +557,6 @@ class VideoSender:
         return time.time() - (time.monotonic() - due)
 
     async def _encode(self, coder: ThreadPoolExecutor) -> None:
-        """Encode and send what was captured, then END."""
         loop = asyncio.get_running_loop()
         async for frame, captured_at in self._queue:
             began = time.time()

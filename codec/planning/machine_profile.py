@@ -271,7 +271,6 @@ def _scaled_profile() -> Profile:
 
 
 def _draw(folder: Path, film: _Film) -> str:
-    """A texture that moves, as y4m; gives its path."""
     (width, height), path = film.size, folder / f"{film.size[0]}-{film.level}.y4m"
     noise = np.random.default_rng(0).normal(0, 1, (height, width, 3)).astype(np.float32)
     soft = cv2.GaussianBlur(noise, (0, 0), 4, borderType=cv2.BORDER_REFLECT)
@@ -369,6 +368,5 @@ def _each(ran: Timed, name: str) -> list[float]:
 
 
 def _watts(ran: Timed) -> float | None:
-    """Mean power, where counters tell."""
     joules = [one["joules"] for one in ran.files]
     return None if None in joules else sum(joules) / sum(_each(ran, "seconds"))

@@ -52,7 +52,6 @@ class GpuCounters:
         ]
 
     def _joules(self, device: ctypes.c_void_p) -> float | None:
-        """None where the GPU does not count."""
         millijoules = ctypes.c_ulonglong()
         failed = self._library.nvmlDeviceGetTotalEnergyConsumption(
             device, ctypes.byref(millijoules)

@@ -269,7 +269,6 @@ def _asked(name: str, repo: str, question: Callable[[Any], Any]) -> Any:
 
 
 def _is_wanted(file: str, layered: bool) -> bool:
-    """Whether a file of the repository is one that is read."""
     path = Path(file)
     if path.is_absolute() or ".." in path.parts:
         raise ConfigError(f"the repository names a file {file!r}: it is not brought")
