@@ -194,6 +194,9 @@ def test_who_does_not_conceal_is_told(stream: Stream) -> None:
         decoder.reset()
         (*_, frame) = decoder.decode(packets[key])
         assert frame.pts == packets[key].pts
+        with pytest.raises(BitstreamError, match="pass this one, which is intra, again"):
+            decoder.decode(packets[0])
+        assert decoder.decode(packets[0])
 
 
 @pytest.mark.parametrize("has_numbers", [True, False])

@@ -1,12 +1,14 @@
 """Whole streams of bytes: packets in order, the end checked, damage anywhere noticed."""
 
 import io
+from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
 
 from gsvc import (
     BitstreamError,
+    ConfigError,
     Header,
     Packet,
     PacketType,
@@ -92,6 +94,23 @@ def test_packets_that_make_no_stream_are_refused(packets: list[Packet], message:
 def test_bytes_after_the_end_are_refused() -> None:
     with pytest.raises(BitstreamError, match="after the end"):
         read(stream(PACKETS) + b"\0")
+
+
+def test_a_stream_is_read_once_and_ends_once() -> None:
+    reader = StreamReader(io.BytesIO(stream(PACKETS)))
+    assert next(iter(reader)).number == 0
+    assert [one.number for one in reader] == [None, 1, None, None] and list(reader) == []
+    writer = StreamWriter(io.BytesIO(), reader.header)
+    writer.write(Packet(PacketType.END, 0, varint(0)))
+    with pytest.raises(ConfigError, match="has its END packet"):
+        writer.write(PACKETS[0])
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_messages_may_be_any_bytes(kind: Callable[[bytes], bytes]) -> None:
+    header, packet = stream([])[:HEADER_BYTES], PACKETS[0].to_bytes()
+    assert Header.from_bytes(kind(header)).to_bytes() == header
+    assert Packet.from_bytes(kind(packet)).to_bytes() == packet
 
 
 def test_a_header_alone_is_truncated() -> None:

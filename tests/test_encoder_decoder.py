@@ -23,6 +23,7 @@ from gsvc import (
     ConfigError,
     Decoder,
     DecoderSettings,
+    Detection,
     Encoder,
     EncoderSettings,
     Frame,
@@ -209,6 +210,28 @@ def test_another_thread_is_refused_meanwhile_and_changes_nothing(
         assert sum(len(decoder.decode(packet)) for packet in packets) == 12
     for name in ("encoder", "decoder"):
         assert any(f"this {name} is at work in another thread: give" in one for one in refused)
+
+
+def test_closing_in_the_midst_of_work_waits_for_it(
+    moving_pictures: Pictures, bare_settings: EncoderSettings
+) -> None:
+    pictures = moving_pictures(12)
+
+    class Closing:
+        def __call__(self, picture: Picture) -> list[Detection]:
+            with ThreadPoolExecutor(1) as other:
+                other.submit(live.close).result()
+            return []
+
+    with Encoder(video_format(pictures), bare_settings) as encoder:
+        encoder.watch(lambda _: encoder.close())
+        packets = [p for one in pictures for p in encoder.encode(one)] + encoder.flush()
+    assert sum(one.frames for one in packets) == 12
+    seen = replace(bare_settings, low_delay=True, objects=True, detector=Closing())
+    live = Encoder(video_format(pictures), seen)
+    with pytest.raises(ConfigError, match="flushed or closed"):
+        for one in 2 * pictures:
+            live.encode(one)
 
 
 def test_times_are_kept(moving_pictures: Pictures, bare_settings: EncoderSettings) -> None:

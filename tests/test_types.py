@@ -1,5 +1,6 @@
 """Values of the wrong type: each call says which argument it is, what came and what to give."""
 
+import io
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -21,6 +22,8 @@ ANY: Any = gsvc  # a caller whose types nobody checked
         (lambda: ANY.EncoderSettings(level=1.5), "level is 1.5 (float): give a whole number"),
         (lambda: ANY.EncoderSettings(level=True), "level is True: give a whole number or None"),
         (lambda: ANY.EncoderSettings(bitrate="30k"), "bitrate is '30k' (str): give a number"),
+        (lambda: ANY.Header.from_bytes("GSV"), "data is 'GSV' (str): give bytes, a bytearray"),
+        (lambda: ANY.StreamWriter(io.BytesIO(), HEADER).write(b"x"), "which Packet.from_bytes"),
         (lambda: ANY.EncoderSettings(tools=["pose"]), "tools is ['pose'] (list): give a Tools"),
         (lambda: ANY.EncoderSettings(detector=5), "detector is 5 (int): give text or a Detector"),
         (lambda: ANY.DecoderSettings(steps="4"), "steps is '4' (str): give a whole number"),
@@ -55,7 +58,8 @@ def test_an_argument_of_another_type_is_named(call: Callable[[], object], told: 
 @pytest.mark.parametrize(
     ("frame", "pts", "told"),
     [
-        ("x", None, "a frame of <U1 ()"),
+        ("x.jpg", None, "a frame of type str is no array: decode a picture first"),
+        ((np.zeros((48, 64, 3), np.uint8), 4), None, "give its time as encode(array, pts)"),
         (np.zeros((48, 64, 3)), None, "a frame of float64"),
         (gsvc.Frame([1], 0), None, "pixels is [1] (list)"),  # type: ignore[arg-type]
         (np.zeros((48, 64, 3), np.uint8), 1.5, "pts is 1.5 (float)"),

@@ -10,18 +10,20 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from fractions import Fraction
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from gsvc.codec.api.decoder import Decoder
-from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.api.encoder import AnyFrame, Encoder
 from gsvc.codec.bitstream import errors, scaffold
 from gsvc.codec.bitstream.container import Packet, next_frames
 from gsvc.codec.bitstream.frames import Frame
 
 if TYPE_CHECKING:
-    from gsvc.codec.api.encoder import AnyFrame
+    import typing_extensions
 
-_T = TypeVar("_T")
+    _T = typing_extensions.TypeVar("_T", default=Any)  # for a queue of which only `dropped` is read
+else:
+    _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
@@ -78,13 +80,13 @@ class LatestQueue(Generic[_T]):
         return self._waiting.popleft()
 
 
-Timed: TypeAlias = "tuple[AnyFrame, int | None]"
+Timed: TypeAlias = tuple[AnyFrame, int | None]
 """A frame, and its pts unless it has its own."""
 
 
 async def encode_stream(
-    encoder: Encoder, frames: "AsyncIterable[AnyFrame]", *, queue: LatestQueue[Timed] | None = None
-) -> AsyncIterator[Packet]:
+    encoder: Encoder, frames: AsyncIterable[AnyFrame], *, queue: LatestQueue[Timed] | None = None
+) -> AsyncGenerator[Packet, None]:
     """Encode `frames`; yield the packets, END last. At the end, or after `aclose()`, the encoder is
     closed in its thread, as soon as the frame that it is at is done.
 
@@ -113,7 +115,9 @@ async def encode_stream(
         finish(worker, encoder.close)
 
 
-async def decode_stream(decoder: Decoder, packets: AsyncIterable[Packet]) -> AsyncIterator[Frame]:
+async def decode_stream(
+    decoder: Decoder, packets: AsyncIterable[Packet]
+) -> AsyncGenerator[Frame, None]:
     """Decode `packets`; yield each frame as it is drawn, and close the decoder.
 
     Every packet is decoded, because later ones build on it: a slow consumer slows the source.
@@ -131,7 +135,7 @@ async def decode_stream(decoder: Decoder, packets: AsyncIterable[Packet]) -> Asy
 
 
 async def _fill(
-    queue: LatestQueue[Timed], frames: "AsyncIterable[AnyFrame]", frame_ticks: Fraction
+    queue: LatestQueue[Timed], frames: AsyncIterable[AnyFrame], frame_ticks: Fraction
 ) -> None:
     number, has_warned = 0, False
     try:

@@ -147,9 +147,10 @@ class Decoder:
 
     Call `close` at the end, or use the decoder in a `with` block. Use it from one thread at a time:
     while it is at work, `decode` raises ConfigError in another.
-    Unless it conceals, it raises BitstreamError for a packet that is damaged or, by the numbers,
-    missing. A closed decoder raises ConfigError. Of a stream without pictures it draws a schematic
-    of the objects, and says so.
+    Unless it conceals, it raises BitstreamError for a packet that is damaged and, once, for one
+    that does not follow the last by its number; then any INTRA packet goes on, also that one. A
+    closed decoder raises ConfigError. Of a stream without pictures it draws a schematic, and says
+    so.
     """
 
     def __init__(
@@ -184,9 +185,7 @@ class Decoder:
                 f"motion estimator {header.motion_estimator} is not known: install a newer gsvc"
             )
         if settings.device != "cpu":  # steps 0 need none, but who asks for one is to know
-            from gsvc.decoders.keyframes.backends import check_device
-
-            check_device(settings.device)
+            backends.check_device(settings.device)
         refine, self._windows = _restoring(header, settings, refiner, pace)
         make_renderer = _drawing(settings, pace)
         reconstruction = Reconstruction(header, GroupReader(header, limits), refine, make_renderer)

@@ -3,11 +3,11 @@
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
 from math import inf
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import av
 import numpy as np
@@ -32,12 +32,18 @@ from gsvc.encoders.config import CodedPacket, CodingConfig
 from gsvc.encoders.svt_av1 import check_size
 from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES
 
-if TYPE_CHECKING:
-    import torch
-
-    AnyFrame: TypeAlias = Frame | Picture | torch.Tensor | av.VideoFrame
-
 _log = logging.getLogger(__name__)
+_LEAST_BITRATE = 100
+
+
+class Tensor(Protocol):
+    """A `torch.Tensor`."""
+
+    def detach(self) -> Any: ...
+
+
+AnyFrame: TypeAlias = Frame | Picture | Tensor | av.VideoFrame
+"""What `Encoder.encode` takes."""
 
 
 def group_coder(settings: EncoderSettings, config: CodingConfig) -> GroupCoder:
@@ -122,7 +128,7 @@ class Encoder:
     Pass every frame to `encode` in order, then call `flush` once; both return packets. Write
     `header` first, then the packets in order (`gsvc.StreamWriter`). Call `close` at the end, or use
     the encoder in a `with` block. Use it from one thread at a time: while it is at work, `encode`
-    and `flush` raise ConfigError in another.
+    and `flush` raise ConfigError in another, and `close` takes effect when that work is done.
     """
 
     header: Header
@@ -146,6 +152,8 @@ class Encoder:
         settings = settings or EncoderSettings()
         self.header = header_of(settings, storable_format(video), audio=audio)
         config = config_of(settings, self.header)
+        if settings.bitrate is not None and settings.bitrate < _LEAST_BITRATE:
+            _log.warning("no video takes as little as %g bit/s: 12k is 12000", settings.bitrate)
         self._settings = settings
         self._coder = group_coder(settings, config)
         self._objects = None
@@ -173,7 +181,7 @@ class Encoder:
     def close(self) -> None:
         """Release threads and coders; frames not flushed are lost. May be called again."""
         self._is_over = True
-        self._coder.close()
+        self._turn.end(self._coder.close)
 
     def watch(self, report: Callable[[float], None]) -> None:
         """Have `report` told how far a group is while it is coded, in frames' worth of work.
@@ -285,13 +293,14 @@ class Encoder:
         """
         self._opens_group = self._announces = True
 
-    def encode(self, frame: "AnyFrame", pts: int | None = None) -> list[Packet]:
+    def encode(self, frame: AnyFrame, pts: int | None = None) -> list[Packet]:
         """Take one frame; return the packets that are ready.
 
         Args:
             frame: A Frame, an array or a tensor, RGB uint8 (H, W, 3), a tensor also (3, H, W), or
-                an `av.VideoFrame` of any pixel format. Do not write to a Frame's pixels before its
-                packet is returned; other arrays are copied.
+                an `av.VideoFrame` of any pixel format and time base: both are converted. Do not
+                write to a Frame's pixels before its packet is returned; other arrays, also what
+                NumPy makes of a PIL image, are copied.
             pts: Time in ticks of the time base, above that of the last frame, by 2^30 at most. None
                 takes the frame's own, or one nominal duration after the last frame. From a first
                 time above 2^30, the clock of a camera, all are counted.
@@ -370,17 +379,8 @@ class Encoder:
             if one.is_intra:
                 self._intra = self._packets
             self._sent += one.ticks
-            packets.append(
-                Packet(
-                    one.type,
-                    one.frames,
-                    one.payload,
-                    pts=self._sent,
-                    duration=one.ticks,
-                    number=self._packets,
-                    group=self._intra,
-                )
-            )
+            place = self._sent, one.ticks, self._packets, self._intra
+            packets.append(Packet(one.type, one.frames, one.payload, *place))
             self._packets += 1
         return packets
 
@@ -396,15 +396,8 @@ class FrameInput:
         self._origin: int | None = None
         self._matrix = Matrices()
 
-    def frame(self, given: "AnyFrame", pts: int | None = None) -> Frame:
-        """The frame of an input: RGB uint8 (H, W, 3), of a tensor also (3, H, W), or a PyAV frame.
-
-        PyAV frames may have any pixel format; they are rotated and converted as the video reader
-        does. The frame's time is `pts`, else the input's own, else one nominal duration after the
-        last. Arrays are copied, so that the caller may reuse them. Raises ConfigError for another
-        shape and for times that do not rise, WrongTypeError for anything but RGB in uint8 and for
-        times that are no whole numbers, UnsupportedInputError for HDR and alpha.
-        """
+    def frame(self, given: AnyFrame, pts: int | None = None) -> Frame:
+        """The frame of an input, as of `Encoder.encode`; PyAV frames are rotated, too."""
         own: int | None = None
         if given is None:
             raise errors.WrongTypeError("a frame is None: the capture gave no picture")
@@ -415,7 +408,7 @@ class FrameInput:
             if given.pts is not None and given.time_base:
                 own = round(given.pts * given.time_base / self._video.time_base)
         else:
-            picture = np.array(_plain(given), order="C")
+            picture = _array(given)
         self._check(picture)
         time = own if pts is None else pts
         errors.check_type("pts", time, int | None)
@@ -449,10 +442,17 @@ class FrameInput:
         return time
 
 
-def _plain(given: Any) -> Any:
-    """An array unchanged; a tensor as an array with the channels last."""
+def _array(given: Any) -> Any:
+    """A copy of an array; of a tensor with the channels last."""
     torch = sys.modules.get("torch")  # the caller of a tensor has imported it
-    if torch is None or not isinstance(given, torch.Tensor):
-        return given
-    array = given.detach().cpu().numpy()
-    return array.transpose(1, 2, 0) if array.ndim == 3 and array.shape[0] == 3 else array
+    with suppress(ValueError, TypeError, RuntimeError):
+        if torch is not None and isinstance(given, torch.Tensor):
+            given = given.detach().cpu().numpy()
+            given = given.transpose(1, 2, 0) if len(given) == 3 == given.ndim else given
+        array = np.array(given, order="C")
+        if array.dtype.kind in "buif":
+            return array
+    raise errors.WrongTypeError(
+        f"a frame of type {type(given).__name__} is no array: decode a picture first, and give its "
+        "time as encode(array, pts) or Frame(array, pts)"
+    )

@@ -116,6 +116,8 @@ class EncoderSettings:
             raise ConfigError(f"pre-roll of {self.pre_roll:g} s: choose 0 to {_MOST_PRE_ROLL}")
         if self.tune not in tuning.TUNES:
             raise ConfigError(f"tune {self.tune!r}: choose one of {', '.join(tuning.TUNES)}")
+        if not 0 <= self.seed < 1 << 16:
+            raise ConfigError(f"seed {self.seed} is out of range: 0 to 65535")
 
     def _check_rate(self) -> None:
         if self.level is not None and not 0 <= self.level < len(tuning.LEVELS):

@@ -150,14 +150,16 @@ class Packet:
 
     @classmethod
     @errors.typed
-    def from_bytes(cls, data: bytes, limits: errors.Limits = errors.DEFAULT_LIMITS) -> "Packet":
+    def from_bytes(
+        cls, data: errors.Bytes, limits: errors.Limits = errors.DEFAULT_LIMITS
+    ) -> "Packet":
         """The packet of `to_bytes`, all of it: type, frames and payload. The stream's header is no
         packet.
 
         Raises BitstreamError for damaged bytes, among them ChecksumError, VersionError for a packet
         of a newer gsvc and LimitError for one beyond `limits`.
         """
-        cutter = Cutter(data)
+        cutter = Cutter(bytes(data))
         packet = read_packet(cutter.take, limits)
         if cutter.left:
             raise errors.BitstreamError(f"{cutter.left} bytes follow the packet: give one packet")
@@ -202,7 +204,7 @@ def read_packet(read: Read, limits: errors.Limits = errors.DEFAULT_LIMITS) -> Pa
     payload = take(length)
     body = bytes(head)
     if crc32c(body) != int.from_bytes(take(4), "little"):
-        raise errors.ChecksumError("a packet is damaged (CRC-32C mismatch): copy the file again")
+        raise errors.ChecksumError("a packet is damaged (CRC-32C mismatch): copy or send it again")
     is_known = kind in tuple(PacketType)
     if kind < OPTIONAL and not is_known:
         raise errors.VersionError(f"packet type {kind} is not known: install a newer gsvc")
@@ -224,12 +226,16 @@ class StreamWriter:
     """Writes a stream to a binary file object, the header first; `bytes_written` counts."""
 
     def __init__(self, file: BinaryIO, header: Header) -> None:
-        self._file = file
+        self._file, self._is_over = file, False
         self.bytes_written = 0
         self._put(header.to_bytes())
 
+    @errors.typed
     def write(self, packet: Packet) -> None:
-        """Append one packet."""
+        """Append one packet. Raises ConfigError after END."""
+        if self._is_over:
+            raise errors.ConfigError("the stream has its END packet: make another writer and file")
+        self._is_over = packet.type == PacketType.END
         self._put(packet.to_bytes())
 
     def _put(self, data: bytes) -> None:
@@ -239,7 +245,7 @@ class StreamWriter:
 
 @errors.typed
 class StreamReader:
-    """Reads a stream from a binary file object: `header`, then the packets by iteration.
+    """Reads a stream from a binary file object: `header`, then each packet once, by iteration.
 
     Picture packets get `number` and `group`. `pts` and `duration` stay None: `StreamIndex` reads
     them. The END packet comes last. Raises BitstreamError for damage, among them
@@ -251,36 +257,38 @@ class StreamReader:
         self.position = 0
         """Bytes read."""
         self.header = Header.from_bytes(self._read(HEADER_BYTES), limits)
+        self._frames = self._pictures = 0
+        self._group: int | None = None
+        self._is_over = False
 
     def __iter__(self) -> Iterator[Packet]:
-        frames = number = 0
-        group: int | None = None
-        while True:
-            try:
-                packet = read_packet(self._read, self._limits)
-            except errors.ChecksumError as error:
-                raise errors.ChecksumError(f"after frame {frames}, {error}") from error
-            frames += packet.frames
-            if frames > self._limits.frames:
-                raise errors.LimitError(
-                    f"frame {frames} exceeds the limit of {self._limits.frames}"
-                )
-            if packet.is_picture:
-                group = number if packet.is_intra else group
-                packet = replace(packet, number=number, group=group)
-                number += 1
-            if packet.type == PacketType.END:
-                self._check_end(packet, number)
-                yield packet
-                return
+        while not self._is_over:
+            self._is_over = True  # unless a packet comes
+            packet = self._next()
+            self._is_over = packet.type == PacketType.END
             yield packet
 
-    def _check_end(self, packet: Packet, pictures: int) -> None:
-        declared = read_varint(Cutter(packet.payload).take)
-        if declared != pictures:
-            raise errors.BitstreamError(
-                f"the stream has {pictures} pictures, its end says {declared}: packets were lost"
-            )
+    def _next(self) -> Packet:
+        try:
+            packet = read_packet(self._read, self._limits)
+        except errors.ChecksumError as error:
+            raise errors.ChecksumError(f"after frame {self._frames}, {error}") from error
+        self._frames += packet.frames
+        if self._frames > self._limits.frames:
+            told = f"frame {self._frames} exceeds the limit of {self._limits.frames}"
+            raise errors.LimitError(told)
+        if packet.is_picture:
+            self._group = self._pictures if packet.is_intra else self._group
+            packet = replace(packet, number=self._pictures, group=self._group)
+            self._pictures += 1
+        if packet.type == PacketType.END:
+            self._check_end(read_varint(Cutter(packet.payload).take))
+        return packet
+
+    def _check_end(self, declared: int) -> None:
+        if declared != self._pictures:
+            told = f"the stream has {self._pictures} pictures, its end says {declared}"
+            raise errors.BitstreamError(f"{told}: packets were lost")
         if self._read(1):
             raise errors.BitstreamError("there are bytes after the end of the stream: cut them off")
 

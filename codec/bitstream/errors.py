@@ -25,6 +25,7 @@ from typing import Any, BinaryIO, Self, TypeVar, Union, cast, get_args, get_orig
 from warnings import warn
 from weakref import WeakSet
 
+Bytes = bytes | bytearray | memoryview
 NOTE = 25
 """Level of the log between INFO and WARNING: what was chosen as asked for."""
 OUT_OF_MEMORY = "out of memory: end other programs, lift ulimit -v, or take a smaller video"
@@ -307,6 +308,7 @@ class OneThread:
     def __init__(self, name: str) -> None:
         """`name`: of what is at work."""
         self._name, self._lock = name, Lock()
+        self._last: Callable[[], None] | None = None
 
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
@@ -317,6 +319,17 @@ class OneThread:
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
+        if self._last is not None:
+            self.end(self._last)
+
+    def end(self, last: Callable[[], None]) -> None:
+        """Do the last work: now, or when who is at work is done."""
+        self._last = last
+        if self._lock.acquire(blocking=False):
+            try:
+                last()
+            finally:
+                self._lock.release()
 
 
 class HasThreads:

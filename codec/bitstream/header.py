@@ -157,15 +157,19 @@ class Header:
         return bytes(body + crc32c(body).to_bytes(4, "little"))
 
     @classmethod
-    def from_bytes(cls, data: bytes, limits: errors.Limits = errors.DEFAULT_LIMITS) -> "Header":
+    @errors.typed
+    def from_bytes(
+        cls, data: errors.Bytes, limits: errors.Limits = errors.DEFAULT_LIMITS
+    ) -> "Header":
         """Parse and check 32 bytes. Raises BitstreamError for an invalid header."""
+        data = bytes(data)
         if not data:
             raise errors.TruncatedStreamError("the stream is empty: there is nothing to decode")
         if data[:3] != MAGIC[: len(data)]:
             raise errors.ForeignFileError("not a gsvc stream: it does not begin with 'GSV'")
         if len(data) < HEADER_BYTES:
             raise errors.TruncatedStreamError(
-                "the stream ends inside its header: copy the file again"
+                "the stream ends inside its header: copy or send it again"
             )
         if data[3] != VERSION:
             raise errors.VersionError(
@@ -174,7 +178,7 @@ class Header:
             )
         if crc32c(data[:-4]) != int.from_bytes(data[-4:], "little"):
             raise errors.ChecksumError(
-                "the header is damaged (CRC-32C mismatch): copy the file again"
+                "the header is damaged (CRC-32C mismatch): copy or send it again"
             )
         packed = int.from_bytes(data[4:-4], "big")
         values = {}
@@ -215,19 +219,10 @@ def _format(values: dict[str, int], limits: errors.Limits) -> frames.VideoFormat
         )
     time_base = Fraction(values["time_base_num"], values["time_base_den"])
     ticks = Fraction(values["frame_ticks_num"], values["frame_ticks_den"])
-    return frames.VideoFormat(
-        width=width,
-        height=height,
-        time_base=time_base,
-        frame_rate=1 / (ticks * time_base),
-        pixel_aspect=Fraction(values["pixel_aspect_num"], values["pixel_aspect_den"]),
-        color=frames.Color(
-            values["color_primaries"],
-            values["color_transfer"],
-            values["color_matrix"],
-            bool(values["full_range"]),
-        ),
-    )
+    aspect = Fraction(values["pixel_aspect_num"], values["pixel_aspect_den"])
+    one, two, three = (values[f"color_{name}"] for name in ("primaries", "transfer", "matrix"))
+    color = frames.Color(one, two, three, bool(values["full_range"]))
+    return frames.VideoFormat(width, height, time_base, 1 / (ticks * time_base), aspect, color)
 
 
 def is_storable(time_base: Fraction) -> bool:

@@ -134,7 +134,10 @@ class KeyframeDecoder:
         try:
             frames = self._decoder.decode(av.Packet(restore_temporal_unit(unit)))
         except av.FFmpegError as error:
-            raise BitstreamError(f"a coded picture does not decode ({error.strerror})") from error
+            raise BitstreamError(
+                f"a coded picture does not decode ({error.strerror}): its packet is damaged, or of "
+                "another stream than the header"
+            ) from error
         if len(frames) != 1 or (frames[0].width, frames[0].height) != coded_size:
             raise BitstreamError("a coded picture is not the one that its packet declares")
         self.count += 1

@@ -11,7 +11,7 @@ from gsvc.codec.api.decoder import Decoder as Decoder
 from gsvc.codec.api.decoder_settings import DecoderSettings as DecoderSettings
 from gsvc.codec.api.encode_file import encode as encode
 from gsvc.codec.api.encode_pieces import encode_pieces as encode_pieces
-from gsvc.codec.api.encoder import Encoder as Encoder
+from gsvc.codec.api.encoder import AnyFrame as AnyFrame, Encoder as Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings as EncoderSettings
 from gsvc.codec.api.inspection import info as info
 from gsvc.codec.api.reports import (
