@@ -507,7 +507,12 @@ def beeps_of(path: Path) -> tuple[list[float], float | None]:
 
 
 PQ: dict[str, int | str | Fraction] = {"color_trc": 16, "color_primaries": 9, "colorspace": 9}
+SECRET = {"encryption_key": 16 * "0f", "encryption_kid": 16 * "a7"}
 REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "secret.mp4": (
+        lambda path: film(path, muxer={"encryption_scheme": "cenc-aes-ctr", **SECRET}),
+        "encrypted",
+    ),
     "pq.mkv": (lambda path: film(path, tags=PQ), "PQ"),
     "dolby.mp4": (lambda path: film(path, tags={"codec_tag": "dvh1"}, codec="libx265"), "Dolby"),
 }

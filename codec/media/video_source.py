@@ -23,7 +23,7 @@ from av.sidedata.sidedata import SideData
 from av.stream import Disposition
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.errors import InputError
+from gsvc.codec.bitstream.errors import InputError, UnsupportedInputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media import color, places, source_clock, source_file
 
@@ -194,6 +194,7 @@ LONG = 1
 _STANDS = "%s: FFmpeg makes no picture of its last %d packets: the last one stands for them"
 _HOLES = "%s: %d packets lack data, which was lost before: FFmpeg fills in what it can"
 _DAMAGED = "%s: damaged pictures, in which FFmpeg fills in what it can: %d"
+_ENCRYPTED = "%s: encrypted: ffmpeg -decryption_key KEY -i INPUT -c copy OUTPUT makes a plain copy"
 _LATE = "%s: tracks that begin later on are left out: the first one has %d frames"
 _CUT = "%s: looks cut off after %d frames: it may have been longer"
 _BEHIND = "%s: another file or index begins after %d frames%s: join videos by ffmpeg -f concat"
@@ -406,6 +407,8 @@ class VideoSource:
         for _ in range(_MAX_READ_ERRORS):
             try:
                 for packet in self._clock.packets():
+                    if packet.has_sidedata("encryption_info"):
+                        raise UnsupportedInputError(_ENCRYPTED % self.name)
                     if self._times is not None and packet.pts is not None:
                         self._times.append(packet.pts)
                     yield packet
