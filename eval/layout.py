@@ -34,7 +34,6 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 
 
 def _latex(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of the package booktabs."""
     head, *lines = (" & ".join(cell.translate(_LATEX) for cell in row) for row in (header, *rows))
     body = "".join(f"{line} \\\\\n" for line in lines)
     columns = "l" + "r" * (len(header) - 1)

@@ -422,7 +422,6 @@ class Salvage:
         return (Packet(kind, frames, b"") if can_be else None), end
 
     def _is_packet(self, at: int) -> bool:
-        """Whether a whole packet begins there."""
         head, end = self._framing(at)
         if head is None or end > len(self._data) or self._searched > _MOST_SEARCHED:
             return False

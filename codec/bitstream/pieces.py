@@ -250,7 +250,6 @@ def _whole_header(cut: Cutter) -> bytes:
 
 
 def _bodies(header: bytes, packets: Sequence[bytes], room: int, waste: int) -> list[bytes]:
-    """The content of each piece of a stream."""
     bodies = [header]
     for packet in packets:
         left = room - len(bodies[-1])

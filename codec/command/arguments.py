@@ -31,7 +31,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from gsvc.codec.api import reports
-from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, Limits
+from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, ConfigError, Limits, one_line
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.places import STANDARD_INPUT, is_container, is_glob
 
@@ -210,6 +210,14 @@ def tell_event(options: argparse.Namespace, event: str, **values: object) -> Non
         json_lines(options).put(event, **values)
     else:
         print(event, *(f"{name} {value}" for name, value in values.items()), flush=True)
+
+
+def tell_done(options: argparse.Namespace, line: str, **values: object) -> None:
+    """What a command came to: a JSON object, or a line at a terminal."""
+    if options.json:
+        json_lines(options).put("done", **values)
+    elif has_watcher(options):
+        print(one_line(line), file=sys.stderr)
 
 
 def has_watcher(options: argparse.Namespace) -> bool:

@@ -1,13 +1,12 @@
 """`gsvc decode` and `gsvc play`: stream to video, in a file or in a player."""
 
-import sys
 from argparse import Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.reports import shown_time
-from gsvc.codec.bitstream.errors import ConfigError, one_line
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command import arguments, main
 from gsvc.codec.media.places import piece_paths
 from gsvc.codec.planning.process import peak_memory, process_seconds
@@ -56,17 +55,11 @@ def run(options: Namespace) -> int:
         report = arguments.with_options(decode, options, source, target, progress=progress, **told)
     if foretold is not None:
         foretold.note({"decode_seconds": process_seconds(), "decode_memory": peak_memory()})
-    if options.json:
-        more = {} if pace is None else {"restored": pace.restored}
-        arguments.json_lines(options).put("done", **asdict(report), **more)
-    elif arguments.has_watcher(options):
-        restored = "" if pace is None else f", {pace.restored} pictures restored"
-        print(
-            f"{one_line(report.target)}: {report.frames} frames of {report.width}x{report.height}, "
-            f"{shown_time(report.duration)}, steps {report.steps}, "
-            f"in {shown_time(report.elapsed)}{restored}",
-            file=sys.stderr,
-        )
+    more = {} if pace is None else {"restored": pace.restored}
+    line = f"{report.target}: {report.frames} frames of {report.width}x{report.height}, "
+    line += f"{shown_time(report.duration)}, steps {report.steps}, in {shown_time(report.elapsed)}"
+    line += "" if pace is None else f", {pace.restored} pictures restored"
+    arguments.tell_done(options, line, **asdict(report), **more)
     return 0
 
 

@@ -193,14 +193,9 @@ def _mux(options: Namespace) -> int:
     target = arguments.target_of(options, ".mp4")
     with arguments.without_warnings(options.quiet):
         report = mux(options.source, target, overwrite=options.overwrite)
-    if options.json:
-        arguments.json_lines(options).put("done", **asdict(report))
-    elif arguments.has_watcher(options):
-        print(
-            f"{one_line(report.target)}: {report.pictures} pictures of {report.frames} frames, "
-            f"{shown_time(report.duration)}, {report.size} bytes ({report.stream_size} in IN)",
-            file=sys.stderr,
-        )
+    told = f"{report.target}: {report.pictures} pictures of {report.frames} frames, "
+    told += f"{shown_time(report.duration)}, {report.size} bytes ({report.stream_size} in IN)"
+    arguments.tell_done(options, told, **asdict(report))
     return 0
 
 
@@ -219,10 +214,7 @@ def _demux(options: Namespace) -> int:
 
     target = arguments.target_of(options, SUFFIX)
     size = demux(options.source, target, overwrite=options.overwrite)
-    if options.json:
-        arguments.json_lines(options).put("done", target=target, size=size)
-    elif arguments.has_watcher(options):
-        print(f"{one_line(target)}: {size} bytes", file=sys.stderr)
+    arguments.tell_done(options, f"{target}: {size} bytes", target=target, size=size)
     return 0
 
 

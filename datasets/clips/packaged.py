@@ -19,7 +19,6 @@ __all__ = ["CLIPS", "LOCKED", "load_clip", "packaged_clip"]
 
 
 def _listed(name: str) -> dict[str, model_files.PackagedFile]:
-    """The clips of a table of `packaged.toml`."""
     rows = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))[name]
     return {
         clip: model_files.PackagedFile(

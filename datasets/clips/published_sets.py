@@ -73,7 +73,6 @@ class PublishedSet:
 
 
 def _listed() -> Iterator[PublishedSet]:
-    """Those of `published_sets.toml`."""
     rows = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     for name, row in rows.items():
         sizes = tuple((width, height) for width, height in row["sizes"])

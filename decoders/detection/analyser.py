@@ -459,7 +459,6 @@ class Analyser:
         return replace(frame, events=tuple(events)) if events else frame
 
     def _posed(self, packets: Iterable[Packet]) -> Iterator[tuple[findings.KeyPoints, ...]]:
-        """The people of each frame that the scaffold has."""
         for piece in chain.from_iterable(map(self._pieces.of, packets)):
             yield from (self._people(piece, offset) for offset, _ in enumerate(piece.ticks, 1))
 

@@ -241,7 +241,6 @@ class Window(OfWindows):
 
 
 def _run(restorer: Callable[..., Any], batch: Batch) -> Tensor:
-    """All frames of a batch, (B, T, 3, S, S)."""
     memory, frames = None, []
     each = (batch[name].unbind(1) for name in ("rendering", "confidence", "time"))
     for rendering, confidence, time in zip(*each, strict=True):

@@ -136,7 +136,6 @@ class EventsOnly(GroupCoder):
         return coded
 
     def _quiet(self) -> list[CodedPacket]:
-        """Hold all frames that wait."""
         self._held += [one.ticks for one in self._roll]
         self._roll.clear()
         return self._heartbeat()

@@ -267,7 +267,6 @@ class Lookahead(GroupCoder):
     def _sources(
         self, planned: Sequence[_PlannedShot], keys: Keyframes
     ) -> list[list[SourceInterval]]:
-        """The frames of each interval, by shots."""
         # Luma is enough to judge by.
         shown = (gray(keys.textured(number)) for number in range(len(keys.units)))
         return [self._sources_of(one, {key: next(shown) for key in one.keys}) for one in planned]

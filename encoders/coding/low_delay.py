@@ -309,7 +309,6 @@ class LowDelay(GroupCoder):
         return max(0.1, self._inter / due) if self._inters else None
 
     def _opened(self, first: Picture) -> _OpenGroup:
-        """A group whose first coded picture is to be `first`."""
         sends_faces = self._faces is not None and self._faces.in_sight(first)
         crf = min(float(MAX_CRF), round(4 * (self._crf + self._coarser)) / 4)
         header, size = self._config.header, self._geometry.coded_size(self._scale)

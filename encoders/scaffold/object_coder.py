@@ -166,7 +166,6 @@ def _find(objects: Mapping[int, SeenObject], track: int) -> SeenObject | None:
 
 
 def _count(frames: Sequence[SeenFrame], track: int, places: range) -> int:
-    """How many frames in a row have a track."""
     count = 0
     for place in places:
         if _find(frames[place].objects, track & MAX_TRACK) is None:
@@ -187,7 +186,6 @@ def _steady(frames: Sequence[SeenFrame], track: int, at: int) -> findings.Box:
 
 
 def _motion(frames: Sequence[SeenFrame]) -> AnchorMotion:
-    """The mean over some frames."""
     activity = float(np.mean([frame.activity for frame in frames]))
     steps = [
         (one.camera.dx, one.camera.dy, one.camera.zoom - 1, one.camera.turn)
@@ -294,7 +292,6 @@ class SourceFollowing:
         return [*self._look(begins=False), *self._following.finish()]
 
     def _look(self, *, begins: bool) -> list[tracker.Draft]:
-        """Follow objects to the last frame taken."""
         ticks, self._waiting = self._waiting, []
         if not ticks:
             return []

@@ -132,7 +132,6 @@ class SegmentationExtractor(Extractor):
         return vectors
 
     def _label(self, labels: Labels, sources: Sequence[Picture], sample: Sample) -> None:
-        """Label the frame of `sample`, and remember it."""
         picture, people = sources[sample.offset], sample[POSE]
         if len(sources) > 1:
             to_left, to_right = source_motion(picture, (sources[0], sources[-1]))

@@ -161,7 +161,6 @@ class GroupSearch:
 
     @cached_property
     def _grid(self) -> list[GroupPlan]:
-        """Plans that may be tried."""
         crfs = np.arange(tuning.LEAST_PROBE_CRF, MAX_CRF + 1, _CRF_STEP)
         keys = [self._placement.placed(count) for count in self._counts]
         return [GroupPlan(*one) for one in product(keys, map(float, crfs), self._scales)]

@@ -263,7 +263,6 @@ class ConventionalCodec(base.Codec, ABC):
         return {"video": 8 * len(data)}
 
     def _small(self, data: bytes) -> Iterator[Picture]:
-        """The pictures at the size at which they are coded."""
         return (rgb_from_yuv(frame, BT709) for frame in self._pictures(data))
 
     def _pictures(self, data: bytes) -> Iterator[av.VideoFrame]:

@@ -220,7 +220,6 @@ def _package(zoo: str) -> Any:
 
 @cache
 def _load(zoo: str, name: str, path: Path) -> Any:
-    """The network with its weights and entropy tables."""
     module = _package(zoo)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)

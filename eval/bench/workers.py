@@ -173,7 +173,6 @@ class _Worker:
 
 
 def _serve(connection: Connection, cores: list[int]) -> None:
-    """What a worker does until the pipe is closed."""
     # A group of its own: the parent alone gets the terminal's interrupt, and FFmpeg ends with it.
     os.setpgid(0, 0)
     threading.Thread(target=_end_with_parent, daemon=True).start()

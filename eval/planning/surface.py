@@ -412,5 +412,4 @@ def _commands(point: MeasuredPoint) -> dict[str, str]:
 
 
 def _inline(value: object) -> str:
-    """JSON that may stand in a script."""
     return json.dumps(value).replace("</", "<\\/")

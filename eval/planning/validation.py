@@ -114,7 +114,6 @@ class Validation:
     def _truth(
         self, plan: BudgetPlan, plain: prediction.Predictor, source: Path, clip: TestClip
     ) -> dict[str, prediction.Truth]:
-        """What was measured, beside what was foretold."""
         settings, folder = plan.best.settings, source.parent
         asked = asdict(encoder_settings(settings)) | {"tools": None}
         del asked["model_id"]  # bytes, which are no JSON

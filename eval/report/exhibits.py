@@ -402,7 +402,6 @@ def facts_of(choice: VersionChoice, summary: Summary) -> str:
 
 
 def _worst(choice: VersionChoice, metric: MetricInfo | None, stride: int) -> tuple[int, float]:
-    """The worst measured frame and its distance."""
     pairs = choice.measured(metric.name, stride) if metric else []
     far = ((t, distance(v, metric.higher_is_better)) for t, v in pairs if metric)
     return max(far, key=lambda pair: pair[1], default=(0, 0.0))

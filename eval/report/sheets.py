@@ -159,7 +159,6 @@ def worst_place(
 
 
 def _changes(video: Sequence[Picture]) -> Iterator[NDArray[np.float32]]:
-    """Of luma, from each frame to the next."""
     luma = (gray(frame).astype(np.float32) for frame in video)
     return (after - before for before, after in pairwise(luma))
 
@@ -345,7 +344,6 @@ def _chosen(
 
 
 def _row(exhibit: Exhibit) -> Picture:
-    """The clip's worst frame in every version."""
     shown = []
     for pane in exhibit.panes:
         frame = pane.frames[exhibit.worst]

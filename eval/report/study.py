@@ -292,7 +292,6 @@ def damaged(frames: _Frames) -> list[Picture]:
 def _decoded_once(
     run: Path, pairs: Sequence[StudyPair], source: TestClip, tell: Callable[[str], None]
 ) -> dict[tuple[str, str], _Shown]:
-    """Every version of one clip with its pictures."""
     found: dict[tuple[str, str], _Shown] = {}
     for choice in (choice for pair in pairs for choice in (pair.ours, pair.other)):
         if _identity(choice) not in found:

@@ -338,7 +338,6 @@ def _choices(label: str) -> dict[str, Any]:
 
 
 def _value(text: str | None) -> Any:
-    """A number, a word, or None for nothing."""
     try:
         return json.loads(text) if text else None
     except ValueError:

@@ -138,7 +138,6 @@ class PeopleDetector:
 
 
 def _key_points(frame: int, pose: "DetectedPose") -> Pose:
-    """COCO's points of a body."""
     from gsvc.decoders.detection.people import COCO17
 
     chosen = list(COCO17)
