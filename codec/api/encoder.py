@@ -33,7 +33,6 @@ from gsvc.encoders.svt_av1 import check_size
 from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES
 
 _log = logging.getLogger(__name__)
-_LEAST_BITRATE = 100
 
 
 class Tensor(Protocol):
@@ -152,8 +151,6 @@ class Encoder:
         settings = settings or EncoderSettings()
         self.header = header_of(settings, storable_format(video), audio=audio)
         config = config_of(settings, self.header)
-        if settings.bitrate is not None and settings.bitrate < _LEAST_BITRATE:
-            _log.warning("no video takes as little as %g bit/s: 12k is 12000", settings.bitrate)
         self._settings = settings
         self._coder = group_coder(settings, config)
         self._objects = None

@@ -295,19 +295,19 @@ class PacketInfo:
     type: int
     """A `PacketType`, or the number of an unknown optional type."""
     time: int
-    """Frames complete after the packet."""
+    """Frames complete after the packet: the number of its last one, counted from 0, plus 1."""
     size: int
     """Bytes, framing included."""
     bits: Ledger
-    """Bits by layer, which sum to 8 x size."""
+    """Bits by layer, framing as "overhead", which sum to 8 x size."""
     crf: int | None = None
-    """Quantiser of its group's pictures, 1 to 70."""
+    """Quantiser of its group's pictures, 1 (finest) to 70."""
     scale: int | None = None
     """Size of its group's pictures, in eighths of the display size."""
     intervals: tuple["IntervalInfo", ...] = ()
     """Intervals of the packet, in order."""
     elements: tuple[tuple[str, int], ...] = field(default=(), repr=False)
-    """Name and value of each scaffold element in coding order, where they are listed."""
+    """Name and value of each scaffold element in coding order, if `gsvc.info` is asked for them."""
 
     @property
     def is_picture(self) -> bool:

@@ -270,8 +270,8 @@ def create_stream(target: PathOrFile, overwrite: bool) -> Iterator[BinaryIO]:
     is_other = os.path.isfile(target) or not os.path.exists(target)  # neither pipe nor device
     if is_other and Path(target).suffix.lower() != SUFFIX:
         raise errors.ConfigError(
-            f"{target} does not end in {SUFFIX}, so it is not written: name the stream with "
-            f"-o NAME{SUFFIX}; quote a pattern of images, encode several videos into a folder"
+            f"{target} does not end in {SUFFIX}, so it is not written: name the stream "
+            f"NAME{SUFFIX} (-o); quote a pattern of images, encode several videos into a folder"
         )
     with atomic_output(target, overwrite) as path, open(path, "wb") as file:
         yield file

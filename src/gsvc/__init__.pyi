@@ -52,7 +52,12 @@ from gsvc.codec.bitstream.frames import (
     VideoFormat as VideoFormat,
 )
 from gsvc.codec.bitstream.header import Header as Header, Tools as Tools
-from gsvc.codec.bitstream.stream_info import StreamIndex as StreamIndex, StreamInfo as StreamInfo
+from gsvc.codec.bitstream.stream_info import (
+    IntervalInfo as IntervalInfo,
+    PacketInfo as PacketInfo,
+    StreamIndex as StreamIndex,
+    StreamInfo as StreamInfo,
+)
 from gsvc.codec.media.mapping import MuxReport as MuxReport, demux as demux, mux as mux
 from gsvc.codec.network.congestion_control import Adaptation as Adaptation
 from gsvc.codec.network.depacketizer import (
