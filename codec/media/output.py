@@ -115,7 +115,7 @@ def atomic_output(target: str | Path, overwrite: bool) -> Iterator[Path]:
     try:
         with explain_failure(target):
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-            if final.exists():
+            with suppress(OSError):  # there is none, or the disk has no modes
                 shutil.copymode(final, temporary)
         with held(temporary), explain_failure(target, _WRITING_ONLY):
             yield temporary
