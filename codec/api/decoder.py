@@ -75,10 +75,8 @@ def _kept(settings: DecoderSettings, refiner: WindowRefiner, seed: int) -> KeptW
     if settings.resume is None:
         return None
     asked = settings.steps, settings.cache, settings.vram == "fp8"
-    made_by = (
-        f"{refiner.name} {refiner.id.hex()} {refiner.revision}, {seed}, {asked}, {settings.device}"
-    )
-    return KeptWindows(Path(settings.resume), made_by)
+    who = f"{refiner.name} {refiner.id.hex()} {refiner.revision}"
+    return KeptWindows(Path(settings.resume), f"{who}, {seed}, {asked}, {settings.device}")
 
 
 def set_options(refiner: Refiner, settings: DecoderSettings) -> None:

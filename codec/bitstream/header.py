@@ -168,18 +168,14 @@ class Header:
         if data[:3] != MAGIC[: len(data)]:
             raise errors.ForeignFileError("not a gsvc stream: it does not begin with 'GSV'")
         if len(data) < HEADER_BYTES:
-            raise errors.TruncatedStreamError(
-                "the stream ends inside its header: copy or send it again"
-            )
+            raise errors.TruncatedStreamError("the stream ends inside its header: copy it again")
         if data[3] != VERSION:
             raise errors.VersionError(
                 f"this is a stream of format version {data[3]}, this gsvc reads version {VERSION}: "
                 "install the gsvc that wrote it"
             )
         if crc32c(data[:-4]) != int.from_bytes(data[-4:], "little"):
-            raise errors.ChecksumError(
-                "the header is damaged (CRC-32C mismatch): copy or send it again"
-            )
+            raise errors.ChecksumError("the header is damaged (CRC-32C): copy or send it again")
         packed = int.from_bytes(data[4:-4], "big")
         values = {}
         for name, bits in reversed(FIELDS):

@@ -10,7 +10,7 @@ import hashlib
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import BinaryIO
 
@@ -153,26 +153,14 @@ class StreamIndex:
         lead = span.length - 1 if packet.is_intra and span.place is scaffold.Place.BETWEEN else 0
         if lead and number == 0:
             raise errors.BitstreamError(errors.BEGINS_IN_THE_MIDDLE)
-        return IndexedPacket(
-            offset=offset,
-            first=len(self.times),
-            frames=packet.frames,
-            number=number,
-            group=group,
-            pts=clock + duration,
-            duration=duration,
-            lead=lead,
-        )
+        times = clock + duration, duration
+        return IndexedPacket(offset, len(self.times), packet.frames, number, group, *times, lead)
 
     def _read(self, entry: IndexedPacket) -> container.Packet:
         self._file.seek(entry.offset)
-        return replace(
-            container.read_packet(self._file.read, self._limits),
-            pts=entry.pts,
-            duration=entry.duration,
-            number=entry.number,
-            group=entry.group,
-        )
+        packet = container.read_packet(self._file.read, self._limits)
+        place = entry.pts, entry.duration, entry.number, entry.group
+        return container.Packet(packet.type, packet.frames, packet.payload, *place)
 
 
 _DISSOLVES = -2
