@@ -108,7 +108,6 @@ def test_yuv_frames_are_converted_by_their_own_colour(moving_pictures: Pictures)
         np.zeros((48, 64, 3), np.float32),
         Frame(np.zeros((48, 64, 4), np.uint8), 0),
         av.VideoFrame(32, 32, "rgb24"),
-        "a picture",
     ],
 )
 def test_other_shapes_and_types_are_refused(wrong: object) -> None:
