@@ -318,3 +318,4 @@ def test_a_player_gets_what_a_camera_sends(tmp_path: Path) -> None:
             process.send_signal(signal.SIGINT)
             told = process.communicate(timeout=SECONDS)[1]
             assert (told.count(b"\n"), process.returncode) == (1, 0), told
+            assert b" 0 frames" not in told  # also of the session before the last, empty one

@@ -293,6 +293,7 @@ class Relay:
     def __init__(self, address: str, settings: ReceiveSettings) -> None:
         self._address, self._settings = address, settings
         self._receiver = VideoReceiver(address, settings)
+        self._past: stats.ReceiverStats | None = None
         self._coming, self._is_told = Outage(address), False
         self._is_stopped = asyncio.Event()
 
@@ -302,8 +303,9 @@ class Relay:
         self._receiver.stop()
 
     def stats(self) -> stats.ReceiverStats:
-        """Of the receiver."""
-        return self._receiver.stats()
+        """Of all receivers so far."""
+        now = self._receiver.stats()
+        return stats.joined(self._past, now) if self._past else now
 
     @property
     def note(self) -> str:
@@ -328,6 +330,7 @@ class Relay:
                     pause = self._coming.lost(str(error))
             if await self._stops_within(pause):
                 return
+            self._past = self.stats()
             self._receiver = VideoReceiver(self._address, self._settings)
 
     def _tell_of_sound(self, header: Header) -> None:

@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from math import ceil
 
 from gsvc.codec.bitstream import container, errors, group, stream_info
@@ -155,6 +155,18 @@ class ReceiverStats:
     """Concealed frames whose packet came too late; others' was lost, dropped or damaged."""
     wire_bits: float = 0.0
     """All bits that came, with the headers of IP and UDP or TCP, as a sender counts them."""
+
+
+_NOW = "queue", "reordering", "bitrate"
+
+
+def joined(past: ReceiverStats, now: ReceiverStats) -> ReceiverStats:
+    """Of a receiver and the one before it together: their counts; times are the last measured."""
+    names = [one.name for one in fields(now) if one.type in (int, float) and one.name not in _NOW]
+    summed = {name: getattr(past, name) + getattr(now, name) for name in names}
+    timed = now if now.frames else past
+    bits = stream_info.total([past.bits, now.bits])
+    return replace(now, bits=bits, latency=timed.latency, decoding=timed.decoding, **summed)
 
 
 class Durations:
