@@ -395,9 +395,13 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
         assert max(seen.encode_seconds.mean, seen.decode_seconds.mean) < 0.8 * 250 / 25
     told = commands("../a.mp4", plan.best.settings, link)
     assert [line.split()[1] for line in told] == ["recv", "send"] and "--bitrate" in told[1]
-    assert "-o a.received.mp4 --wait 1500" in told[0] and "live, JOD is" in "".join(
-        as_lines("", plan)
-    )
+    assert "-o a.received.mp4 --wait 1500 --load 0.8x" in told[0]
+    shown = "\n".join(as_lines("", plan))
+    assert "JOD, up to 1.5 less" in shown and "live, encoding takes" in shown
+    assert "smears" not in shown  # it does below 8 kbit/s
+    assert "much, a lower --fps is safer" in shown and plan.best.settings.preset == "fast"
+    thin = replace(plan, link=replace(link, most=4_000))
+    assert "smears below 8 kbit/s" in "\n".join(as_lines("", thin))
     slow = replace(MACHINE, encode={k: replace(u, start=20.0) for k, u in MACHINE.encode.items()})
     with pytest.raises(ConfigError, match="no settings keep up .* smaller --size or a lower --fps"):
         BudgetPlanner(Predictor(trial, slow), link=link).plan(live)

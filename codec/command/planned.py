@@ -87,14 +87,14 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     told += ["--audio-bitrate", str(job.audio_bitrate)] if job.audio_bitrate else []
     shape = ["--size", shown_dimensions(job.size)] if job.size and job.size != "source" else []
     shape += ["--fps", f"{job.fps:.6g}"] if job.fps else []
-    link = plan_search.LinkLoad(TCP, TCP * sound, (*told, *shape))
+    link = plan_search.LinkLoad(TCP, TCP * sound, (*told, *shape), most=total)
     if is_live:
         live = ["gsvc", "send", source, "udp://HOST:5004"]
         live += [] if total is None else ["--total-bitrate", f"{total:.0f}"]
         live += [*shape, *["--audio", "opus"] * job.sound]
         factor = 1 / pictures_within(1.0, 0.0, WireSettings())
         wait = min(UNDER_WAY, (budgets.latency or 0.0) / 2)  # a repetition may come within the rest
-        link = plan_search.LinkLoad(factor, heads + sound, link.arguments, tuple(live), wait)
+        link = replace(link, factor=factor, beside=heads + sound, live=tuple(live), wait=wait)
     size_now = None if isinstance(job.size, str) else job.size
     return Carried(link, size_now, job.fps, job.audio_bitrate)
 

@@ -23,7 +23,7 @@ def tcp_bits(size: float, packets: int) -> float:
 def faster(preset: str) -> str:
     """What loses fewer frames to an encoder of this preset, or to a link, that is too slow."""
     told = "" if preset == "fast" else 'preset="fast", '
-    return f'take {told}fewer frames a second (fps=10) or smaller ones (size="auto")'
+    return f"take {told}a lower fps or size"
 
 
 @dataclass(frozen=True)

@@ -259,8 +259,7 @@ def _scaled_profile() -> Profile:
     taken = (perf_counter() - began) / (_FEW.pixels * _FEW.frames)
     times = taken / shipped.encode["fast"].frame
     _log.warning(
-        "no profile of this machine: a built-in one is taken, its times multiplied by %.2g as one "
-        "encoding here has it; gsvc profile measures all, in some minutes",
+        "no profile of this machine: a built-in one is taken, times %.2g (gsvc profile makes one)",
         times,
     )
     has_rife = not EXTRAS["refine"].missing and is_present(RIFE)

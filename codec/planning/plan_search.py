@@ -22,9 +22,10 @@ from gsvc.codec.planning.prediction import PlanSettings, Prediction, Predictor, 
 from gsvc.codec.planning.video_trial import Judge, trial_of, try_video
 from gsvc.encoders.tuning import DEFAULT_PRESET, FILE_GOP, LIVE_GOP, PRESETS
 
-_RATES = 33
-_MARGIN = 1.25
-"""Of the time that a live video has, in proportion to what it is to take."""
+_RATES, _FEW = 33, 9
+_MARGIN, _CALM = 1.25, 2.0
+"""Of the time that a live video has, in proportion to what encoding or decoding takes: at least,
+and where any settings leave so much, as both may run on one machine, which has other work too."""
 _GOALS = "quality", "bandwidth", "decoder_time", "encoder_time"
 """What is optimised: the first that is no constraint."""
 _RELAXED = {"bandwidth": 1.2, "quality": 0.5}
@@ -54,6 +55,8 @@ class LinkLoad:
     """The command that sends it as it plays; empty for files."""
     wait: float = 0.0
     """Seconds that its receiver may wait for a missing packet."""
+    most: float | None = None
+    """Bits per second that it carries; None: not told."""
 
     def total(self, pictures: float) -> float:
         """Bits per second on the link, of those of the pictures."""
@@ -105,6 +108,10 @@ class BudgetPlan:
     """Width and height of the coded video, in pixels."""
     frame_rate: float
     """Its frames per second."""
+    duration: float
+    """Its seconds."""
+    most: float
+    """Bits per second of the trial's highest level: no plan takes more for pictures."""
 
 
 class BudgetPlanner:
@@ -144,7 +151,7 @@ class BudgetPlanner:
         others = tuple(sorted(kinds.values(), key=ranked.index)[1:3])
         return BudgetPlan(
             best, others, goal, judge, prices, self.model.is_judged, self._link,
-            (trial.width, trial.height), trial.rate,
+            (trial.width, trial.height), trial.rate, self._duration, self.model.rates[1],
         )  # fmt: skip
 
     def choices(self, budgets: Budgets) -> list[PlanChoice]:
@@ -211,8 +218,10 @@ class BudgetPlanner:
             choice
             for choice in self.choices(budgets)
             if all(ratio <= 1 for ratio in self.excess(choice, budgets).values())
-            and (not budgets.is_live or self._pace(choice) <= 1)
         ]
+        if budgets.is_live:
+            able = sorted((c for c in kept if _MARGIN * self._pace(c) <= 1), key=self._pace)
+            kept = [c for c in able if _CALM * self._pace(c) <= 1] or able[:_FEW]
         ranked = sorted(kept, key=lambda choice: _rank(choice, goal, judge))
         if not ranked or goal not in ("quality", "none"):
             return ranked
@@ -262,9 +271,9 @@ class BudgetPlanner:
         )
 
     def _pace(self, choice: PlanChoice) -> float:
-        """Time to encode, or to decode, over the video's own, with a margin."""
+        """Time to encode, or to decode, over the video's own."""
         seen = choice.prediction
-        return _MARGIN * max(seen.encode_seconds.mean, seen.decode_seconds.mean) / self._duration
+        return max(seen.encode_seconds.mean, seen.decode_seconds.mean) / self._duration
 
     def _plain(self, rate: float) -> PlanSettings:
         return PlanSettings(rate, "medium", self.model.trial.low_delay, WAYS["dis"])
@@ -295,17 +304,22 @@ def _times(choice: PlanChoice) -> tuple[float, float]:
     return seen.decode_seconds.mean, seen.encode_seconds.mean
 
 
+_SPARE = 1.1
+"""What is told as the nearest that can be met, in proportion to what just can."""
+
+
 def _shown(budgets: Budgets, name: str, nearest: PlanChoice, ratio: float) -> str:
     allowed = getattr(budgets, name)
     if name == "quality":
         judge, _ = allowed
         seen = nearest.prediction
         return f"jod:{seen.jod.low:.2f}" if judge == "jod" else f"texture:{seen.texture.high:.3f}"
-    if isinstance(allowed, Time):
-        return f"{1.01 * ratio * allowed.value:.3g}{'x' if allowed.is_multiple else 's'}"
-    units = {"latency": ("ms", 1e-3), "energy": ("J", 1.0), "bandwidth": ("k", 1e3)}
+    units = {"latency": ("s", 1.0), "energy": ("J", 1.0), "bandwidth": ("k", 1e3)}
     unit, size = units.get(name, ("M", 1e6))
-    return f"{1.01 * ratio * allowed / size:.4g}{unit}"
+    if isinstance(allowed, Time):
+        allowed, unit, size = allowed.value, "x" if allowed.is_multiple else "s", 1.0
+    value = _SPARE * ratio * allowed / size
+    return f"{value:.2g}{unit}" if value < 10 else f"{value:.0f}{unit}"
 
 
 def planner_for(
@@ -346,16 +360,12 @@ def planner_for(
     return BudgetPlanner(model, joules_per_bit, link)
 
 
-_HEADER = f"{'':<11}{'bit/s':>8}{'preset':>8}  {'decoding':<22}{'JOD':>20}{'texture':>9}"
-
 _SCALES = (
-    "JOD: 10 looks like the source, and a step of 1 is what three viewers in four see; texture: "
-    "ST-LPIPS VGG, 0 is the source's"
+    "pictures in bit/s; JOD: 10 is perfect, three viewers in four see a step of 1; texture: "
+    "ST-LPIPS VGG, 0 is perfect"
 )
-_LIVE = (
-    "live, JOD is a guess, up to 1.5 too high: the first picture takes the link for a second; "
-    "gsvc score (gsvc[eval]) measures what came"
-)
+_SMEARS = 8_000.0
+"""Bits per second of a link below which live video is of little use."""
 _UNJUDGED = "JOD is predicted from SSIM; where gsvc[eval] is installed, the trial measures CVVDP"
 
 
@@ -377,7 +387,7 @@ def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) 
         send = [*link.live, "--preset", settings.preset]
         send += [] if "--total-bitrate" in send else ["--bitrate", f"{settings.bitrate:.0f}"]
         receive = ["gsvc", "recv", "udp://@:5004", "-o", f"{Path(source).stem}.received.mp4"]
-        receive += ["--wait", f"{1000 * link.wait:.0f}", *way]
+        receive += ["--wait", f"{1000 * link.wait:.0f}", "--load", "0.8x", *way]
         return [shlex.join(receive), shlex.join(send)]
     stream = f"{Path(source).stem}.gsv"
     encode = ["gsvc", "encode", source, "-o", stream, "--bitrate", f"{settings.bitrate:.0f}"]
@@ -407,9 +417,9 @@ def as_json(source: str, plan: BudgetPlan) -> dict[str, object]:
 def as_lines(source: str, plan: BudgetPlan) -> list[str]:
     """The plan for people."""
     rows = zip(("best", "second", "third"), (plan.best, *plan.runners_up), strict=False)
-    seen = plan.best.prediction
+    seen, jod = plan.best.prediction, "JOD, up to 1.5 less" if plan.link.live else "JOD"
     return [
-        _HEADER,
+        f"{'':<11}{'pictures':>8}{'preset':>8}  {'decoding':<22}{jod:>20}{'texture':>9}",
         *(_row(name, choice) for name, choice in rows),
         _SCALES,
         "",
@@ -420,10 +430,24 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
         + ("" if seen.joules is None else f"; {seen.joules:.0f} J to compute"),
         *(_price_line(plan, price) for price in plan.prices),
         *(() if plan.is_judged else (_UNJUDGED,)),
-        *((_LIVE,) if plan.link.live else ()),
+        *(_live_lines(plan) if plan.link.live else ()),
         "",
         *commands(source, plan.best.settings, plan.link),
     ]
+
+
+def _live_lines(plan: BudgetPlan) -> list[str]:
+    seen, link = plan.best.prediction, plan.link
+    shares = [s.mean / plan.duration for s in (seen.encode_seconds, seen.decode_seconds)]
+    told = "live, encoding takes {:.0%} of the time, decoding {:.0%}".format(*shares)
+    told += ": much, a lower --fps is safer; " if _CALM * max(shares) > 1 else "; "
+    told += f"a lost packet is waited for up to {link.wait:g} s more (--wait); the first picture "
+    lines = [told + "takes the link for a second; gsvc score (gsvc[eval]) measures what came"]
+    if link.most is not None and link.most < _SMEARS:
+        lines.append(
+            "live video smears below 8 kbit/s: send pieces (gsvc encode --packets) or a file"
+        )
+    return lines
 
 
 def _choice_json(source: str, choice: PlanChoice, link: LinkLoad) -> dict[str, object]:
@@ -458,15 +482,19 @@ def _link_line(plan: BudgetPlan) -> str:
     headers = (link.factor - 1) * pictures
     parts = f"{pictures / 1000:.2f} for {video}, {link.beside / 1000:.2f} for sound"
     what = "copies, parity and headers" if link.live else "headers"
-    total = link.total(pictures) / 1000
-    return f"on the link {total:.2f} kbit/s in all: {parts}, {headers / 1000:.2f} for {what}"
+    total = f"{link.total(pictures) / 1000:.2f}"
+    total += "" if link.most is None else f" of {link.most / 1000:g}"
+    return f"on the link {total} kbit/s in all: {parts}, {headers / 1000:.2f} for {what}"
 
 
 def _price_line(plan: BudgetPlan, price: Price) -> str:
     name = option(price.budget)
     more = "half a JOD less" if price.budget == "quality" else f"{price.by:g} times as much"
     if price.gain < 0.005:
-        return f"{name} does not bind: {more} would gain nothing"
+        is_highest = price.budget == "bandwidth" and plan.best.settings.bitrate > 0.98 * plan.most
+        why = f"{more} would gain nothing"
+        why = "level 3, the highest, takes no more of this video" if is_highest else why
+        return f"{name} does not bind: {why}"
     units = {"quality": "JOD" if plan.judge == "jod" else "of texture"}
     gain = (
         f"{price.gain:.2f} {units[plan.goal]}"
