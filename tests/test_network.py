@@ -541,7 +541,7 @@ def test_why_frames_are_dropped_is_told(tmp_path: Path) -> None:
     stats = VideoSender(f"udp://127.0.0.1:{free_port()}", encoder).stats()
     told = status_text(replace(stats, dropped=9, left_out=2, lost=3, again=4))
     assert "9 dropped (slow encoder: 7, full link: 2)" in told
-    assert told.endswith("3 datagrams lost, 4 repeated")
+    assert told.endswith("3 datagrams never came, 4 repeated")
     assert status_text(replace(stats, datagrams=5)).endswith("headers, no receiver reports")
 
 

@@ -143,7 +143,9 @@ def test_a_piece_that_shows_nothing_of_the_picture_is_told(
 ) -> None:
     assert gather(still[:2]).without_drafts().shown == "the preview"
     pieces = split(gather(still).stream, None, 150, 40)
-    with pytest.raises(gsvc.BitstreamError, match="1 of .* show nothing yet: have 1, 2, "):
+    with pytest.raises(
+        gsvc.BitstreamError, match="1 of .* show nothing yet: have 1 sent again, then 2, "
+    ):
         gsvc.decode(write(tmp_path / "a", pieces[:1]), tmp_path / "a.png", settings=PLAIN)
 
 

@@ -126,7 +126,7 @@ def _color(color: frames.Color) -> str:
 
 def _ledger_lines(info: StreamInfo) -> Iterator[str]:
     yield "ledger"
-    for layer, bits in info.bits.items():
+    for layer, bits in ((layer, bits) for layer, bits in info.bits.items() if bits):
         yield f"  {layer:<18} {bits:>12} bits {bits / (8 * info.size):>7.1%}"
     where = "read" if info.damage else "in the file"
     yield f"  {'sum':<18} {sum(info.bits.values()):>12} bits {8 * info.size:>12} {where}"

@@ -181,9 +181,10 @@ def gather(pieces: Sequence[bytes], limits: errors.Limits = errors.DEFAULT_LIMIT
 
 
 def _shows_nothing(count: int, missing: Sequence[int]) -> errors.TruncatedStreamError:
+    first, *others = map(str, missing[:20])
+    then = f", then {', '.join(others)}" if others else ""
     return errors.TruncatedStreamError(
-        f"{count - len(missing)} of {count} pieces show nothing yet: "
-        f"have {', '.join(map(str, missing[:20]))} sent again"
+        f"{count - len(missing)} of {count} pieces show nothing yet: have {first} sent again{then}"
     )
 
 

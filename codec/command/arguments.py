@@ -272,15 +272,16 @@ others [OTHER...]       SUPPRESS
 --preset fast|medium|slow  encoding effort: slower saves bits (%(default)s)
 --tune balanced|texture|motion  what to favour (%(default)s)
 --bitrate RATE          target rate of the pictures in bit/s: 8000, 8k, 0.5M
---gop S                 longest time between intra pictures; 0: one for each shot (files 32, live 4)
+--gop S                 longest time between intra pictures; 0: one for each shot (files 32; live 4,
+                        or only on request if receivers can ask)
 --fps N                 at most N frames a second
 --size LINES|WxH|auto   scale down to this shorter side or into WxH; auto: choose size and frame
                         rate by the rate; source: never scale (source, or auto if the rate is far
                         too low)
 --deinterlace           deinterlace the video
 --events-only           send pictures only while something moves
---steps 0|1|2|4|8       steps of the refiner: restorer 0 or 1, compact to 8, pretrained to 100
-                        (%(default)s)
+--steps N               steps of the refiner: restorer 0 or 1, compact 0, 1, 2, 4 or 8, pretrained
+                        0 to 100 (%(default)s)
 --backend NAME|FILE|CLASS  refiner: restorer (default); compact:nano, compact:small or compact:base,
                         each slower; a .safetensors file of gsvc train; a pretrained model for a GPU
                         (gsvc models list); or your own module:Class
@@ -294,7 +295,7 @@ _USUAL = argparse.Namespace(start=0.0)
 """Their defaults that the help does not tell."""
 
 _TYPES: dict[str, Callable[[str], object]] = {
-    **dict.fromkeys(("N", "0..3", "0..65535", "0|1|2|4|8", "8k+1", "PORT"), int),
+    **dict.fromkeys(("N", "0..3", "0..65535", "8k+1", "PORT"), int),
     **dict.fromkeys(("BPP", "D", "S", "SECONDS", "MS", "M", "L", "MB", "W", "T", "FACTOR"), float),
     **dict.fromkeys(("0..1", "1..8", "GB"), float),
     "RATE": bitrate,

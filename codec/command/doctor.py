@@ -75,6 +75,7 @@ def examine() -> Iterator[Check]:
         yield _guarded("torch", _torch, "pip install torch")
         yield _gpu()
         yield _guarded("refiner weights", _weights, "reinstall gsvc")
+    yield _guarded("player of gsvc play", _player, "", needed=False)
     yield _guarded("energy counters", _energy, "", needed=False)
     yield _cache()
     yield from _model_files()
@@ -135,6 +136,12 @@ def _gpu() -> Check:
             name = torch.cuda.get_device_name()
             return Check("CUDA", True, f"{torch.version.cuda}, {name}", needed=False)
     return Check("CUDA", False, "no GPU: decoding runs on the CPU", needed=False)
+
+
+def _player() -> str:
+    from gsvc.codec.api.playing import find_player
+
+    return find_player(None)[0]
 
 
 def _energy() -> str:

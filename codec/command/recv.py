@@ -68,7 +68,7 @@ def status_text(stats: SenderStats | ReceiverStats, of_video: str = "") -> str:
     if isinstance(stats, SenderStats):
         loss = ", no receiver reports" * bool(stats.datagrams and stats.receivers is None)
         if stats.lost is not None:
-            loss = f", {stats.lost} datagrams lost, {stats.again} repeated"
+            loss = f", {stats.lost} datagrams never came, {stats.again} repeated"
         receivers = "" if stats.receivers is None else f", {stats.receivers} connected"
         slow = stats.dropped - stats.left_out
         dropped = _counted("dropped", slow_encoder=slow, full_link=stats.left_out)
@@ -78,7 +78,7 @@ def status_text(stats: SenderStats | ReceiverStats, of_video: str = "") -> str:
     late = "" if stats.latency.p50 is None else f", {stats.latency.p50:.1f} s late"
     return (
         f"received {stats.frames} frames, {_counted('concealed', **causes)}, "
-        f"{stats.lost} datagrams lost, {rate}{late}"
+        f"{stats.lost} datagrams never came, {rate}{late}"
     )
 
 

@@ -11,13 +11,12 @@ from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
 from gsvc.codec.command.arguments import say, with_options, without_warnings
 from gsvc.codec.command.main import complain
-from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:
     from gsvc.eval.bench.score import Measured, VideoPair
 
 USAGE = """Score video B against video A by the metrics of gsvc bench. Both start together;
-frames shown at the same time are compared. Needs gsvc[eval].
+frames shown at the same time are compared. Most metrics need gsvc[eval]; psnr_y does not.
 
 source A                the original: a video, or a quoted glob of images
 test B                  the decoded video, or a .gsv stream
@@ -37,7 +36,6 @@ _log = logging.getLogger(__name__)
 
 def run(options: Namespace) -> int:
     """Measure, then show; fails when a metric that was named has no value."""
-    need("eval", "gsvc score")
     from gsvc.eval.bench import score
     from gsvc.eval.metrics import DEFAULT_METRICS
 

@@ -128,6 +128,9 @@ async def send_video(
     with job.open() as video:
         if video.is_interlaced:
             _log.warning("%s: %s", options.source, INTERLACED)
+        if video.frame_count == 1 and not options.loop:
+            told = "a still: gsvc encode --target-size 1kB makes a file to send"
+            _log.warning("%s: %s", options.source, told)
         if options.total_bitrate is not None:
             encoding = _within_link(options, encoding, video, settings.wire)
         sound = _sound(options, has_any=video.has_sound)
