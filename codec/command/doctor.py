@@ -28,6 +28,7 @@ _CODECS = (
     ("libx264", "w", "writes .mp4, .mkv and .mov"),
     ("libopus", "w", "codes sound"),
 )
+_playing = extras.Late("gsvc.codec.api.playing")
 _NEEDED = ("numpy", "constriction", "google-crc32c", "ai-edge-litert")
 
 
@@ -75,7 +76,7 @@ def examine() -> Iterator[Check]:
         yield _guarded("torch", _torch, "pip install torch")
         yield _gpu()
         yield _guarded("refiner weights", _weights, "reinstall gsvc")
-    yield _guarded("player of gsvc play", _player, "", needed=False)
+    yield _guarded("player of gsvc play", lambda: _playing.find_player(None)[0], "", needed=False)
     yield _guarded("energy counters", _energy, "", needed=False)
     yield _cache()
     yield from _model_files()
@@ -136,12 +137,6 @@ def _gpu() -> Check:
             name = torch.cuda.get_device_name()
             return Check("CUDA", True, f"{torch.version.cuda}, {name}", needed=False)
     return Check("CUDA", False, "no GPU: decoding runs on the CPU", needed=False)
-
-
-def _player() -> str:
-    from gsvc.codec.api.playing import find_player
-
-    return find_player(None)[0]
 
 
 def _energy() -> str:

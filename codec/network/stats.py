@@ -157,12 +157,10 @@ class ReceiverStats:
     """All bits that came, with the headers of IP and UDP or TCP, as a sender counts them."""
 
 
-_NOW = "queue", "reordering", "bitrate"
-
-
 def joined(past: ReceiverStats, now: ReceiverStats) -> ReceiverStats:
     """Of a receiver and the one before it together: their counts; times are the last measured."""
-    names = [one.name for one in fields(now) if one.type in (int, float) and one.name not in _NOW]
+    names = {one.name for one in fields(now) if one.type in (int, float)}
+    names -= {"queue", "reordering", "bitrate"}
     summed = {name: getattr(past, name) + getattr(now, name) for name in names}
     timed = now if now.frames else past
     bits = stream_info.total([past.bits, now.bits])

@@ -281,10 +281,6 @@ class Haste:
         _log.warning("the encoder is slower than frames come%s", told)
 
 
-_LEAST_LINK = 1000.0
-"""Bits per second: below, headers leave nothing."""
-
-
 @typed
 @dataclass(frozen=True)
 class SendSettings:
@@ -309,7 +305,7 @@ class SendSettings:
     `target_bitrate` is set by what is left of the link. None: pictures take theirs."""
 
     def __post_init__(self) -> None:
-        check_bitrate(self.total_bitrate, _LEAST_LINK)
+        check_bitrate(self.total_bitrate, 1000.0)  # below, headers leave nothing
         if self.total_bitrate is not None and self.adapt is not None:
             raise ConfigError("a link of one rate, and bounds of its rate: give one of them")
 

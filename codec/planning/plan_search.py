@@ -5,7 +5,7 @@ shown as commands to type, in words and in JSON.
 """
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import exp
@@ -304,10 +304,6 @@ def _times(choice: PlanChoice) -> tuple[float, float]:
     return seen.decode_seconds.mean, seen.encode_seconds.mean
 
 
-_SPARE = 1.1
-"""What is told as the nearest that can be met, in proportion to what just can."""
-
-
 def _shown(budgets: Budgets, name: str, nearest: PlanChoice, ratio: float) -> str:
     allowed = getattr(budgets, name)
     if name == "quality":
@@ -318,7 +314,7 @@ def _shown(budgets: Budgets, name: str, nearest: PlanChoice, ratio: float) -> st
     unit, size = units.get(name, ("M", 1e6))
     if isinstance(allowed, Time):
         allowed, unit, size = allowed.value, "x" if allowed.is_multiple else "s", 1.0
-    value = _SPARE * ratio * allowed / size
+    value = 1.1 * ratio * allowed / size  # what just can be met is easily missed
     return f"{value:.2g}{unit}" if value < 10 else f"{value:.0f}{unit}"
 
 
@@ -364,8 +360,6 @@ _SCALES = (
     "pictures in bit/s; JOD: 10 is perfect, three viewers in four see a step of 1; texture: "
     "ST-LPIPS VGG, 0 is perfect"
 )
-_SMEARS = 8_000.0
-"""Bits per second of a link below which live video is of little use."""
 _UNJUDGED = "JOD is predicted from SSIM; where gsvc[eval] is installed, the trial measures CVVDP"
 
 
@@ -436,18 +430,14 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
     ]
 
 
-def _live_lines(plan: BudgetPlan) -> list[str]:
+def _live_lines(plan: BudgetPlan) -> Iterator[str]:
     seen, link = plan.best.prediction, plan.link
     shares = [s.mean / plan.duration for s in (seen.encode_seconds, seen.decode_seconds)]
     told = "live, encoding takes {:.0%} of the time, decoding {:.0%}".format(*shares)
-    told += ": much, a lower --fps is safer; " if _CALM * max(shares) > 1 else "; "
-    told += f"a lost packet is waited for up to {link.wait:g} s more (--wait); the first picture "
-    lines = [told + "takes the link for a second; gsvc score (gsvc[eval]) measures what came"]
-    if link.most is not None and link.most < _SMEARS:
-        lines.append(
-            "live video smears below 8 kbit/s: send pieces (gsvc encode --packets) or a file"
-        )
-    return lines
+    told += ": much, a lower --fps is safer" if _CALM * max(shares) > 1 else ""
+    yield f"{told}; a lost packet is waited for up to {link.wait:g} s more (--wait)"
+    if link.most is not None and link.most < 8_000:
+        yield "live video smears below 8 kbit/s: send pieces (gsvc encode --packets) or a file"
 
 
 def _choice_json(source: str, choice: PlanChoice, link: LinkLoad) -> dict[str, object]:
