@@ -313,7 +313,8 @@ def _shown(budgets: Budgets, name: str, nearest: PlanChoice, ratio: float) -> st
     units = {"latency": ("s", 1.0), "energy": ("J", 1.0), "bandwidth": ("k", 1e3)}
     unit, size = units.get(name, ("M", 1e6))
     if isinstance(allowed, Time):
-        allowed, unit, size = allowed.value, "x" if allowed.is_multiple else "s", 1.0
+        unit, size = "x" if allowed.is_multiple else "s", 1.0
+        allowed = allowed.value
     value = 1.1 * ratio * allowed / size  # what just can be met is easily missed
     return f"{value:.2g}{unit}" if value < 10 else f"{value:.0f}{unit}"
 
