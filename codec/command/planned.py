@@ -90,7 +90,6 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     link = plan_search.LinkLoad(TCP, TCP * sound, (*told, *shape), most=total)
     if is_live:
         live = ["gsvc", "send", source, "udp://HOST:5004"]
-        live += [] if total is None else ["--total-bitrate", f"{total:.0f}"]
         live += [*shape, *["--audio", "opus"] * job.sound]
         factor = 1 / pictures_within(1.0, 0.0, WireSettings())
         wait = min(UNDER_WAY, (budgets.latency or 0.0) / 2)  # a repetition may come within the rest

@@ -22,7 +22,7 @@ from gsvc.codec.planning.prediction import PlanSettings, Prediction, Predictor, 
 from gsvc.codec.planning.video_trial import Judge, trial_of, try_video
 from gsvc.encoders.tuning import DEFAULT_PRESET, FILE_GOP, LIVE_GOP, PRESETS
 
-_RATES, _FEW = 33, 9
+_RATES = 33
 _MARGIN, _CALM = 1.25, 2.0
 """Of the time that a live video has, in proportion to what encoding or decoding takes: at least,
 and where any settings leave so much, as both may run on one machine, which has other work too."""
@@ -221,7 +221,9 @@ class BudgetPlanner:
         ]
         if budgets.is_live:
             able = sorted((c for c in kept if _MARGIN * self._pace(c) <= 1), key=self._pace)
-            kept = [c for c in able if _CALM * self._pace(c) <= 1] or able[:_FEW]
+            kinds = [(c.settings.preset, c.settings.way) for c in able]
+            fastest = [c for c, kind in zip(able, kinds, strict=True) if kind == kinds[0]]
+            kept = [c for c in able if _CALM * self._pace(c) <= 1] or fastest
         ranked = sorted(kept, key=lambda choice: _rank(choice, goal, judge))
         if not ranked or goal not in ("quality", "none"):
             return ranked
@@ -380,7 +382,10 @@ def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) 
     link, way = link or LinkLoad(), settings.way.arguments
     if link.live:
         send = [*link.live, "--preset", settings.preset]
-        send += [] if "--total-bitrate" in send else ["--bitrate", f"{settings.bitrate:.0f}"]
+        rate, total = settings.bitrate, link.total(settings.bitrate)
+        if link.most is not None:  # all of it where it binds
+            rate = link.most if total > 0.8 * link.most else total
+        send += ["--bitrate" if link.most is None else "--total-bitrate", f"{rate:.0f}"]
         receive = ["gsvc", "recv", "udp://@:5004", "-o", f"{Path(source).stem}.received.mp4"]
         receive += ["--wait", f"{1000 * link.wait:.0f}", "--load", "0.8x", *way]
         return [shlex.join(receive), shlex.join(send)]
@@ -483,7 +488,8 @@ def _price_line(plan: BudgetPlan, price: Price) -> str:
     more = "half a JOD less" if price.budget == "quality" else f"{price.by:g} times as much"
     if price.gain < 0.005:
         is_highest = price.budget == "bandwidth" and plan.best.settings.bitrate > 0.98 * plan.most
-        why = f"{more} would gain nothing"
+        is_free = plan.link.live and all(one.gain < 0.005 for one in plan.prices)
+        why = f"{more} would gain nothing" + ", the machine's time binds" * bool(is_free)
         why = "level 3, the highest, takes no more of this video" if is_highest else why
         return f"{name} does not bind: {why}"
     units = {"quality": "JOD" if plan.judge == "jod" else "of texture"}
