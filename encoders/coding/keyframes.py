@@ -46,8 +46,7 @@ def encode_keyframes(
         visual=config.tune.visual,
         threads=1 if config.low_memory else 2,
     )
-    if config.low_memory:
-        frame_buffer.malloc_trim()
+    frame_buffer.malloc_trim()  # SVT-AV1 fills the heap with small blocks
     return Keyframes(plan, prepared, config, openings, units, group.picture_bits(units))
 
 

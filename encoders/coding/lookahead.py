@@ -20,7 +20,7 @@ from gsvc.encoders.coding.packer import PackedGroup, Packer
 from gsvc.encoders.coding.returning_shots import in_slots, shared_sequences
 from gsvc.encoders.config import CodedPacket, CodingConfig
 from gsvc.encoders.distortion import Reference
-from gsvc.encoders.frame_buffer import FrameBuffer, JoinedFrames, malloc_trim, return_freed_memory
+from gsvc.encoders.frame_buffer import FrameBuffer, JoinedFrames, return_freed_memory
 from gsvc.encoders.plans import PLAIN, GroupPlan, PlannedInterval, Probe
 from gsvc.encoders.scaffold import extraction
 from gsvc.encoders.scaffold.extraction import KeyBefore, SourceInterval
@@ -354,8 +354,7 @@ class Lookahead(GroupCoder):
         )
 
     def _tell(self, share: float) -> None:
-        """A share of the work on what is worked on is done, and the memory that it took is free."""
-        malloc_trim()  # SVT-AV1 fills the heap with small blocks
+        """A share of the work on what is worked on is done."""
         if self._report:
             self._report(self._done + share * self._frames)
 

@@ -25,6 +25,7 @@ from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
 from gsvc.encoders import tuning
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Distortion, Reference, quarter
+from gsvc.encoders.frame_buffer import malloc_trim
 from gsvc.encoders.plans import (
     PLAIN,
     DrawingMode,
@@ -201,6 +202,7 @@ class Probes:
         new = [plan for plan in dict.fromkeys(plans) if plan not in self.made]
         made = self._pool.map(lambda plan: self._try(plan, lmbda), new)
         self.made.update(zip(new, made, strict=True))
+        malloc_trim()  # SVT-AV1 fills the heap with small blocks
 
     def whole(self, probe: Probe, lmbda: float) -> Probe:
         """The probe, made on all of the group."""
