@@ -22,8 +22,9 @@ def test_forged_input_is_read_or_refused(target: Target) -> None:
     )
     @given(Randoms)
     def run(rng: random.Random) -> None:
+        data = target.make(rng)
         try:
-            target.check(target.make(rng))
+            target.check(data)
         except GsvcError as error:
             assert "\n" not in str(error)
 
