@@ -467,7 +467,7 @@ def test_only_a_sender_that_keeps_to_a_link_takes_another_rate() -> None:
     sender = gsvc.VideoSender(there, encoder, gsvc.SendSettings(total_bitrate=20_000))
     sender.total_bitrate = 10_000
     assert sender.total_bitrate == 10_000
-    with pytest.raises(gsvc.ConfigError, match="a link of 0 bit/s"):
+    with pytest.raises(gsvc.ConfigError, match="a rate of 0 bit/s: give 1000"):
         sender.total_bitrate = 0
     with pytest.raises(gsvc.ConfigError, match="give total_bitrate"):
         gsvc.VideoSender(there, encoder).total_bitrate = 10_000
