@@ -74,9 +74,10 @@ tools, clip = Path(sys.argv[1]), sys.argv[2]
 parse, path = ArgumentParser.parse_known_args, [str(tools), *sys.path]
 ArgumentParser.parse_known_args = parse_only
 for line in sys.stdin:
-    sys.argv[:] = [str(tools / (name := line.split()[0])), *json.loads(line.partition(" ")[2])]
+    name, given = json.loads(line)
+    sys.argv[:] = [str(tools / name), *(given or ())]
     sys.path[:] = path
-    parses = len(sys.argv) > 1 and "ArgumentParser(" in Path(sys.argv[0]).read_text()
+    parses = given is not None and "ArgumentParser(" in Path(sys.argv[0]).read_text()
     try:
         runpy.run_path(sys.argv[0], run_name="__main__" if parses else "tool")
         assert not parses, sys.argv
@@ -101,8 +102,8 @@ def test_the_tools_run_as_pages_print_them(clip: Path) -> None:
     printed = re.compile(r"python\s+tools/(\w+\.py)([^`&]*?)(?:`| &|\n\n)")
     given = [one for page in PAGES for one in printed.findall(page.read_text())]
     assert len(given) > 25
-    lines = [f"{name} {json.dumps(shlex.split(re.sub(r'[][]', '', more)))}" for name, more in given]
-    lines += [f"{path.name} []" for path in sorted((ROOT / "tools").glob("*.py"))]
+    lines = [json.dumps([name, shlex.split(re.sub(r"[][]", "", more))]) for name, more in given]
+    lines += [json.dumps([path.name, None]) for path in sorted((ROOT / "tools").glob("*.py"))]
     command = [sys.executable, "-c", TRY_TOOLS, str(ROOT / "tools"), str(clip)]
     done = subprocess.run(
         command, input="\n".join(lines), check=False, capture_output=True, text=True
