@@ -191,7 +191,8 @@ def exchange_table(points: Sequence[MeasuredPoint], memory: Sequence[tuple[int, 
     rows = [*_compute_rows(points), *_memory_rows(memory)]
     rows.append(
         ["decoding time for bits, published", f"{PUBLISHED.compute:g}-fold",
-         f"all but a {PUBLISHED.compression:g}th of the bits", f"B ~ C^-{PUBLISHED.exponent:.2f}"]
+         f"all but a {PUBLISHED.compression:g}th of the bits",
+         f"bits ~ time^-{PUBLISHED.exponent:.2f}"]
     )  # fmt: skip
     header = "given for saved", "given", "saved", "rate"
     return Table("Exchange rates", "", header, [*rows, *_energy_rows(points)])
@@ -207,7 +208,7 @@ def _compute_rows(points: Sequence[MeasuredPoint]) -> list[list[str]]:
         if found:
             mean = mean_exchange([one for each in found.values() for one in each])
             saved = f"{_PERCENT * (1 - 1 / mean.compression):.1f} % of the bits"
-            cells = [f"{mean.compute:.3g}-fold", saved, f"B ~ C^-{mean.exponent:.3f}"]
+            cells = [f"{mean.compute:.3g}-fold", saved, f"bits ~ time^-{mean.exponent:.3f}"]
         rows.append([f"decoding time for bits, by {name}{part}", *cells])
     return rows
 
@@ -242,7 +243,7 @@ def _energy_rows(points: Sequence[MeasuredPoint]) -> list[list[str]]:
         cells = [_GAP, _GAP, _GAP]
         if saved > 0 and spent > 0:
             limit = 1000 * saved * radio.joules_per_bit / spent
-            cells = [f"{spent:.3g} s a second", f"{saved / 1000:.3g} kbit a second of video",
+            cells = [f"{spent:.3g} s per second", f"{saved / 1000:.3g} kbit per second",
                      f"pays below {limit:.3g} mW"]  # fmt: skip
         rows.append([f"energy of sending over {name} for that of computing", *cells])
     return rows
