@@ -187,6 +187,7 @@ address ADDRESS         udp://@:port, tcp://@:port, ws://host:port ...
 --timeout S -> silence  end after S seconds without a packet
 {SECURITY}"""
 DEFAULTS = (decoder_settings.DecoderSettings(),)
+RENAMED = {"--budget": "--load"}
 
 
 def run(options: Namespace) -> int:
