@@ -252,6 +252,29 @@ def test_what_is_left_out_is_as_in_the_run(clips: Path, tmp_path: Path) -> None:
         assert done.returncode == 2 and f"was made {says}".encode() in done.stderr
 
 
+def test_a_metric_that_cannot_be_had_is_told_once_and_is_never_missing(
+    clips: Path, tmp_path: Path
+) -> None:
+    given = (*arguments(clips, tmp_path / "run", "Blocks:sides=4"), "--metric")
+    assert run_gsvc(*given[:-1], env=ENVIRONMENT).returncode == 0
+    done = run_gsvc(*given, "bench_doubles:AbsentMetric", env=ENVIRONMENT)
+    assert done.returncode == 0 and b"not run" in done.stdout
+    assert b"not done yet" not in done.stdout and b"Missing:" not in done.stdout
+    alone = (
+        "bench",
+        "run",
+        str(clips),
+        "--out",
+        str(tmp_path / "other"),
+        *given[5:7],
+        "--size",
+        "native",
+    )
+    done = run_gsvc(*alone, "--metric", "bench_doubles:AbsentMetric", env=ENVIRONMENT)
+    assert done.returncode == 1 and b"nothing can be measured" in done.stderr
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize("kind", ["codecs", "metrics", "clips"])
 def test_names_are_listed(kind: str) -> None:
     text = run_gsvc("bench", "list", kind).stdout.decode()
@@ -278,7 +301,7 @@ def test_dry_run(clips: Path, tmp_path: Path, whole: Path) -> None:
     place = tmp_path / "run"
     done = run_gsvc(*arguments(clips, place, "Blocks", "--dry-run"), env=ENVIRONMENT)
     assert done.returncode == 0 and not place.exists()
-    assert done.stdout.splitlines()[-1] == b"4 cells, 0 done; left: 4 encodes, 4 decodes"
+    assert done.stdout.splitlines()[-1] == b"cells: 4, 0 done; left: 4 encodes, 4 decodes"
     done = run_gsvc(*arguments(clips, whole, "Blocks:sides=8+99", "-n", "--json"), env=ENVIRONMENT)
     told = [line for line in lines(done.stdout) if line["type"] == "cell"]
     assert {str(line["state"]) for line in told} == {"done", "to do"}

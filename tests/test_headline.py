@@ -118,8 +118,16 @@ def test_few_clips_and_hulls_that_hardly_overlap_are_told() -> None:
     told = " ".join(headline_gaps(summary(curve("svtav1", "runner", cvvdp=1), ours)))
     assert "No interval with fewer than 3 clips." in told
     assert "gsvc (1 of 1, least 5 %)" in told
+    judge = {judge: 1.0 for judge in JUDGES}
+    anchor = [*curve("svtav1", "runner", **judge), *curve("gsvc", "runner", st_lpips_vgg=0.1)]
+    assert headline_table(summary(anchor, ours)).rows[0][1].endswith("(cvvdp, 5 % shared)")
     clips = [curve(codec, clip, cvvdp=1) for clip in "abc" for codec in ("svtav1", "gsvc")]
     assert not any("interval" in one or "OVERLAP" in one for one in headline_gaps(summary(*clips)))
+
+
+def test_a_run_that_asked_for_no_judge_hears_of_no_headline() -> None:
+    cell = _cell("svtav1", "runner", 1000, "psnr_y", 30.0)
+    assert list(headline_gaps(summary([cell]))) == []
 
 
 def test_a_run_without_av1_says_so() -> None:

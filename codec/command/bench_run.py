@@ -115,7 +115,9 @@ def _carry_out(
     try:
         plan, errors = make_run(settings, folder, _workers(options), reporter)
     except (KeyboardInterrupt, SystemExit) as error:  # SystemExit: terminated
-        reporter.note("interrupted", f"{folder.path} keeps what is done: the same command resumes")
+        is_begun = (folder.path / "cells").exists()
+        kept = f"{folder.path} keeps what is done: the same command resumes"
+        reporter.note("interrupted", kept if is_begun else "no cell was begun")
         if isinstance(error, SystemExit):
             raise
         return _INTERRUPTED
@@ -145,7 +147,7 @@ def _list_cells(
     if options.json:
         lines.put("done", cells=cells, left=len(left), encodes=encodes, decodes=decodes)
     else:
-        print(f"{cells} cells, {done} done; left: {encodes} encodes, {decodes} decodes")
+        print(f"cells: {cells}, {done} done; left: {encodes} encodes, {decodes} decodes")
     return 0
 
 
@@ -159,9 +161,8 @@ def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> 
     parts += [f"Slowest: {', '.join(slowest(summary.durations))}"] if summary.durations else []
     parts += [*headline_gaps(summary), *warnings(summary)]
     if summary.missing:
-        parts.append(
-            f"Missing: {'; '.join(summary.missing)}. gsvc bench run --out {folder} adds it."
-        )
+        lacks = "; ".join(summary.missing)
+        parts.append(f"Missing: {lacks}. gsvc bench run --out {folder} adds it.")
     parts.append(f"All tables: {folder / 'summary.md'}")
     if options.json:
         done = {"run": str(folder), "cells": cells, "failed": errors}

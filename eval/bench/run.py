@@ -133,7 +133,7 @@ class TextReporter:
     def plan(self, cells: int, jobs: Sequence[asked.CellJob]) -> None:
         self._pace = RunProgress(cells, jobs)
         coded = sum(job.record is not None for job in jobs)
-        text = f"{cells} cells: {self._pace.resumed} done, "
+        text = f"{cells} cell{'s' * (cells != 1)}: {self._pace.resumed} done, "
         text += f"{coded} to complete (streams and scores are kept), " if coded else ""
         print(f"{text}{len(jobs) - coded} to code", file=self._file, flush=True)
         if any(_SLOW in job.cell.metrics for job in jobs):
@@ -433,8 +433,10 @@ def make_run(
     """
     with folder.locked(), pool as workers:
         plan = make_plan(settings, folder, workers, reporter)
-        if not plan.cells:
-            raise errors.GsvcError("nothing can be run: see the gaps above")
+        lacks = {gap.name for gap in plan.gaps if gap.kind == "metric"}
+        if not plan.cells or lacks.issuperset(settings.metrics):
+            what = "measured" if plan.cells else "run"
+            raise errors.GsvcError(f"nothing can be {what}: see the gaps above")
         folder.make()
         return plan, carry_out(plan, folder, workers, reporter)
 

@@ -35,9 +35,9 @@ def protocol(summary: Summary) -> str:
     )
     warning = f" {RANDOM.upper()}: what is restored here says nothing about the model."
     return (
-        f"{len(summary.frames)} clips, {frames} frames coded of each, quality measured on "
-        f"{measured}; rates are those of the elementary stream, or of the whole .gsv file without "
-        f"audio.{warning if has_random_weights(summary) else ''}"
+        f"{len(summary.frames)} clip{'s' * (len(summary.frames) != 1)}, {frames} frames coded of "
+        f"each, quality measured on {measured}; rates are those of the elementary stream, or of "
+        f"the whole .gsv file without audio.{warning if has_random_weights(summary) else ''}"
     )
 
 
@@ -94,7 +94,7 @@ def headline_table(summary: Summary) -> Table:
     rows = [
         [
             row.curve,
-            NONE if row.worse is None else f"{percent(row.worse)} ({row.judge})",
+            NONE if row.worse is None else f"{percent(row.worse)} ({_judged(summary, row)})",
             *(pooled_text(row.rates[j]) if j in row.rates else NONE for j in PRIMARY),
         ]
         for row in summary.headline.rows
@@ -110,13 +110,24 @@ def headline_table(summary: Summary) -> Table:
 
 def headline_gaps(summary: Summary) -> Iterator[str]:
     """A sentence for each judge that is missing in the run, and one where the anchor is."""
-    for judge, why in summary.headline.missing.items():
+    missing = summary.headline.missing
+    if all(missing.get(judge, "").startswith("not asked for") for judge in PRIMARY):
+        return
+    for judge, why in missing.items():
         yield f"No headline without {judge}: {why}."
-    if not summary.headline.rows and len(summary.headline.missing) < len(PRIMARY):
+    if not summary.headline.rows and len(missing) < len(PRIMARY):
         yield f"No headline without points of {summary.headline.anchor} and of another codec."
     if summary.headline.rows and len(summary.frames) < LEAST_CLIPS:
         yield f"No interval with fewer than {LEAST_CLIPS} clips."
     yield from _doubts(summary)
+
+
+def _judged(summary: Summary, row: bd_comparisons.HeadlineRow) -> str:
+    """The judge of a row; where a clip's hulls share little by it, also the least share."""
+    pair = row.judge, row.curve, summary.headline.anchor
+    found = [one for one in summary.comparisons if (one.metric, one.test, one.anchor) == pair]
+    share = min(one.result.share for one in found if one.result.pchip is not None)
+    return row.judge if share >= _NARROW else f"{row.judge}, {100 * share:.0f} % shared"
 
 
 def _doubts(summary: Summary) -> Iterator[str]:

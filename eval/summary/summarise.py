@@ -252,6 +252,8 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
 def missing(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Iterator[str]:
     """What the run could still have: "x265 on city" has it on other clips, "vmaf of x265, gsvc"."""
     made, done = settings.get("cells", ()), {cell.key for cell in cells}
+    gaps = settings.get("gaps", {})
+    metrics = [m for m in settings.get("metrics", ()) if f"metric {m}" not in gaps]
     clips = dict.fromkeys((one["clip"], one["size"]) for one in made)
     point = {one["key"]: (one["codec"], settings_label(one["settings"])) for one in made}
     there = {(one["clip"], one["size"], *point[one["key"]]) for one in made if one["key"] in done}
@@ -262,7 +264,7 @@ def missing(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Iterato
                 lacks[f"{codec} on"][clip if size == "288" else f"{clip} at {size}"] = None
     for cell in cells:
         for decode in () if cell.error else cell.decodes:
-            for metric in (one for one in settings.get("metrics", {}) if one not in decode.scores):
+            for metric in (one for one in metrics if one not in decode.scores):
                 lacks[f"{metric} of"][cell.codec] = None
     return (f"{what} {', '.join(where)}" for what, where in lacks.items())
 

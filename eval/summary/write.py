@@ -24,7 +24,7 @@ def troubles_table(summary: Summary) -> Table:
     """What failed or could not run."""
     rows = [["cell failed", f"{f.clip}, {f.codec}, {f.settings}", f.error] for f in summary.failed]
     if lacks := "; ".join(summary.missing):
-        rows.append(["not done yet", lacks, "gsvc bench run --out RUN adds it"])
+        rows.append(["not done yet", lacks, "gsvc bench run --out with this folder adds it"])
     rows += [["not run", name, reason] for name, reason in summary.not_run.items()]
     rows += [["no bits", cell, "left out of every curve"] for cell in summary.without_bits]
     rows += [
