@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fractions import Fraction
 from functools import wraps
 from numbers import Integral, Rational, Real
@@ -43,6 +44,14 @@ def one_line(text: str) -> str:
     """A message as one line of a terminal, whatever is in the names of files."""
     line = " ".join(text.splitlines())
     return re.sub(r"[\0-\x1f\x7f-\x9f]", lambda found: repr(found[0])[1:-1], line)
+
+
+def nearest(word: str, names: Iterable[str]) -> str:
+    """ ": did you mean NAME?", empty where none of the names is near."""
+    word, known = word.partition("=")[0], list(names)
+    near = get_close_matches(word, known, 1, 0.8)
+    near += [name for name in known if len(word) > 3 and name.startswith(word)]
+    return f": did you mean {near[0]}?" if near else ""
 
 
 class GsvcError(Exception):

@@ -115,9 +115,8 @@ def _carry_out(
     try:
         plan, errors = make_run(settings, folder, _workers(options), reporter)
     except (KeyboardInterrupt, SystemExit) as error:  # SystemExit: terminated
-        is_begun = (folder.path / "cells").exists()
         kept = f"{folder.path} keeps what is done: the same command resumes"
-        reporter.note("interrupted", kept if is_begun else "no cell was begun")
+        reporter.note("interrupted", kept if folder.settings() else "no cell was begun")
         if isinstance(error, SystemExit):
             raise
         return _INTERRUPTED

@@ -11,9 +11,8 @@ import re
 import signal
 import sys
 from argparse import Action, ArgumentError, ArgumentParser, HelpFormatter, Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from importlib import import_module
 from io import BufferedWriter, FileIO, TextIOWrapper
 from types import FrameType
@@ -70,13 +69,6 @@ def complain(line: str) -> None:
         print(f"gsvc: error: {as_options(line)}", file=sys.stderr, flush=True)
 
 
-def _nearest(word: str, names: Iterable[str]) -> str:
-    word, all_names = word.partition("=")[0], list(names)
-    near = [name for name in all_names if len(word) > 3 and name.startswith(word)]
-    near += get_close_matches(word, all_names, 1, 0.8)
-    return f": did you mean {near[0]}?" if near else ""
-
-
 class CommandParser(ArgumentParser):
     """Reports a wrong request in one line; takes options between input and output too, which
     argparse by itself does not."""
@@ -109,12 +101,13 @@ class CommandParser(ArgumentParser):
         finally:
             self._is_mixing = False
         for word in sorted(unknown, key=lambda word: not word.startswith("-"))[:1]:
-            self.error(f"unrecognized argument {word}{_nearest(word, self._option_string_actions)}")
+            meant = errors.nearest(word, self._option_string_actions)
+            self.error(f"unrecognized argument {word}{meant}")
         return found, unknown
 
     def _check_value(self, action: Action, value: Any) -> None:
         """See argparse; of choices that value is near to, the nearest is told alone."""
-        near = _nearest(str(value), map(str, action.choices or ()))
+        near = errors.nearest(str(value), map(str, action.choices or ()))
         if near and value not in (action.choices or ()):
             raise ArgumentError(action, f"invalid choice: {value!r}{near}")
         super()._check_value(action, value)

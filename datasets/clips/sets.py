@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -87,9 +88,10 @@ def _sources(name: str) -> Iterator[tuple[tuple[str, str], ClipSource]]:
         for path in _user_paths(name):
             yield ("", str(path.resolve())), _user(path)
     else:
-        raise ConfigError(
-            f"{name}: no such set, folder or file of clips; sets are {', '.join(SETS)}"
-        )
+        clips = {one.name.lower(): f"{one.set}/{one.name}" for one in find_clips(SETS)}
+        meant = [f"did you mean {clips[near]}?" for near in get_close_matches(name, clips, 1)]
+        told = "; ".join([*meant, f"sets are {', '.join(SETS)}"])
+        raise ConfigError(f"{name}: no such set, folder or file of clips; {told}")
 
 
 def _of_set(name: str, member: str) -> list[ClipSource]:
@@ -110,6 +112,8 @@ def _of_set(name: str, member: str) -> list[ClipSource]:
 
 def _user_paths(name: str) -> list[Path]:
     path = Path(os.path.expanduser(name))
+    if path.suffix.lower() in (".csv", ".txt"):
+        raise InputError(f"{path}: lists of clips are not read: give the clips, or their folder")
     if not path.is_dir():
         return [path]
     try:

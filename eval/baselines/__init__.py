@@ -4,11 +4,11 @@ To add one, write a module here with such a class and list it in the module's `C
 benchmark a class of your own as `module:Class`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from inspect import signature
 
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError, nearest
 from gsvc.eval.baselines.base import Codec, Option
 from gsvc.eval.late_loading import declared
 
@@ -22,6 +22,8 @@ DEFAULT_CODECS = (
 SHORT_SPECS = {"svtav1-best": "svtav1:preset=2-qsc+2-vq-qsc,crf=70+63+55,scale=1+1/2"}
 """Of codecs as the results page has them, by name."""
 
+_STANDARDS = {"h264": "x264", "avc": "x264", "h265": "x265", "hevc": "x265", "av1": "svtav1"}
+
 
 @cache
 def codecs() -> dict[str, Callable[..., Codec]]:
@@ -32,13 +34,17 @@ def codecs() -> dict[str, Callable[..., Codec]]:
 def find_codec(name: str, **options: Option) -> Codec:
     """The codec, made with these options. Raises ConfigError for an unknown name or option."""
     if name not in codecs():
-        raise ConfigError(
-            f"unknown codec {name!r}; there are: {', '.join([*codecs(), *SHORT_SPECS])}"
-        )
-    kind = codecs()[name]
-    try:
-        signature(kind).bind(**options)
-    except TypeError as error:
-        takes = ", ".join(signature(kind).parameters)
-        raise ConfigError(f"codec {name}: {error}; it takes {takes}") from error
-    return kind(**options)
+        known = [*codecs(), *SHORT_SPECS]
+        meant = nearest(_STANDARDS.get(name.lower(), name), known)
+        raise ConfigError(f"unknown codec {name!r}{meant or '; there are: ' + ', '.join(known)}")
+    check_options(codecs()[name], f"codec {name}", options)
+    return codecs()[name](**options)
+
+
+def check_options(kind: Callable[..., object], name: str, options: Mapping[str, Option]) -> None:
+    """Raise ConfigError for an option that the class does not take."""
+    takes = signature(kind).parameters
+    for option in options:
+        if option not in takes and all(one.kind is not one.VAR_KEYWORD for one in takes.values()):
+            meant = nearest(option, takes) or f"; it takes {', '.join(takes) or 'none'}"
+            raise ConfigError(f"{name} has no option {option}{meant}")

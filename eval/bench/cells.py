@@ -24,7 +24,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.extras import find_class
 from gsvc.datasets.clips.clip_reader import SIZES, ClipFormat
 from gsvc.datasets.clips.sets import SETS, find_clips
-from gsvc.eval.baselines import SHORT_SPECS, codecs, find_codec
+from gsvc.eval.baselines import SHORT_SPECS, check_options, codecs, find_codec
 from gsvc.eval.baselines.base import Codec, Option, Settings, Value, several
 from gsvc.eval.bench.store import SCHEMA, CellRecord, DecodeRecord, MetricScores
 from gsvc.eval.metrics import find_metric, metrics
@@ -89,10 +89,10 @@ _OF_METRIC = ("name", "unit", "higher_is_better", "per_frame", "version", "measu
 def _own(name: str, base: str, members: Iterable[str], options: Mapping[str, Option]) -> object:
     """An object of a user's class, with the members of `base`."""
     try:
-        made: object = find_class(name)(**options)
-    except TypeError as error:  # an option that it does not take, or a method that it lacks
-        wanted = f": its __init__ must take {', '.join(options)}" if options else ""
-        raise ConfigError(f"{name}: {error}{wanted}") from error
+        check_options(kind := find_class(name), name, options)
+        made: object = kind(**options)
+    except TypeError as error:  # a method that it lacks
+        raise ConfigError(f"{name}: {error}") from error
     if lacks := [member for member in members if not hasattr(made, member)]:
         raise ConfigError(f"{name} lacks {', '.join(lacks)}: inherit from {base}, and add the rest")
     return made

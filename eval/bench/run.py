@@ -183,6 +183,8 @@ class JsonReporter:
     def reading(self) -> None:
         pass
 
+    tick = close = reading
+
     def plan(self, cells: int, jobs: Sequence[asked.CellJob]) -> None:
         self._pace = RunProgress(cells, jobs)
         decodes = sum(job.decodes for job in jobs)
@@ -193,9 +195,6 @@ class JsonReporter:
         if step.seconds is not None:
             values = {"step": step.kind, "name": step.name, "cells": len(step.cells)}
             self._lines.put("step", **values, seconds=step.seconds, left=self._pace.left())
-
-    def tick(self) -> None:
-        pass
 
     def cell(self, label: str, record: CellRecord) -> None:
         self._pace.end(record.key)
@@ -208,9 +207,6 @@ class JsonReporter:
         ]
         far = {"done": self._pace.done, "cells": self._pace.cells, "left": self._pace.left()}
         self._lines.put("cell", **values, **far)
-
-    def close(self) -> None:
-        pass
 
 
 Reporter = TextReporter | JsonReporter

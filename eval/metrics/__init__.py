@@ -6,23 +6,13 @@ object of it in the module's `METRICS`; or give the benchmark a class of your ow
 
 from functools import cache
 
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError, nearest
 from gsvc.eval.late_loading import declared
 from gsvc.eval.metrics.base import Metric
 
 DEFAULT_METRICS: tuple[str, ...] = (
-    "cvvdp",
-    "st_lpips_vgg",
-    "st_lpips_alex",
-    "motion_error",
-    "jumps",
-    "psnr_y",
-    "ms_ssim",
-    "vmaf",
-    "warp_error",
-    "st_lpips_alex_of_differences",
-    "mask_iou",
-    "pose_oks",
+    *("cvvdp", "st_lpips_vgg", "st_lpips_alex", "motion_error", "jumps", "psnr_y", "ms_ssim"),
+    *("vmaf", "warp_error", "st_lpips_alex_of_differences", "mask_iou", "pose_oks"),
 )
 """What a benchmark measures unless asked otherwise.
 
@@ -39,5 +29,6 @@ def metrics() -> dict[str, Metric]:
 def find_metric(name: str) -> Metric:
     """The metric of that name. Raises ConfigError for an unknown one."""
     if name not in metrics():
-        raise ConfigError(f"unknown metric {name!r}; there are {', '.join(metrics())}")
+        meant = nearest(name, metrics()) or f"; there are {', '.join(metrics())}"
+        raise ConfigError(f"unknown metric {name!r}{meant}")
     return metrics()[name]

@@ -249,14 +249,17 @@ def _near(
     """Those whose bits are near enough. Raises InputError without any."""
     near = []
     for pair in pairs:
-        if 1 / within <= pair.bits_ratio <= within:
-            near.append(pair)
-        else:
+        apart = max(pair.bits_ratio, 1 / pair.bits_ratio)
+        near += [pair] if apart <= within else []
+        if apart > min(within, 1.1):
+            what = "far apart" if apart <= within else "left out"
             times = f"the nearest {pair.other.curve} takes {pair.bits_ratio:.2f} times our bits"
-            tell(f"left out: {pair.clip}, level {pair.level}: {times}")
+            tell(f"{what}: {pair.clip}, level {pair.level}: {times}")
     if near:
         return near
-    raise InputError("no two streams have nearly the same bits: run more rates, or widen --within")
+    least = min(max(pair.bits_ratio, 1 / pair.bits_ratio) for pair in pairs)
+    told = f"run more rates, or take --within {least + 0.005:.2f}"
+    raise InputError(f"no two streams have nearly the same bits: {told}")
 
 
 def _trials(

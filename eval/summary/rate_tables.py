@@ -26,10 +26,8 @@ class Table:
 
 def protocol(summary: Summary) -> str:
     """One sentence on what every number of the run stands on."""
-    counts = sorted(set(summary.frames.values()))
-    frames = (
-        f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}" if counts else "no"
-    )
+    counts = sorted(set(summary.frames.values()) or {0})
+    frames = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
     measured = (
         "every frame" if summary.stride == 1 else f"one frame in {summary.stride} from the first"
     )
