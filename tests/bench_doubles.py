@@ -68,7 +68,7 @@ class Blocks(Codec):
         note(f"decode {settings['side']} {way['smooth']}")
         start = time.perf_counter()
         side = int(settings["side"])
-        small = np.frombuffer(zlib.decompress(data), np.uint8).reshape(clip.frames, side, side, 3)
+        small = np.frombuffer(zlib.decompress(data), np.uint8).reshape(-1, side, side, 3)
         method = cv2.INTER_LINEAR if way["smooth"] else cv2.INTER_NEAREST
         shown = [
             np.asarray(cv2.resize(one, (clip.width, clip.height), interpolation=method), np.uint8)

@@ -44,7 +44,7 @@ def record(
         width=form.width,
         height=form.height,
         frame_rate=str(form.frame_rate),
-        frames=form.frames,
+        frames=form.frame_count,
         source_sha256=source.sha256,
         codec=codec_name,
         codec_version=codec.version(),

@@ -279,7 +279,7 @@ def test_visdrone_is_read_with_what_it_leaves_out(tmp_path: Path) -> None:
     rows = "1,7,4,6,10,20,1,1,0,2\n2,7,5,6,10,20,1,5,0,0,\n1,0,0,0,30,30,0,0,0,0\n"
     folder = _visdrone(tmp_path, rows)
     clip, truth = read_visdrone(folder).load()
-    assert clip.format.frames == 2 and truth.label.tolist() == ["person", "car", "ignored"]
+    assert clip.format.frame_count == 2 and truth.label.tolist() == ["person", "car", "ignored"]
     assert truth.box[0].tolist() == [4, 6, 14, 26] and truth.frame.tolist() == [0, 1, 0]
     assert truth.ignored.tolist() == [False, False, True] and truth.visibility[0] == 0.25
     assert [source.name for source in find_sources([str(folder)])] == ["uav1"]
@@ -314,7 +314,7 @@ def _epfl(folder: Path, text: str) -> Path:
 
 def test_boxes_beside_a_video_are_read(tmp_path: Path) -> None:
     clip, truth = read_vatic(_epfl(tmp_path, _EPFL)).load(frames=2)
-    assert clip.format.frames == 2 and clip.frame_rate == 25
+    assert clip.format.frame_count == 2 and clip.frame_rate == 25
     assert truth.frame.tolist() == [1, 0] and truth.id.tolist() == [3, 4]  # who is lost is left out
     assert truth.label.tolist() == ["person", "car"] and truth.visibility.tolist() == [0.5, 1]
     assert truth.box[0].tolist() == [10, 20, 30, 60]

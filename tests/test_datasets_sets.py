@@ -108,7 +108,7 @@ def test_each_sequence_is_read_by_its_official_file_name(library: Path, name: st
     assert (source.name, source.set) == (sequence.name, set_name)
     assert clip.format.height == 288
     assert abs(clip.format.width - 288 * width / height) <= 1
-    assert (clip.frame_rate, clip.format.frames) == (sequence.frame_rate, 2)
+    assert (clip.frame_rate, clip.format.frame_count) == (sequence.frame_rate, 2)
 
 
 def test_known_rates_and_lengths() -> None:
@@ -147,7 +147,7 @@ def test_other_names_classes_and_links(library: Path, tmp_path: Path) -> None:
     _raw(elsewhere / "C" / "RaceHorses_832x480_30.yuv")
     (elsewhere / "C" / "loop").symlink_to(elsewhere)
     (library / "hevc").symlink_to(elsewhere)
-    assert find_clips(["uvg/ReadySteadyGo"])[0].load("native").format.frames == 1
+    assert find_clips(["uvg/ReadySteadyGo"])[0].load("native").format.frame_count == 1
     assert find_clips(["hevc-c/RaceHorses"])[0].load("native").format.width == 832
 
 
@@ -219,7 +219,7 @@ def test_a_folder_gives_its_videos_and_image_sequences(tmp_path: Path) -> None:
     sources = find_clips([str(folder)])
     assert _names(sources) == ["a-b", "b", "frames-1"]
     clips = [source.load("native") for source in sources]
-    assert [clip.format.frames for clip in clips] == [3, 5, 4]
+    assert [clip.format.frame_count for clip in clips] == [3, 5, 4]
     assert [clip.frame_rate for clip in clips] == [10, 10, 25]
     np.testing.assert_array_equal(clips[2].frames[3], _picture(64, 48, 3))
     assert {source.set for source in sources} == {"user"}
@@ -231,7 +231,7 @@ def test_one_bad_file_does_not_harm_the_others(tmp_path: Path) -> None:
     (tmp_path / "clips" / "cut_64x48_25.yuv").write_bytes(b"\x10" * 100)
     (tmp_path / "clips" / "gone.mp4").symlink_to(tmp_path / "nowhere.mp4")
     sources = {source.name: source for source in find_clips([str(tmp_path / "clips")])}
-    assert sources["good"].load(frames=None).format.frames == 5
+    assert sources["good"].load(frames=None).format.frame_count == 5
     for name in ("bad", "cut_64x48_25", "gone"):
         with pytest.raises(InputError, match=name):
             sources[name].load()

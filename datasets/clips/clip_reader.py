@@ -34,8 +34,7 @@ class ClipFormat:
     """Pixels."""
     frame_rate: Fraction
     """Frames per second."""
-    frames: int
-    """Their number."""
+    frame_count: int
 
 
 @dataclass(frozen=True)

@@ -103,9 +103,9 @@ class Codec(Protocol):
 
 def all_frames(name: str, frames: Sequence[Picture], clip: ClipFormat) -> Sequence[Picture]:
     """The frames of a stream of codec `name`. Raises BitstreamError unless the clip has as many."""
-    if len(frames) != clip.frames:
+    if len(frames) != clip.frame_count:
         raise BitstreamError(
-            f"the {name} stream holds {len(frames)} of {clip.frames} frames: code the clip again"
+            f"the {name} stream holds {len(frames)} of {clip.frame_count} frames: code it again"
         )
     return frames
 

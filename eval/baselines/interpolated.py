@@ -104,10 +104,11 @@ class LowerFrameRate(base.Codec):
     def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
         """Decode, and draw the frames between. Raises as the codec's own."""
         step, rest = read_rate(settings)
-        coded = replace(clip, frame_rate=clip.frame_rate / step, frames=ceil(clip.frames / step))
+        count, rate = ceil(clip.frame_count / step), clip.frame_rate / step
+        coded = replace(clip, frame_rate=rate, frame_count=count)
         decoded = self.plain().decode(data, coded, rest, way)
         start = time.perf_counter()
-        frames = filled(decoded.frames, step, clip.frames, self.between)
+        frames = filled(decoded.frames, step, clip.frame_count, self.between)
         return Decoded(frames, decoded.seconds + time.perf_counter() - start)
 
 
@@ -139,8 +140,8 @@ class _ByRife(LowerFrameRate):
     ) -> Compute | None:
         """The network's, once for each frame that is not coded, cuts included."""
         step, _ = read_rate(settings)
-        drawn = clip.frames - ceil(clip.frames / step)
-        cost = drawing_cost(clip.height, clip.width, drawn, clip.frames)
+        drawn = clip.frame_count - ceil(clip.frame_count / step)
+        cost = drawing_cost(clip.height, clip.width, drawn, clip.frame_count)
         return replace(cost, not_counted=(_OUTSIDE, *cost.not_counted))
 
 

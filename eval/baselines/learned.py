@@ -102,7 +102,7 @@ class LearnedCodec(QualityCodec):
         except StopIteration as error:
             raise BitstreamError(f"the {self.name} stream is too short for the clip") from error
         if any(True for _ in parts):
-            raise BitstreamError(f"the {self.name} stream has more than {clip.frames} frames")
+            raise BitstreamError(f"the {self.name} stream has more than {clip.frame_count} frames")
         return base.Decoded(frames, time.perf_counter() - start)
 
     @abstractmethod
@@ -149,7 +149,7 @@ class ImageModel(LearnedCodec):
     ) -> "list[torch.Tensor]":
         return [
             network.decompress([[next(parts)], [next(parts)]], shape)["x_hat"]
-            for _ in range(clip.frames)
+            for _ in range(clip.frame_count)
         ]
 
 
@@ -202,7 +202,7 @@ class Ssf2020(LearnedCodec):
         self, network: Any, parts: Iterator[bytes], shape: tuple[int, int], clip: ClipFormat
     ) -> "list[torch.Tensor]":
         found: list[torch.Tensor] = []
-        for index in range(clip.frames):
+        for index in range(clip.frame_count):
             first = [[next(parts)], [next(parts)]]
             if index % conventional.key_interval(clip.frame_rate) == 0:
                 found.append(network.decode_keyframe(first, shape))

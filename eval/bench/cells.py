@@ -320,7 +320,7 @@ class Cell:
             width=clip.format.width,
             height=clip.format.height,
             frame_rate=str(clip.format.frame_rate),
-            frames=clip.format.frames,
+            frames=clip.format.frame_count,
             source_sha256=clip.sha256,
             codec=self.codec_name,
             codec_version=self.codec_version,
@@ -386,7 +386,7 @@ def batches(jobs: Sequence[CellJob]) -> Iterator[list[CellJob]]:
 
 def batch_limit(clip: ClipFormat) -> int:
     """How many decoded clips are held and scored together."""
-    fit = _BATCH_BYTES // (3 * clip.width * clip.height * clip.frames)
+    fit = _BATCH_BYTES // (3 * clip.width * clip.height * clip.frame_count)
     return max(1, min(_BATCH_DECODES, fit))
 
 

@@ -183,7 +183,7 @@ def page(study: str, shown: Sequence[tuple[StudyTrial, ClipFormat]]) -> str:
                 "width": form.width,
                 "height": form.height,
                 "pitch": pane_height(form.height),
-                "seconds": float(form.frames / form.frame_rate),
+                "seconds": float(form.frame_count / form.frame_rate),
             }
             for trial, form in shown
         ],

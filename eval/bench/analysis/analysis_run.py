@@ -241,7 +241,7 @@ def load_ground(
         raise InputError(f"{name}: no set with homographies: give one of the synthetic set")
     scene = read_synthetic(path)
     loaded = [view.load("native", frames) for view in scene.views]
-    places = scene.places.chosen(scene.places.frame < loaded[0][0].format.frames)
+    places = scene.places.chosen(scene.places.frame < loaded[0][0].format.frame_count)
     if labels is not None:
         wanted = [truth.id[np.isin(truth.label, list(labels))] for _, truth in loaded]
         places = places.chosen(np.isin(places.id, np.concatenate(wanted)))

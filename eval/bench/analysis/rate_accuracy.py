@@ -116,7 +116,7 @@ def rule_events(boxes: Boxes, regions: Regions, form: ClipFormat) -> list[accura
 
 def _frames(boxes: Boxes, form: ClipFormat) -> Iterator[findings.FrameAnalysis]:
     order = np.argsort(boxes.frame, kind="stable")
-    rows = np.split(order, np.searchsorted(boxes.frame[order], np.arange(1, form.frames)))
+    rows = np.split(order, np.searchsorted(boxes.frame[order], np.arange(1, form.frame_count)))
     for number, here in enumerate(rows):
         objects = tuple(
             findings.TrackedObject(
@@ -270,9 +270,9 @@ class _Judge:
         self, curve: str, settings: Settings, size: int, seen: SeenClip, seconds: float
     ) -> AccuracyPoint:
         form, found = self.clip.format, seen.boxes
-        if found.frame.min(initial=0) < 0 or found.frame.max(initial=0) >= form.frames:
-            raise ConfigError(f"{curve}: boxes in frames outside 0 to {form.frames - 1}")
-        rate = 8 * size * float(form.frame_rate) / form.frames
+        if found.frame.min(initial=0) < 0 or found.frame.max(initial=0) >= form.frame_count:
+            raise ConfigError(f"{curve}: boxes in frames outside 0 to {form.frame_count - 1}")
+        rate = 8 * size * float(form.frame_rate) / form.frame_count
         sure = accuracy.judged(found.chosen(~found.ignored), self.detector.labels)
         scores = {
             **accuracies(self._truth, sure),
@@ -346,7 +346,7 @@ def _ground_point(
     seconds = perf_counter() - start
     moda = accuracy.ground_moda(ground.places, found)
     scores = dict.fromkeys(accuracy.ACCURACIES) | {accuracy.GROUND: moda}
-    rate, text = 8 * size * float(form.frame_rate) / form.frames, ", ".join(told(settings))
+    rate, text = 8 * size * float(form.frame_rate) / form.frame_count, ", ".join(told(settings))
     return AccuracyPoint(ground.name, curve, text, size, rate, seconds, False, scores)
 
 
