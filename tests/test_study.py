@@ -52,6 +52,16 @@ def study(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_pairs_far_apart_are_told_and_a_factor_that_takes_one(run: Path, tmp_path: Path) -> None:
+    told: list[str] = []
+    with pytest.raises(InputError, match=r"take --within \d+\.\d\d$") as refused:
+        make_study(run, tmp_path / "none", ours=OURS, within=1.0, tell=told.append)
+    assert told and all(line.startswith("left out: ") for line in told)
+    near = float(str(refused.value).rpartition(" ")[2])
+    make_study(run, tmp_path / "one", ours=OURS, within=near, tell=told.append)
+    assert "far apart: " in " ".join(told) or near <= 1.1
+
+
 def attentive(seed: int, strengths: dict[str, float] = STRENGTHS) -> Voter:
     return Voter(strengths, TIES, np.random.default_rng(seed))
 

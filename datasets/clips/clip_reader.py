@@ -35,6 +35,7 @@ class ClipFormat:
     frame_rate: Fraction
     """Frames per second."""
     frame_count: int
+    """As many pictures as the clip's `frames`."""
 
 
 @dataclass(frozen=True)

@@ -89,9 +89,9 @@ def _sources(name: str) -> Iterator[tuple[tuple[str, str], ClipSource]]:
             yield ("", str(path.resolve())), _user(path)
     else:
         clips = {one.name.lower(): f"{one.set}/{one.name}" for one in find_clips(SETS)}
-        meant = [f"did you mean {clips[near]}?" for near in get_close_matches(name, clips, 1)]
-        told = "; ".join([*meant, f"sets are {', '.join(SETS)}"])
-        raise ConfigError(f"{name}: no such set, folder or file of clips; {told}")
+        meant = [f"did you mean {clips[near]}? " for near in get_close_matches(name, clips, 1)]
+        told = f"{''.join(meant)}sets are {', '.join(SETS)}, clips those of gsvc bench list clips"
+        raise ConfigError(f"{name}: no such set, folder or file of clips: {told}")
 
 
 def _of_set(name: str, member: str) -> list[ClipSource]:
