@@ -2,8 +2,7 @@
 
     python examples/lossy_pipe.py IN OUT [N]
 
-Every Nth picture packet is lost (5). The transport must keep the order of messages. Each holds a
-packet, its number, group and time, by which the decoder sees what is missing. Where a loss costs
+Every Nth picture packet is lost (5). Late messages are concealed. Each holds a packet, its number, group and time, by which the decoder sees what is missing. Where a loss costs
 too much, take `gsvc.Packetizer` (examples/webrtc.py): it makes datagrams, with copies and parity.
 """
 
@@ -61,11 +60,11 @@ def receive(link: Connection, target: str) -> tuple[int, int, int]:
             if packet.type == gsvc.PacketType.END:
                 return frames, concealed, requests
             if packet.is_picture:
-                if number != expected and not packet.is_intra:
+                if number > expected and not packet.is_intra:
                     requests += 1
                     with suppress(BrokenPipeError):  # the sender has ended
                         link.send(NEW_KEYFRAME)
-                expected = number + 1
+                expected = max(expected, number + 1)
             for frame in decoder.decode(replace(packet, number=number, group=group, pts=pts)):
                 writer.write(frame)
                 frames += 1

@@ -163,7 +163,7 @@ class Encoder:
         self._cut_detector = CutDetector()
         self._opens_group = self._has_begun = self._announces = self._is_answered = False
         # Times of the last frame taken and of the last one sent.
-        self._clock = self._sent = -nominal_time(1, self.header.frame_ticks)
+        self._clock = self._sent = -max(1, nominal_time(1, self.header.frame_ticks))
         self._packets = 0
         self._intra = 0
         self._is_over = False
@@ -389,7 +389,7 @@ class FrameInput:
         self._video = video
         self._interval = 1 / (video.frame_rate * video.time_base)
         self._due = Fraction(0)
-        self._last = -nominal_time(1, self._interval)
+        self._last = -max(1, nominal_time(1, self._interval))
         self._origin: int | None = None
         self._matrix = Matrices()
 
@@ -424,7 +424,8 @@ class FrameInput:
         origin = self._origin
         if origin is None:
             origin = pts if pts is not None and pts > MOST_TICKS else 0
-        due = self._due if pts is None else Fraction(pts - origin)
+        # Where a frame takes about a tick or less, times of their own would not rise.
+        due = max(self._due, Fraction(self._last + 1)) if pts is None else Fraction(pts - origin)
         time = round(due)
         if time <= self._last and self._origin is None:
             raise errors.ConfigError(f"the first frame's time is {time}: begin at 0 or later")

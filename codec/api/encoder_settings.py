@@ -18,7 +18,7 @@ _MOST_PRE_ROLL = 30
 def check_bitrate(rate: float | None, least: float = tuning.LEAST_BITRATE) -> None:
     """Raises ConfigError for a rate below `least` bits per second."""
     if rate is not None and not least <= rate < inf:
-        meant = f": did you mean {1000 * rate:g} ({rate:g}k)?" if rate > 0 else ""
+        meant = f": did you mean {1000 * rate:g} ({rate:g}k)?" if 0 < rate < inf else ""
         raise ConfigError(f"a rate of {rate:g} bit/s: give {least:g} or more{meant}")
 
 

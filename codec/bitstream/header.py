@@ -230,8 +230,8 @@ def storable_format(video: frames.VideoFormat) -> frames.VideoFormat:
     """`video` with its rationals as near as the header holds them: far below a frame's duration."""
     if not is_storable(video.time_base):
         raise errors.ConfigError(
-            f"time base {video.time_base} does not fit the stream: resample the video to an "
-            "ordinary rate first"
+            f"time base {video.time_base} does not fit the stream: take a coarser one, such as "
+            "1/90000"
         )
     most = (1 << 20) - 1
     # A nominal rate out of range is clamped: the frames' own times stay exact.
