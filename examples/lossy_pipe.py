@@ -2,8 +2,9 @@
 
     python examples/lossy_pipe.py IN OUT [N]
 
-Every Nth picture packet is lost (5). Late messages are concealed. Each holds a packet, its number, group and time, by which the decoder sees what is missing. Where a loss costs
-too much, take `gsvc.Packetizer` (examples/webrtc.py): it makes datagrams, with copies and parity.
+Every Nth picture packet is lost (5). Late messages are concealed. Each holds a packet, its number,
+group and time, by which the decoder sees what is missing. Where a loss costs too much, take
+`gsvc.Packetizer` (examples/webrtc.py): it makes datagrams, with copies and parity.
 """
 
 import sys
