@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -252,3 +253,33 @@ def test_one_wrong_time_does_not_make_the_rest_late(hours: int, stream: Stream) 
             last = decoder.decode(wrong[-1])
         assert len(last) == pictures[-1].frames
         assert [frame.pts for frame in last] == sorted({frame.pts for frame in last})
+
+
+@pytest.mark.parametrize("far", [600, 2**40, -(2**40)])
+def test_a_wrong_number_costs_no_more_than_a_group(stream: Stream, far: int) -> None:
+    header, packets = stream
+    for wrong in [packet for packet in packets if packet.is_picture][:7]:
+        sent = [replace(one, number=far) if one is wrong else one for one in packets]
+        with Decoder(header, CONCEAL) as decoder:
+            shown = [decoder.decode(packet) for packet in sent]
+        assert [frame.pts for frames in shown for frame in frames] == list(range(45))
+        assert max(map(len, shown)) <= 15
+        assert sum(frame.concealed for frames in shown for frame in frames) <= 30
+
+
+def changed(packet: Packet, place: str, value: object) -> Packet:
+    own: dict[str, Any] = {place: value}
+    return replace(packet, **own)
+
+
+@pytest.mark.parametrize("place", ["frames", "pts", "duration", "number", "group"])
+def test_what_is_sent_beside_a_packet_breaks_no_decoder(stream: Stream, place: str) -> None:
+    header, packets = stream
+    for wrong in ("1", 1.5, True):
+        with pytest.raises(TypeError, match=rf"^{place} is .*: give a whole number"):
+            changed(packets[1], place, wrong)
+    with pytest.raises(ConfigError, match=f"^{place} .* is out of range"):
+        changed(packets[1], place, 2**70)
+    for value in (-5, 2**61):
+        wrong_one = changed(packets[3], place, value)
+        decode(header, [*packets[:3], wrong_one, *packets[4:]], CONCEAL)

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -387,6 +388,44 @@ def test_a_slow_encoder_drops_frames_and_keeps_the_loop_free(
     assert "some are dropped; preset='fast'" in first and last == "17 of 20 frames were dropped"
     assert sum(packet.frames for packet in packets) == 3
     assert packets[-1].pts == 19
+
+
+def test_a_stream_that_is_closed_has_closed_its_encoder(
+    moving_pictures: Pictures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures, encode = moving_pictures(3), Encoder.encode
+    begun = threading.Event()
+
+    def slow(self: Encoder, frame: Picture, pts: int | None = None) -> list[Packet]:
+        begun.set()
+        time.sleep(0.05)
+        return encode(self, frame, pts)
+
+    monkeypatch.setattr(Encoder, "encode", slow)
+
+    async def camera() -> AsyncIterator[Picture]:
+        for picture in pictures:
+            yield picture
+        await asyncio.sleep(60)
+
+    async def run(is_cancelled: bool) -> None:
+        encoder = Encoder(form(pictures), LOW)
+        packets = gsvc.encode_stream(encoder, camera())
+        if is_cancelled:
+            reading = asyncio.ensure_future(anext(packets))
+            await asyncio.to_thread(begun.wait)
+            reading.cancel()
+            await asyncio.wait((reading,))
+            assert reading.cancelled()
+        else:
+            await anext(packets)
+            await packets.aclose()
+        with pytest.raises(gsvc.ConfigError, match="closed|ended|over"):
+            encode(encoder, pictures[1])
+
+    for is_cancelled in (False, True):
+        begun.clear()
+        asyncio.run(run(is_cancelled))
 
 
 def test_failures_come_through(moving_pictures: Pictures) -> None:

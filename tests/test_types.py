@@ -45,6 +45,7 @@ ANY: Any = gsvc  # a caller whose types nobody checked
         (lambda: ANY.Decoder("x"), "header is 'x' (str): give a Header"),
         (lambda: ANY.Decoder(HEADER).decode(b""), "which Packet.from_bytes makes of bytes"),
         (lambda: ANY.StreamReader("a.gsv"), "file is 'a.gsv' (str): give a file opened in binary"),
+        (lambda: ANY.Packet(1, 1, "text"), "payload is 'text' (str): give bytes"),
         (lambda: ANY.VideoReceiver(5), "address is 5 (int): give text"),
     ],
 )

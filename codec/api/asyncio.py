@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -87,8 +87,8 @@ Timed: TypeAlias = tuple[AnyFrame, int | None]
 async def encode_stream(
     encoder: Encoder, frames: AsyncIterable[AnyFrame], *, queue: LatestQueue[Timed] | None = None
 ) -> AsyncGenerator[Packet, None]:
-    """Encode `frames`; yield the packets, END last. At the end, or after `aclose()`, the encoder is
-    closed in its thread, as soon as the frame that it is at is done.
+    """Encode `frames`; yield the packets, END last. Then, and when `aclose()` or a cancelled task
+    returns, the encoder is closed.
 
     A frame without a time gets a nominal one; dropped frames count, and the log warns of the first
     and tells in the end how many they were.
@@ -112,7 +112,7 @@ async def encode_stream(
             yield packet
     finally:
         source.cancel()
-        finish(worker, encoder.close)
+        await asyncio.shield(asyncio.wrap_future(finish(worker, encoder.close)))
 
 
 async def decode_stream(
@@ -131,7 +131,7 @@ async def decode_stream(
         async for frame in made_in(worker, next_frames(decoder, None)):
             yield frame
     finally:
-        finish(worker, decoder.close)
+        await asyncio.shield(asyncio.wrap_future(finish(worker, decoder.close)))
 
 
 async def _fill(
@@ -187,7 +187,8 @@ async def until_set(
         await items.aclose()
 
 
-def finish(worker: Executor, close: Callable[[], None]) -> None:
-    """Close after the work that may still be going on, without holding up the event loop."""
-    worker.submit(close)
+def finish(worker: Executor, close: Callable[[], None]) -> Future[None]:
+    """Close after the work that may still be going on; await it, or leave it to the thread."""
+    closed = worker.submit(close)
     worker.shutdown(wait=False)
+    return closed

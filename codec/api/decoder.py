@@ -33,7 +33,6 @@ from gsvc.decoders.streams.windows import KeptWindows, Windows
 if TYPE_CHECKING:
     from gsvc.decoders.detection.overlay import Schematic
 
-_USUAL_CAPACITY = 2_000_000_000
 _UNITS = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
@@ -121,7 +120,7 @@ def folder_and_capacity(text: str) -> tuple[Path, int]:
     """A folder and bytes, from FOLDER or FOLDER:2G. Raises ConfigError for a size that is none."""
     folder, colon, size = text.rpartition(":")
     if not colon or "/" in size or "\\" in size:
-        return Path(text), _USUAL_CAPACITY
+        return Path(text), 2_000_000_000
     try:
         unit = _UNITS.get(size[-1:].upper())
         return Path(folder), round(float(size[:-1] if unit else size) * (unit or 1))

@@ -98,9 +98,10 @@ PICTURES = (PacketType.INTRA, PacketType.INTER, PacketType.SHOT)
 """Types of picture packets: those that complete frames."""
 
 
+@errors.typed
 @dataclass(frozen=True)
 class Packet:
-    """One packet of a stream.
+    """One packet of a stream. Raises ConfigError for integers of 2^62 or more.
 
     `type`, `frames` and `payload` are in its bytes. Encoders fill the other fields too;
     `StreamReader` fills `number` and `group`.
@@ -110,7 +111,7 @@ class Packet:
     """A `PacketType`, or the number of an unknown optional type."""
     frames: int
     """Frames that the packet completes; 0 unless it is a picture packet."""
-    payload: bytes
+    payload: "bytes"
     """The content; its layout depends on `type`."""
     pts: int | None = None
     """Presentation time of its last frame, in ticks of the stream's time base; for other types,
@@ -121,6 +122,12 @@ class Packet:
     """Index among the stream's picture packets; a gap means a loss."""
     group: int | None = None
     """`number` of the INTRA packet that it builds on; its own for an INTRA packet."""
+
+    def __post_init__(self) -> None:
+        errors.check_type("payload", self.payload, errors.Bytes)
+        for name in ("type", "frames", "pts", "duration", "number", "group"):
+            if abs(value := getattr(self, name) or 0) >> 62:
+                raise errors.ConfigError(f"{name} {value} is out of range: give less than 2^62")
 
     @property
     def is_picture(self) -> bool:
@@ -282,15 +289,13 @@ class StreamReader:
             packet = replace(packet, number=self._pictures, group=self._group)
             self._pictures += 1
         if packet.type == PacketType.END:
-            self._check_end(read_varint(Cutter(packet.payload).take))
+            if (declared := read_varint(Cutter(packet.payload).take)) != self._pictures:
+                told = f"the stream has {self._pictures} pictures, its end says {declared}"
+                raise errors.BitstreamError(f"{told}: packets were lost")
+            if self._read(1):
+                told = "there are bytes after the end of the stream: cut them off"
+                raise errors.BitstreamError(told)
         return packet
-
-    def _check_end(self, declared: int) -> None:
-        if declared != self._pictures:
-            told = f"the stream has {self._pictures} pictures, its end says {declared}"
-            raise errors.BitstreamError(f"{told}: packets were lost")
-        if self._read(1):
-            raise errors.BitstreamError("there are bytes after the end of the stream: cut them off")
 
     def _read(self, count: int) -> bytes:
         data = bytearray()

@@ -163,7 +163,9 @@ def gather(pieces: Sequence[bytes], limits: errors.Limits = errors.DEFAULT_LIMIT
     found |= repaired
     missing = tuple(number for number in range(one.count) if number not in found)
     main = _main(found, one.previewed)
-    if main is not None and (not missing or _shows(main, limits)):
+    found_in = Salvage(io.BytesIO(main), limits) if main is not None and missing else ()
+    shows = any(one.is_intra and one.payload for one in found_in)
+    if main is not None and (not missing or shows):
         if not missing and _id(main) != one.id:
             raise errors.BitstreamError("a piece is damaged: have all of them sent again")
         return Gathered(
@@ -324,8 +326,3 @@ def _begun(stream: bytes, limits: errors.Limits) -> Packet | None:
     except errors.BitstreamError:
         pass
     return None
-
-
-def _shows(stream: bytes, limits: errors.Limits) -> bool:
-    """Whether a picture can be decoded of what there is."""
-    return any(one.is_intra and one.payload for one in Salvage(io.BytesIO(stream), limits))

@@ -106,7 +106,9 @@ class Concealer:
             self._take_late(packet, arrival.number)
             return
         self._note(packet, arrival)
-        parsed = self._parsed(packet)
+        parsed: ParsedPacket | None = None
+        with suppress(BitstreamError):
+            parsed = self._reconstruction.read(packet)
         ticks = parsed.ticks if parsed else self._even_ticks(packet)
         # Where a packet's time lies before those that were shown, one of them was wrong.
         goes_on = packet.pts is not None and packet.pts > self._timeline.clock
@@ -148,11 +150,6 @@ class Concealer:
         if len(self._packets) < _REMEMBERED:
             self._packets[arrival.number] = packet
 
-    def _parsed(self, packet: Packet) -> ParsedPacket | None:
-        with suppress(BitstreamError):
-            return self._reconstruction.read(packet)
-        return None
-
     def _decoded(
         self, packet: Packet, parsed: ParsedPacket | None, ticks: Sequence[int]
     ) -> Iterator[DecodedInterval]:
@@ -174,7 +171,8 @@ class Concealer:
             return
         self._packets[number] = packet
         numbers = range(self._group, self._timeline.next or 0)
-        if self._replays == _REPLAYS or len(numbers) != len(self._packets):
+        is_whole = number in numbers and all(n in self._packets for n in numbers)
+        if self._replays == _REPLAYS or not is_whole:
             return
         self._replays += 1
         self._reconstruction.lose_track()

@@ -240,6 +240,10 @@ class DrawnFrame:
     """Which frame of the interval it is, from 1."""
 
 
+_FAR = 512
+"""Packets ahead: a number farther from the last one may be wrong (docs/wire.md, section 6)."""
+
+
 @dataclass(frozen=True)
 class PacketArrival:
     """A packet's place among the packets before it."""
@@ -269,6 +273,7 @@ class PacketTimeline:
 
     def lose_track(self) -> None:
         """Any packet may come next; times go on."""
+        self._is_sure = False  # that the last number is right: another one bears it out
         self.next: int | None = None
         """Number of the packet that comes next, if it is known."""
 
@@ -278,7 +283,10 @@ class PacketTimeline:
         expected = self.next or 0
         number = expected if packet.number is None else packet.number
         missing = 0 if begins else number - expected
+        if missing < -_FAR // 2 and not self._is_sure:  # the last number was wrong
+            missing = 1
         if missing >= 0:
+            self._is_sure = not begins and missing <= _FAR
             self.next = number + 1
         return PacketArrival(number, missing, begins)
 
@@ -293,7 +301,8 @@ class PacketTimeline:
         if anew and packet.pts is not None:
             start = packet.pts - sum(ticks)
         else:
-            gap = min(missing * self._usual, self.most_frames)
+            is_wrong = missing >> 16  # no number of a receiver is so far
+            gap = 0 if is_wrong else min(missing * self._usual, self.most_frames)
             start = self.clock + nominal_time(gap, self.frame_ticks)
         times = list(accumulate(ticks, initial=start))[1:]
         self.clock, self._usual = times[-1], len(ticks)
@@ -375,8 +384,6 @@ class StrictTimeline:
         self._may_join, self._is_counted = True, False
 
 
-RefineIn = Callable[[Keyframe, int], Picture]
-"""Restores a keyframe in a number of steps."""
 REFINING, MOTION = "refining", "motion"
 """Works that a pace decides on: restoring a keyframe, learned motion up to the next one."""
 
@@ -399,7 +406,7 @@ class StepPace(Pace, Protocol):
         """How many of `most` steps there is time for, 1 or more: asked after `may` said yes."""
 
 
-def paced_refine(refine: RefineIn, steps: int, pace: Pace) -> Refine:
+def paced_refine(refine: Callable[[Keyframe, int], Picture], steps: int, pace: Pace) -> Refine:
     """Restore in `steps` steps, or as many as there is time for; else keep the decoded picture."""
 
     def refine_in_time(key: Keyframe) -> Picture:
