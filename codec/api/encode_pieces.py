@@ -191,6 +191,8 @@ def _cut(job: EncodeJob, size: int) -> EncodeJob:
 
 def _preview(job: EncodeJob, report: EncodeReport, room: int) -> tuple[bytes, EncodeReport] | None:
     """The first picture as a stream of its own that fits a piece; None where none does."""
+    if room <= _HEADER:
+        return None
     own, bits = (report.width, report.height), 8 * (room - _HEADER)
     shorter = max(shape_of_still(bits, *own, PREVIEW_BPP) or min(own), min(SMALLEST_STILL, *own))
     settings = replace(job.settings, level=report.level)

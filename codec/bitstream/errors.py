@@ -49,8 +49,8 @@ def one_line(text: str) -> str:
 def nearest(word: str, names: Iterable[str]) -> str:
     """ ": did you mean NAME?", empty where none of the names is near."""
     word, known = word.partition("=")[0], list(names)
-    near = get_close_matches(word, known, 1, 0.8)
-    near += [name for name in known if len(word) > 3 and name.startswith(word)]
+    near = [name for name in known if len(word) > 3 and name.startswith(word)]
+    near += get_close_matches(word, known, 1, 0.7)
     return f": did you mean {near[0]}?" if near else ""
 
 

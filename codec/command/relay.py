@@ -8,6 +8,7 @@ from functools import partial
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
 from gsvc.codec.command import recv, send
 from gsvc.codec.media.places import display_name, is_live
+from gsvc.codec.network.address import parse_address
 from gsvc.codec.network.congestion_control import Adaptation
 from gsvc.codec.network.player_relay import NO_SOUND, Outage, PageRelay, PlayerRelay, newest
 
@@ -64,6 +65,7 @@ def _from_camera(options: Namespace) -> int:
     given = options.bitrate, options.total_bitrate, options.level, options.adapt
     if options.low_delay and given == (None,) * len(given):
         options.adapt = _LINK
+    parse_address(options.target)  # before the camera is waited for
     options.address, camera = options.target, is_live(options.source)
     outage = Outage(display_name(options.source))
     frames_of: send.FramesOf = partial(newest, outage=outage) if camera else iter
