@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -114,6 +115,23 @@ def test_times_lead_to_frames(data: bytes) -> None:
     assert index.frame_at(-1) == 0 and index.frame_at(1e9) == index.frames == 45
     with gsvc.Decoder(index.header, PLAIN) as decoder, pytest.raises(ValueError, match="0 or more"):
         next(index.decode(decoder, -5, 3))
+    with pytest.raises(gsvc.ConfigError, match="^seconds is nan: give a time$"):
+        index.frame_at(float("nan"))
+
+
+def test_a_decoder_of_another_stream_is_told(data: bytes) -> None:
+    index = gsvc.StreamIndex(io.BytesIO(data))
+    header = index.header
+    wider = replace(header, format=replace(header.format, width=32))
+    for other, told in (
+        (wider, f"for width 32, this stream has {header.format.width}: make it with index.header"),
+        (replace(header, motion_estimator=header.motion_estimator % 2 + 1), "for motion_estimator"),
+        (replace(header, tools=header.tools.without("camera")), "for camera 0, this stream has 1"),
+    ):
+        with gsvc.Decoder(other, PLAIN) as decoder, pytest.raises(gsvc.ConfigError, match=told):
+            next(index.decode(decoder, 0, 3))
+    with gsvc.Decoder(replace(header, seed=5, model_id=b"abcd"), PLAIN) as decoder:
+        assert len(list(index.decode(decoder, 0, 3))) == 3
 
 
 def test_damage_anywhere_is_found_before_a_frame_is_shown(data: bytes) -> None:

@@ -15,6 +15,10 @@ HEADER = gsvc.Header(VIDEO, level=1)
 ANY: Any = gsvc  # a caller whose types nobody checked
 
 
+def index() -> Any:
+    return ANY.StreamIndex(io.BytesIO(HEADER.to_bytes()), partial=True)
+
+
 @pytest.mark.parametrize(
     ("call", "told"),
     [
@@ -46,6 +50,8 @@ ANY: Any = gsvc  # a caller whose types nobody checked
         (lambda: ANY.Decoder(HEADER).decode(b""), "which Packet.from_bytes makes of bytes"),
         (lambda: ANY.StreamReader("a.gsv"), "file is 'a.gsv' (str): give a file opened in binary"),
         (lambda: ANY.Packet(1, 1, "text"), "payload is 'text' (str): give bytes"),
+        (lambda: index().frame_at("1"), "seconds is '1' (str): give a number"),
+        (lambda: index().decode(ANY.Decoder(HEADER), 1.5, 1), "first is 1.5 (float): give a whole"),
         (lambda: ANY.VideoReceiver(5), "address is 5 (int): give text"),
     ],
 )

@@ -33,8 +33,6 @@ from gsvc.decoders.streams.windows import KeptWindows, Windows
 if TYPE_CHECKING:
     from gsvc.decoders.detection.overlay import Schematic
 
-_UNITS = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-
 
 def _restoring(
     header: Header, settings: DecoderSettings, refiner: Refiner | None, pace: Pace | None
@@ -122,7 +120,7 @@ def folder_and_capacity(text: str) -> tuple[Path, int]:
     if not colon or "/" in size or "\\" in size:
         return Path(text), 2_000_000_000
     try:
-        unit = _UNITS.get(size[-1:].upper())
+        unit = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}.get(size[-1:].upper())
         return Path(folder), round(float(size[:-1] if unit else size) * (unit or 1))
     except (ValueError, OverflowError):
         raise errors.ConfigError(f"latent cache {text!r}: write FOLDER or FOLDER:2G") from None
@@ -188,7 +186,9 @@ class Decoder:
         reconstruction = Reconstruction(header, GroupReader(header, limits), refine, make_renderer)
         policy = Concealer if settings.conceal else StrictTimeline
         self._timeline: StrictTimeline | Concealer | None = policy(header, reconstruction, limits)
-        self._header, self._limits, self._conceals = header, limits, settings.conceal
+        self.header = header
+        """The stream's."""
+        self._limits, self._conceals = limits, settings.conceal
         self._schematic: Schematic | None = None
         self._turn = errors.OneThread("decoder")
 
@@ -236,7 +236,7 @@ class Decoder:
             if self._schematic is None:
                 from gsvc.decoders.detection.overlay import Schematic
 
-                self._schematic = Schematic(self._header, self._limits, conceal=self._conceals)
+                self._schematic = Schematic(self.header, self._limits, conceal=self._conceals)
             yield from self._schematic.frames(packet)
 
     @errors.typed

@@ -19,11 +19,11 @@ import numpy as np
 from gsvc.codec.bitstream import audio_and_text, container, errors, objects, scaffold
 from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.group import GroupReader, ParsedPacket
-from gsvc.codec.bitstream.header import HEADER_BYTES, Header
+from gsvc.codec.bitstream.header import HEADER_BYTES, TOOLS, Header
 from gsvc.codec.bitstream.layers import ALL_LAYERS
 from gsvc.codec.bitstream.scaffold import FrameSpan, nominal_time
 
-_ENTRY_BYTES = 400  # of memory
+_DECISIVE = ("width", "height", "frame_ticks_num", "frame_ticks_den", "holds", "motion_estimator")
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class StreamIndex:
         held = errors.HeldBytes(self._limits)
         for packet in reader:
             if packet.is_picture:
-                held.add(_ENTRY_BYTES + self.times.itemsize * packet.frames)
+                held.add(400 + self.times.itemsize * packet.frames)  # an entry takes 400
                 spans = groups.read_layout(packet)
                 ticks = [tick for span in spans for tick in span.ticks]
                 self.entries.append(self._entry(packet, offset, spans[0], clock, sum(ticks)))
@@ -97,24 +97,33 @@ class StreamIndex:
         """Number of frames."""
         return len(self.times)
 
+    @errors.typed
     def frame_at(self, seconds: float) -> int:
         """Number of the first frame shown `seconds` after frame 0 or later; `frames` at the end."""
+        if not seconds <= float("inf"):
+            raise errors.ConfigError(f"seconds is {seconds}: give a time")
         if not self.times:
             return 0
         ticks = seconds / self.header.format.time_base
         return bisect_left(self.times, self.times[0] + ticks)
 
+    @errors.typed
     def decode(self, decoder: container.PacketDecoder, first: int, count: int) -> Iterator[Frame]:
         """Yield `count` frames from number `first` on, fewer at the end of the stream.
 
         `decoder` has this stream's header; it is reset first. The frames equal those of decoding
         the whole stream, except with a `WindowRefiner`, which sees other windows. Raises
-        BitstreamError for a damaged file, ConfigError for numbers below 0.
+        BitstreamError for a damaged file, ConfigError for numbers below 0 or another decoder.
         """
         if first < 0 or count < 0:
             raise errors.ConfigError(
                 f"{count} frames from number {first} on: give numbers of 0 or more"
             )
+        other = getattr(decoder, "header", self.header).fields()
+        for name, own in self.header.fields().items():
+            if name in (*_DECISIVE, *TOOLS) and other[name] != own:
+                told = f"the decoder is for {name} {other[name]}, this stream has {own}"
+                raise errors.ConfigError(f"{told}: make it with index.header")
         decoder.reset()
         times = self.times[first : first + count]
         wanted = range(times[0], times[-1] + 1) if times else range(0)
@@ -122,6 +131,7 @@ class StreamIndex:
             if frame.pts in wanted:
                 yield frame
 
+    @errors.typed
     def packets(self, first: int, count: int) -> Iterator[tuple[container.Packet, bool]]:
         """The packets to decode for `count` frames from number `first` on, in order.
 
@@ -137,7 +147,11 @@ class StreamIndex:
             start = self.entries[start - 1].group
         last = self._entry_of(min(first + count, self.frames) - 1)
         for entry in self.entries[start : last.number + 1]:
-            yield self._read(entry), entry.number >= wanted.number
+            self._file.seek(entry.offset)
+            packet = container.read_packet(self._file.read, self._limits)
+            place = entry.pts, entry.duration, entry.number, entry.group
+            packet = container.Packet(packet.type, packet.frames, packet.payload, *place)
+            yield packet, entry.number >= wanted.number
 
     def _entry_of(self, frame: int) -> IndexedPacket:
         return self.entries[bisect_right(self.entries, frame, key=lambda entry: entry.first) - 1]
@@ -156,15 +170,6 @@ class StreamIndex:
         times = clock + duration, duration
         return IndexedPacket(offset, len(self.times), packet.frames, number, group, *times, lead)
 
-    def _read(self, entry: IndexedPacket) -> container.Packet:
-        self._file.seek(entry.offset)
-        packet = container.read_packet(self._file.read, self._limits)
-        place = entry.pts, entry.duration, entry.number, entry.group
-        return container.Packet(packet.type, packet.frames, packet.payload, *place)
-
-
-_DISSOLVES = -2
-
 
 def scaffold_bytes(interval: scaffold.Interval) -> bytes:
     """All integers of an interval, 8 bytes each, little-endian; each array follows its shape."""
@@ -181,7 +186,7 @@ def scaffold_bytes(interval: scaffold.Interval) -> bytes:
     if interval.place is not scaffold.Place.BETWEEN:
         parts.append(scaffold.digest_integer(interval.place.value))
     if interval.dissolves:
-        parts.append(scaffold.digest_integer(_DISSOLVES))
+        parts.append(scaffold.digest_integer(-2))
     return b"".join(parts)
 
 

@@ -297,11 +297,14 @@ class Watcher:
         if not side:
             return
         before, self._sides[key] = self._sides.get(key), (side, at)
-        if before is None or before[0] == side or not _crosses(before[1], at, line):
+        if before is None or before[0] == side:
             return
-        way = "left to right" if side > 0 else "right to left"
-        self.totals.lines[line.name][way] += 1
-        yield Event("line", frame.frame, frame.seconds, line.name, one.track, one.kind, way)
+        way = Line("", before[1], at)
+        if _side(way, line.start, 0) * _side(way, line.end, 0) > 0:
+            return  # past an end of the line
+        to = "left to right" if side > 0 else "right to left"
+        self.totals.lines[line.name][to] += 1
+        yield Event("line", frame.frame, frame.seconds, line.name, one.track, one.kind, to)
 
     def _at_zone(self, frame: FrameAnalysis, one: TrackedObject, zone: Zone) -> Iterator[Event]:
         key = zone.name, one.track
@@ -340,12 +343,6 @@ def _side(line: Line, at: Point, band: float) -> int:
     way, there = np.subtract(line.end, line.start), np.subtract(at, line.start)
     distance = float(way[0] * there[1] - way[1] * there[0]) / float(np.hypot(*way))
     return 0 if abs(distance) <= band else int(np.sign(distance))
-
-
-def _crosses(a: Point, b: Point, line: Line) -> bool:
-    """Whether the way from `a` to `b`, which lie on both sides, meets the line between its ends."""
-    way = Line("", a, b)
-    return _side(way, line.start, 0) * _side(way, line.end, 0) <= 0
 
 
 _TOKENS = re.compile(r'\s*(?:"([^"]*)"|(>=|<=|[<>])|(\d+\.?\d*|\.\d+)|([^\W\d][\w-]*)|(\S))')
