@@ -293,8 +293,7 @@ class StreamReader:
                 told = f"the stream has {self._pictures} pictures, its end says {declared}"
                 raise errors.BitstreamError(f"{told}: packets were lost")
             if self._read(1):
-                told = "there are bytes after the end of the stream: cut them off"
-                raise errors.BitstreamError(told)
+                raise errors.BitstreamError("bytes after the end of the stream: cut them off")
         return packet
 
     def _read(self, count: int) -> bytes:

@@ -214,12 +214,10 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
         except TypeError:
             return function(*args, **kwargs)  # says itself what is missing, or too much
         for name in several:
-            check_all = given.pop(name, {}).items()
-            for one, value in check_all:
+            for one, value in given.pop(name, {}).items():
                 check_type(one, value, kinds.get(name, Any))
         for name, value in given.items():
-            if name in kinds:
-                check_type(name, value, kinds[name])
+            check_type(name, value, kinds.get(name, object))
         return function(*args, **kwargs)
 
     return checking

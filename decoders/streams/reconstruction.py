@@ -301,8 +301,8 @@ class PacketTimeline:
         if anew and packet.pts is not None:
             start = packet.pts - sum(ticks)
         else:
-            is_wrong = missing >> 16  # no number of a receiver is so far
-            gap = 0 if is_wrong else min(missing * self._usual, self.most_frames)
+            # Where more are missing than receivers can count, the number is wrong.
+            gap = 0 if missing >> 16 else min(missing * self._usual, self.most_frames)
             start = self.clock + nominal_time(gap, self.frame_ticks)
         times = list(accumulate(ticks, initial=start))[1:]
         self.clock, self._usual = times[-1], len(ticks)
