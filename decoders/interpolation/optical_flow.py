@@ -291,7 +291,8 @@ class MotionBetween:
             _shrunk(picture.astype(np.float32), self._size) for picture in (left, right)
         )
         self._grid = pixel_grid(self._size[1], self._size[0])
-        self._blends_all = estimator < MOTION_ESTIMATOR
+        self._blends_all = estimator in (WITHOUT_LEAPS, WITH_GHOSTS)
+        self._lighter = self._left.mean() - self._right.mean()
         self._leaps = [] if estimator == WITHOUT_LEAPS else self._leap()
 
     def _leap(self) -> list[Leap]:
@@ -339,8 +340,7 @@ class MotionBetween:
             return np.zeros(self._left.shape, np.float32)
         left, right = self._moved(vectors, time)
         # Light that changes everywhere crosses over.
-        lighter = self._left.mean() - self._right.mean()
-        return _blurred(np.abs(left - right - lighter), _SPREAD)
+        return _blurred(np.abs(left - right - self._lighter), _SPREAD)
 
     def _known(self, flow: Flow, trusted: FloatImage) -> Flow:
         """Flow of half the size on the grid, where it can be trusted or from around."""

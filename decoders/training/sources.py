@@ -344,7 +344,9 @@ def _text(luma: NDArray[np.uint8]) -> float:
     return float(area / luma.size)
 
 
-_faces = cache(lambda: SingleShotDetector(FACE_MODEL, FACE_STRIDES, _SURE_FACE))
+@cache
+def _faces() -> SingleShotDetector:
+    return SingleShotDetector(FACE_MODEL, FACE_STRIDES, _SURE_FACE)
 
 
 def clip_hash(frames: Sequence[Picture]) -> int:

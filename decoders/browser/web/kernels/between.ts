@@ -36,6 +36,8 @@ export let missRight: usize = 0;
 /** Levels by which the pictures, moved to that frame, differ, beyond their means; 0 where they are blended
  * all the same. */
 export let apart: usize = 0;
+/** By how much the left picture is lighter. */
+let lighter: f32 = 0;
 
 /** Whether small things leap, as they do from motion estimator 2 on. */
 let leaps: bool = false;
@@ -56,6 +58,7 @@ export function findMotion(left: usize, right: usize, w: i32, h: i32, estimator:
   apart = estimator > 2 ? takeFloats(size) : 0;
   shrink(left, w, h, 1, lumaLeft, width, height);
   shrink(right, w, h, 1, lumaRight, width, height);
+  lighter = mean(lumaLeft) - mean(lumaRight);
   for (let n = 0; n < size; n++) {
     set(unmoved, n, differ(get(lumaLeft, n), get(lumaRight, n), STILL) + STAYS);
   }
@@ -180,7 +183,6 @@ export function moveTo(time: f32): void {
 
 /** Finds `apart` along `vectors`. Light that changes everywhere crosses over. */
 function compare(time: f32): void {
-  const lighter = mean(lumaLeft) - mean(lumaRight);
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
       const at = y * width + x;
