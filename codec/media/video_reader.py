@@ -143,11 +143,8 @@ class VideoReader:
     ) -> None:
         """`frames` and `rate`: most of them, in all and a second; None for all."""
         self._deinterlaces, self._size = deinterlace, size
-        self._source, self._start, self._limit = (
-            source,
-            max(start - source.lead, Fraction(0)),
-            frames,
-        )
+        self._source, self._limit = source, frames
+        self._start = max(start - source.lead, Fraction(0))
         self._is_aspect_told = False
         self._lead = max(source.lead - start, Fraction(0))
         self._rate = min(rate or source.frame_rate, source.frame_rate)

@@ -493,9 +493,8 @@ def _claimed_rate(stream: av.VideoStream) -> Fraction | None:
     average, guessed = (
         _sane(source_clock.fraction(rate)) for rate in (stream.average_rate, stream.guessed_rate)
     )
-    no_times = cast(
-        int, av.format.Flags.no_timestamps.value
-    )  # then the average is FFmpeg's usual 25
+    # Where there are no times, the average is FFmpeg's usual 25.
+    no_times = cast(int, av.format.Flags.no_timestamps.value)
     if average is None or guessed is None or stream.container.format.flags & no_times:
         return guessed or average
     return guessed if abs(guessed / average - 1) < Fraction(1, 50) else average
