@@ -4,9 +4,10 @@ import io
 import math
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
+from typing import cast
 
 import cv2
 import numpy as np
@@ -27,7 +28,7 @@ from gsvc import (
 )
 from gsvc.codec.bitstream.stream_info import read_info
 from gsvc.datasets.clips.clip_reader import load_clip
-from gsvc.encoders.coding.keyframes import choose_texture
+from gsvc.encoders.coding.keyframes import Keyframes, choose_texture, fit_quantizer
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Reference
 from gsvc.encoders.search.group_search import GroupSearch
@@ -280,3 +281,35 @@ def test_a_live_rate_is_followed_without_saving_up() -> None:
         control.requantized(math.exp(-change))
     assert spent[0] < 0.25 * rate and 0.9 * rate < spent[-1] < 1.15 * rate
     assert max(spent) < 1.25 * rate
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Pictures of which only the size is known: a quantiser takes some share off their bits."""
+
+    crf: float
+    slope: float
+    codings: list[float]
+    scale: int = 8
+
+    @property
+    def bits(self) -> float:
+        return 9000 * math.exp(-self.slope * (self.crf - 56))
+
+    @property
+    def plan(self) -> "Coded":
+        return self
+
+    def recode(self, crf: float) -> "Coded":
+        self.codings.append(crf)
+        return replace(self, crf=crf)
+
+
+@pytest.mark.parametrize("slope", [0.08, 0.1, 0.14])
+@pytest.mark.parametrize("goal", [8900, 7000, 5000])
+def test_a_limit_is_nearly_filled_after_few_codings(slope: float, goal: float) -> None:
+    # A quantiser that misses the limit by a thousandth once sent the search far below it.
+    coded = Coded(56, slope, [])
+    found = fit_quantizer(cast(Keyframes, coded), goal, exact=False)
+    assert 0.93 * goal < found.bits <= goal
+    assert len(coded.codings) <= 3

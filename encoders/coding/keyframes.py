@@ -155,7 +155,7 @@ class Keyframes:
 
 
 _LEAST_CRF = 10.0
-_CLOSE = 0.01
+_CLOSE = 0.015
 """Logarithm of the bits by which the goal may be missed; under a limit four times that."""
 _FAR = 0.03
 _ROUNDS = 6
@@ -185,14 +185,14 @@ def _walk(keys: Keyframes, goal: float, exact: bool) -> Iterator[Keyframes]:
     misses: dict[float, float] = {}
     for _ in range(_ROUNDS):
         plan, miss = keys.plan, math.log(keys.bits / max(goal, 1.0))
-        if abs(miss) < _CLOSE or (not exact and -4 * _CLOSE < miss <= 0):
+        if abs(miss) < _CLOSE if exact else -4 * _CLOSE < miss <= 0:
             return
         if miss > 0 and plan.crf >= MAX_CRF:
             if not keys.config.can_scale(plan.scale - 2):
                 return
             keys, misses = keys.recode(crf=64.0, scale=plan.scale - 2), {}
         else:
-            misses[plan.crf] = miss
+            misses[plan.crf] = miss if exact else miss + 2 * _CLOSE
             crf = _next_crf(misses)
             if crf is None:
                 return
@@ -212,11 +212,12 @@ def _next_crf(misses: Mapping[float, float]) -> float | None:
     """The quantiser to try after some that missed the goal by so much; None where none is left."""
     low = max((crf for crf, miss in misses.items() if miss > 0), default=None)
     high = min((crf for crf, miss in misses.items() if miss <= 0), default=None)
-    if low is not None and high is not None:
-        guess = low + (high - low) * misses[low] / (misses[low] - misses[high])
-    else:
-        crf, miss = list(misses.items())[-1]
-        guess = crf + miss / tuning.CRF_SLOPE
+    usual = tuning.log_bits_of_crf
+    near, *others = sorted(misses, key=lambda crf: abs(misses[crf]))
+    slope = 1.0  # of these bits against the usual ones
+    if others:
+        slope = (misses[others[0]] - misses[near]) / (usual(others[0]) - usual(near))
+    guess = tuning.crf_of_log_bits(usual(near) - misses[near] / min(max(slope, 0.5), 2.0))
     first = _LEAST_CRF if low is None else low + _STEP
     last = float(MAX_CRF) if high is None else high - _STEP
     return min(max(_STEP * round(guess / _STEP), first), last) if first <= last else None
