@@ -6,7 +6,6 @@ memory, or none of it, for the time that this takes.
 """
 
 import ctypes
-import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from copy import copy
@@ -22,8 +21,8 @@ import numpy as np
 from gsvc.codec.bitstream.frames import Picture
 
 _Held = TypeVar("_Held")
-_RAW_BYTES, _IN_MEMORY = 1 << 27, 1 << 29
-"""Bytes of frames that wait unpacked, and in memory; further frames are packed, and in files."""
+_IN_MEMORY = 1 << 27
+"""Bytes of frames that wait in memory; further frames are packed into files."""
 _FILE_BYTES = 1 << 26
 """Bytes of a temporary file, about."""
 _CODEC: Final = "magicyuv"
@@ -147,15 +146,13 @@ class FrameBuffer(_Frames[Picture | bytes | _Filed]):
 
     def append(self, picture: Picture) -> None:
         """Another frame."""
-        size = math.inf if self._low_memory else len(self._held) * picture.nbytes
-        self._held.append(picture if size < _RAW_BYTES else self._packed(picture, size))
+        waits = not self._low_memory and len(self._held) * picture.nbytes < _IN_MEMORY
+        self._held.append(picture if waits else self._packed(picture))
 
-    def _packed(self, picture: Picture, size: float) -> bytes | _Filed:
-        """A frame before which so many bytes wait."""
+    def _packed(self, picture: Picture) -> bytes | _Filed:
+        """A frame in a file, or in memory where the disk is full."""
         self._packer = self._packer or _FramePacker(*picture.shape[:2])
         data = self._packer.packed(picture)
-        if size < _IN_MEMORY:
-            return data
         try:
             return self._packer.filed(data)
         except OSError:

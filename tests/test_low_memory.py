@@ -57,7 +57,6 @@ def test_frames_beyond_a_size_wait_in_files_if_there_is_room(
     monkeypatch: pytest.MonkeyPatch, is_full: bool
 ) -> None:
     pictures = [np.full((48, 64, 3), number, np.uint8) for number in range(4)]
-    monkeypatch.setattr(frame_buffer, "_RAW_BYTES", pictures[0].nbytes)
     monkeypatch.setattr(frame_buffer, "_IN_MEMORY", 2 * pictures[0].nbytes)
     made = []
 
