@@ -1,11 +1,15 @@
 """The back channel: reports, requests to repeat and for a new group, other senders."""
 
+import asyncio
 from fractions import Fraction
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given, strategies as st
 
-from gsvc import Packet, WireSettings
+from gsvc import Packet, PacketType, WireSettings
+from gsvc.codec.network import rtp_session
 from gsvc.codec.network.rtcp import (
     Bye,
     Nack,
@@ -20,7 +24,7 @@ from gsvc.codec.network.rtcp import (
     time_of_day,
     write_rtcp,
 )
-from gsvc.codec.network.rtp_session import RtpReceiver, RtpSender, RtpSource
+from gsvc.codec.network.rtp_session import RtpReceiver, RtpSender, RtpSource, UdpSender
 from test_transport import HEADER, stream
 
 PLAIN = WireSettings(redundancy=0, parity_span=0)
@@ -159,3 +163,89 @@ def test_reports_tell_loss_round_trip_and_capture_time() -> None:
     seconds = 3 * Fraction(1001, 30_000)  # from one packet to the next
     expected = DAY + 0.4 - 0.5 + float(seconds)
     assert receiver.capture_time(3 * 5) == pytest.approx(expected, abs=1e-4)
+
+
+class Outage:
+    """A link of 12 kbit/s over which nothing comes either way for a while, by a clock that jumps;
+    the sender codes a picture as soon as little waits, an intra one when it is asked to."""
+
+    def __init__(self, down: tuple[float, float]) -> None:
+        self._down, self._receiver = down, RtpReceiver()
+        self.waited, self.shown = 0.0, list[float]()
+        """The most that waited, and when pictures that can be decoded came, in seconds."""
+        self._loop, self._last, self._can_decode, self._asked = Jumping(), -1, False, True
+
+    def run(self, seconds: float) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            clock = SimpleNamespace(time=self._loop.time, monotonic=self._loop.time)
+            patch.setattr(rtp_session, "time", clock)
+            self._loop.run_until_complete(self._send(seconds))
+        self._loop.close()
+
+    async def _send(self, seconds: float) -> None:
+        self._sender = sender = UdpSender(RtpSender(HEADER), self._ask)
+        put = SimpleNamespace(sendto=self._take, close=lambda: None)
+        sender.connection_made(cast(asyncio.DatagramTransport, put))
+        sender.pace(12_000)
+        number = group = 0
+        while (now := self._loop.time()) < seconds:
+            if sender.waits < 0.1 and int(now / 0.02) % 5 == 0:
+                group, size = (number, 1400) if self._asked else (group, 150)
+                self._asked, kind = False, PacketType.INTER if number > group else PacketType.INTRA
+                pts = round(now * 30)
+                packet = Packet(kind, 5, bytes(size), number=number, group=group, pts=pts)
+                sender.captured(pts, now)
+                sender.send([packet])
+                number += 1
+            self.waited = max(self.waited, sender.waits)
+            for packet in self._receiver.poll(now):
+                self._show(packet, now)
+            for feedback, _ in self._receiver.feedback(now):
+                if not self._is_down:
+                    sender.datagram_received(feedback, None)
+            await asyncio.sleep(0.02)
+
+    @property
+    def _is_down(self) -> bool:
+        return self._down[0] <= self._loop.time() < self._down[1]
+
+    def _ask(self) -> None:
+        self._asked = True
+
+    def _take(self, datagram: bytes) -> None:
+        now = self._loop.time()
+        for packet in [] if self._is_down else self._receiver.receive(datagram, now):
+            self._show(packet, now)
+
+    def _show(self, packet: Packet, now: float) -> None:
+        follows = packet.number == self._last + 1
+        self._can_decode = packet.is_intra or (self._can_decode and follows)
+        self.shown += [now] * self._can_decode
+        self._last = packet.number or 0
+
+
+class Jumping(asyncio.SelectorEventLoop):
+    """An event loop that does not wait: its clock jumps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._at = 1000.0
+        self._selector.select = self._jump  # type: ignore[attr-defined]
+
+    def time(self) -> float:
+        return self._at
+
+    def _jump(self, timeout: float | None = None) -> list[object]:
+        self._at += timeout or 0.0
+        return []
+
+
+@pytest.mark.parametrize("seconds", [2.0, 4.0, 6.0])
+def test_the_picture_is_back_soon_after_an_outage(seconds: float) -> None:
+    """Two seconds and what an intra picture takes of the link at most, and little waits for it."""
+    outage = Outage((1005.0, 1005.0 + seconds))
+    outage.run(1020.0)
+    back = min(at for at in outage.shown if at > 1005.0 + seconds)
+    assert back < 1005.0 + seconds + 2.0 + 8 * 1400 / 12_000
+    assert outage.waited < 2.0
+    assert sum(at > 1015.0 for at in outage.shown) > 15  # and it stays

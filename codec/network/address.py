@@ -2,11 +2,8 @@
 
 udp://host:port, tcp://, tls://, ws:// or wss://host:port/path; @ before the host listens there.
 
-SRTP (RFC 3711) seals what is sent over UDP under a key that both sides share. `pylibsrtp` (libsrtp)
-does the work, by AES_CM_128_HMAC_SHA1_80. Master key and salt, 16 and 14 bytes, come from the
-shared key by HKDF-SHA256 (RFC 5869), anew for each direction and each minute of the day. So no two
-sessions ever count through one key stream, and what was recorded minutes ago opens nothing: no
-handshake is needed, a receiver can join and a sender go on at any time.
+SRTP (RFC 3711) by `pylibsrtp` seals what is sent over UDP: docs/wire.md, section 10. Keys change
+each minute, so no two sessions count through one key stream, and no handshake is needed.
 """
 
 import os
@@ -38,11 +35,9 @@ class Address:
     """Where a stream goes to or comes from."""
 
     scheme: str
-    """One of SCHEMES."""
     host: str
     """Name or address; "" to listen at all interfaces."""
     port: int
-    """1-65535."""
     listens: bool
     """Wait here for the other side: udp://@:5004 or udp://@127.0.0.1:5004."""
     path: str = "/"

@@ -5,11 +5,9 @@ Google congestion control for WebRTC*, MMSys 2016; draft-ietf-rmcat-gcc-02), whi
 delay, at the one report a second of RTCP. The encoder follows it by steps: a new rate may cost an
 intra picture, and a viewer sees it.
 
-`InFlight` knows what is under way, and so for how long the next packet would wait. Reports tell
-what had arrived when they left; what was sent a round trip before them and had not arrived was
-waiting. From there on the queue is taken to empty at the rate that it emptied at last. The rate at
-which a queue empties is what the network carries, as in BBR (Cardwell et al., *BBR:
-congestion-based congestion control*, ACM Queue 14(5), 2016).
+`InFlight` knows how long the next packet would wait: what was sent a round trip before a report and
+had not arrived was waiting. The rate at which a queue empties is what the network carries, as in
+BBR (Cardwell et al., *BBR: congestion-based congestion control*, ACM Queue 14(5), 2016).
 """
 
 from collections import deque
@@ -21,8 +19,7 @@ from gsvc.encoders.tuning import LEAST_BITRATE, LEVELS, PRESETS
 
 _REST, _LONGEST_REST = 10.0, 160.0
 """Seconds for which it takes less; twice as long each time that it is late again soon after."""
-_EFFECT = 5.0
-"""Seconds until another preset shows: it begins with the next group."""
+_EFFECT = 5.0  # seconds until another preset shows: it begins with the next group
 
 
 class PresetLadder:
@@ -81,17 +78,13 @@ _STALLED = 1.1
 """Seconds of pause where nothing arrives of what is under way: to the next report, about."""
 _SILENCE, _HALVING = 3.0, 2.0
 """Seconds without a report until the rate falls, and until it has halved."""
-_KEPT = 60.0
-"""Seconds for which the shortest round trip is remembered."""
-_TRUST = 0.5
-"""How far the estimate goes to a rate that was measured."""
-_MARGIN = 0.7
-"""Of the estimate that is used."""
+_KEPT = 60.0  # seconds for which the shortest round trip is remembered
+_TRUST = 0.5  # how far the estimate goes to a rate that was measured
+_MARGIN = 0.7  # of the estimate that is used
 _LESS, _MORE, _CALM = 0.95, 1.25, 4.0
 """Hysteresis: a rate falls at once where it falls by so much; it rises by so much at least, and
 only where it has not moved for so many seconds."""
-_BAND = 1.15
-"""Hysteresis of levels: how far beyond its limit a rate has to be."""
+_BAND = 1.15  # hysteresis of levels: how far beyond its limit a rate has to be
 
 
 @typed
@@ -121,7 +114,6 @@ class Reception:
     bitrate: float
     """Bits per second that arrived, all headers included."""
     lost: float
-    """Share of datagrams lost, 0 to 1."""
     round_trip: float | None
     """Seconds; None where the report tells nothing new of it."""
     under_way: float = 0.0
@@ -133,11 +125,9 @@ class EncoderOrder:
     """What the encoder is to do."""
 
     bitrate: float
-    """Bits per second of its packets."""
     level: int
     """Whose spacing and multiplier it takes."""
     preset: str = "fast"
-    """That it codes pictures with."""
 
 
 class CongestionController:
@@ -278,12 +268,9 @@ _SURE, _SURE_BITS = 0.3, 4_000
 """Seconds and bits of a queue that empties, from which its rate is known."""
 _REPORTS = 1.3
 """Seconds within which a report comes, if anything does: later, nothing is taken to arrive."""
-_GONE = 3.0
-"""Seconds without a report from which nothing is known."""
+_GONE = 3.0  # seconds without a report from which nothing is known
 _OF_LATE = 5.0
-"""Seconds for which a burst counts."""
 _REMEMBERED = 4096
-"""Sendings that are remembered."""
 
 
 class InFlight:
@@ -291,7 +278,6 @@ class InFlight:
 
     def __init__(self) -> None:
         self.trip = _UNKNOWN_TRIP
-        """Shortest round trip known."""
         self._sent: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
         """When, and how much had been sent then in all: what has not arrived whole."""
         self._bursts: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)

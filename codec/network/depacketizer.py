@@ -25,13 +25,10 @@ class PendingPacket:
     since: float
     """When its last piece came, or, without any, when it was found missing."""
     timestamp: int = 0
-    """Unwrapped RTP timestamp."""
     group: int = 0
     """Number of the INTRA packet that it builds on."""
     packet: Packet | None = None
-    """The packet, once it is whole."""
     size: int = 0
-    """Bytes of memory."""
     _count: int = 0
     _stripes: int = 0
     _fragments: dict[int, bytes] = field(default_factory=dict)
@@ -228,7 +225,6 @@ class Counts:
     """Counts of packets."""
 
     lost: int = 0
-    """Picture packets given up."""
     late: int = 0
     """Packets that came after they were given up."""
     repaired: int = 0
@@ -244,8 +240,8 @@ class Depacketizer:
 
     Picture packets get their number, group and pts, and a duration if the packet before them came
     too; others get the pts of the picture before them. A gap in the numbers is a loss; a packet out
-    of order was given up and came late. After an outage of any length, packets go on at the next
-    INTRA packet. Invalid bytes are counted and dropped; they raise nothing.
+    of order was given up and came late. After an outage, packets go on at the next INTRA packet.
+    Invalid bytes are counted and dropped; they raise nothing.
 
     `header` is the stream's, None before the first packet. `limits` bound the stream: the default
     admits all that gsvc encodes; for untrusted senders give `Limits.restrictive()`, here and to the

@@ -3,9 +3,8 @@
 `PlayoutClock` says when frames are due, `PlayoutTimeline` puts successive streams on one timeline.
 `LivePace` decides where there is time for networks. Frames may take a share of the time that they
 are shown for, less what their packet waited; what a packet leaves, up to half a second's, the next
-ones may take. Where there is no time for all steps of a refiner, it takes fewer before it is left
-out. Hysteresis keeps the picture from changing to and fro: what there was no time for is left out
-for a while, twice as long each time it comes back too early.
+ones may take. A refiner takes fewer steps before it is left out, for a while that doubles each time
+it comes back too early.
 """
 
 import time
@@ -259,10 +258,8 @@ class ArrivedPacket:
     stream: int
     """Number of its stream among those that came one after another, from 1."""
     header: Header
-    """Header of its stream."""
     packet: Packet
     at: float
-    """Seconds of the monotonic clock."""
 
 
 @dataclass(frozen=True)

@@ -178,8 +178,7 @@ class Playout:
         return self._shown
 
 
-_LEAST_RATE, _MOST_RATE = 10, 60
-"""Frames a second that players expect."""
+_LEAST_RATE, _MOST_RATE = 10, 60  # frames a second that players expect
 _FORMATS = {"udp": "mpegts", "rtp": "rtp_mpegts", "rtsp": "rtsp"}
 _DATAGRAM = "pkt_size=1316"
 """Seven packets of MPEG-TS: as many as fit into an Ethernet frame."""

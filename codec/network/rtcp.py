@@ -25,36 +25,27 @@ _EPOCH = 2_208_988_800
 
 @dataclass(frozen=True)
 class SenderReport:
-    """Ties the source's RTP timestamps to the time of day."""
+    """Ties the source's RTP timestamps to the time of day (RFC 3550, section 6.4.1)."""
 
     ssrc: int
     ntp: int
-    """Time of day when it was sent, in 2^-32 s since 1900."""
     timestamp: int
-    """RTP timestamp of a frame captured at that time."""
     packets: int
-    """Datagrams sent so far."""
     octets: int
-    """Bytes sent so far."""
 
 
 @dataclass(frozen=True)
 class ReportBlock:
-    """How one source arrives."""
+    """How one source arrives: `fraction_lost` in 1/256 since the last report, `lost` in all,
+    `delay` since the sender report `last_report` in 2^-16 s."""
 
     source: int
     fraction_lost: int
-    """Datagrams lost since the last report, in 1/256 of those expected."""
     lost: int
-    """Datagrams lost in all."""
     highest: int
-    """Extended highest sequence number: its high 16 bits count the wraps."""
     jitter: int
-    """Interarrival jitter in RTP ticks."""
     last_report: int
-    """Middle 32 bits of the last sender report's `ntp`; 0 without one."""
     delay: int
-    """Time since that report in 2^-16 s."""
 
 
 @dataclass(frozen=True)
@@ -84,22 +75,21 @@ class PictureLoss:
 
 @dataclass(frozen=True)
 class BitrateLimit:
-    """Asks `source` for no more than a bit rate (TMMBR of RFC 5104, section 4.2.1)."""
+    """Asks `source` for no more bits per second, IP and UDP headers included (TMMBR of RFC 5104,
+    section 4.2.1); 17 binary digits are kept."""
 
     ssrc: int
     source: int
     bitrate: float
-    """Bits per second, 0 to 2^80, IP and UDP headers included; 17 binary digits are kept."""
 
 
 @dataclass(frozen=True)
 class PictureLimit:
-    """Asks `source` for no more coded pictures than the receiver has time for (an APP packet)."""
+    """Asks `source` for no more coded pictures a second than the receiver has time for (APP)."""
 
     ssrc: int
     source: int
     pictures: float
-    """Coded pictures a second, 0 to 65535; 16 binary digits are kept behind the point."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,4 @@
-"""RTP: headers (RFC 3550, section 5.1), the payload's units, and the packetizer (docs/wire.md).
-
-unit    descriptor (1 byte), number (2 bytes, big-endian), length (varint), then `length` bytes:
-        [age (varint)], [back (varint)], [index, count, stripes (2 bytes each)], data
-
-A packet that does not fit a datagram is cut into fragments. The fragments of an INTRA packet are
-interleaved into stripes, and each stripe has an exclusive-or parity (as in RFC 5109) that repairs
-one lost fragment; a burst of losses no longer than the number of stripes is repaired too.
+"""RTP: headers, the payload's units, fragments and their parity (docs/wire.md, sections 1 to 4).
 
 Sound is cut to fit datagrams, and put in order again with losses concealed.
 """
@@ -25,10 +18,8 @@ from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, Limits, typ
 from gsvc.codec.bitstream.header import HEADER_BYTES, MAGIC, Header
 from gsvc.codec.network.address import Address
 
-CLOCK_RATE = 90_000
-"""Ticks of an RTP timestamp in a second, as for all video payloads (RFC 3551)."""
-PAYLOAD_TYPE = 96
-"""The first of the dynamic payload types (RFC 3551, section 6)."""
+CLOCK_RATE, PAYLOAD_TYPE = 90_000, 96
+"""Ticks of an RTP timestamp in a second; the first dynamic payload type (RFC 3551)."""
 RTP_HEADER_BYTES = 12
 
 _LAYOUT = struct.Struct("!BBHII")
@@ -40,15 +31,12 @@ class RtpPacket:
     """One RTP packet."""
 
     sequence: int
-    """0-65535."""
     timestamp: int
     """Ticks of the 90 kHz clock, 0 to 2^32 - 1."""
     ssrc: int
-    """The source, 0 to 2^32 - 1."""
     payload: bytes
     marker: bool = False
     payload_type: int = PAYLOAD_TYPE
-    """0-127."""
 
     def to_bytes(self) -> bytes:
         """The 12 bytes of the header, then the payload."""
@@ -111,11 +99,8 @@ class UnitKind(IntEnum):
     """What a unit holds: the two highest bits of its descriptor; 3 is reserved."""
 
     PICTURE = 0
-    """A picture packet, whole."""
     PIECE = 1
-    """A piece of a picture packet."""
     OTHER = 2
-    """Any other packet, whole."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +130,6 @@ class PayloadUnit:
     piece: PacketPiece | None = None
     """Set for kind PIECE only."""
     is_copy: bool = False
-    """The packet was sent before."""
 
     def to_bytes(self) -> bytes:
         """Serialise."""
@@ -289,6 +273,10 @@ class Packetizer:
             datagrams += [self._datagram([piece], copies=False) for piece in pieces]
             datagrams.append(self._datagram([last]))
         return [*datagrams, self._datagram(batch)] if batch else datagrams
+
+    def forget(self) -> None:
+        """Repeat no packets so far."""
+        self._recent.clear()
 
     def _timed(self, packet: container.Packet) -> _Timed:
         back = 0

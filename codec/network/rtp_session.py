@@ -6,7 +6,8 @@ The ends themselves have no sockets: datagrams, reports and answers to feedback 
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -19,26 +20,35 @@ from gsvc.codec.network.rtp import CLOCK_RATE, Packetizer, RtpPacket, WireSettin
 
 _DATAGRAMS, _BYTES = 512, 2 << 20
 _REPEATS = 3
+_USABLE = 2.0  # seconds for which a receiver can use a datagram
+_REPEAT_SHARE, _REPEAT_SECONDS = 0.25, 0.5
+"""Of a link, what repeats may take; seconds of it that they may take at once."""
 
 
 @dataclass
 class _Sent:
     data: bytes
+    at: float = float("inf")
+    """When it left, or is to be sent again."""
     repeats: int = 0
-    repeated: float = float("-inf")
-    """When it was sent again."""
 
 
 class RetransmissionBuffer:
-    """Keeps at most 512 datagrams and 2 MiB.
+    """Keeps at most 512 datagrams and 2 MiB, of seconds that a receiver can still use.
 
     Each is sent again at most 3 times, so that forged requests cause little traffic, and once in a
-    round trip: a request that comes earlier was made before the repetition could arrive.
+    round trip: a request that comes earlier was made before the repetition could arrive. All
+    together take a part of the link where its `rate`, in bits per second, is known.
     """
 
     def __init__(self) -> None:
-        self._sent: dict[int, _Sent] = {}
-        self._bytes = 0
+        self.rate: float | None = None
+        self._spare, self._asked = 0.0, float("-inf")
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all: an intra picture is to come."""
+        self._sent, self._bytes = dict[int, _Sent](), 0
 
     def add(self, sequence: int, data: bytes) -> None:
         """Keep a datagram and drop the oldest ones."""
@@ -48,17 +58,28 @@ class RetransmissionBuffer:
         while len(self._sent) > _DATAGRAMS or self._bytes > _BYTES:
             self._drop(next(iter(self._sent)))
 
-    def again(self, sequences: Iterable[int], now: float, round_trip: float) -> list[bytes]:
+    def left(self, sequence: int, now: float) -> None:
+        """A datagram left."""
+        if sent := self._sent.get(sequence):
+            sent.at = now
+
+    def again(
+        self, sequences: Iterable[int], now: float, round_trip: float, waits: Container[bytes] = ()
+    ) -> list[bytes]:
         """The datagrams of these sequence numbers, as far as they may be sent again.
 
-        `now`, `round_trip`: in seconds.
+        `now`, `round_trip`: in seconds; `waits`: datagrams that are to leave anyway.
         """
         found = []
-        for sequence in sequences:
-            sent = self._sent.get(sequence)
-            if sent and sent.repeats < _REPEATS and now - sent.repeated >= round_trip:
-                sent.repeats, sent.repeated = sent.repeats + 1, now
+        self._spare = min(_REPEAT_SECONDS, self._spare + _REPEAT_SHARE * (now - self._asked))
+        self._asked = now
+        for sent in filter(None, map(self._sent.get, sequences)):
+            is_due = not sent.repeats or round_trip <= now - sent.at
+            is_due = is_due and sent.repeats < _REPEATS and now - sent.at <= _USABLE + round_trip
+            if is_due and self._spare > 0 and sent.data not in waits:
+                sent.repeats, sent.at = sent.repeats + 1, now
                 found.append(sent.data)
+                self._spare -= stats.wire_bits(sent.data) / self.rate if self.rate else 0
         return found
 
     def _drop(self, sequence: int) -> None:
@@ -68,23 +89,18 @@ class RetransmissionBuffer:
 
 _REMEMBERED = 1 << 14
 """Datagrams whose place in the sum of all bytes is known when a report tells of them."""
-_TOGETHER = 0.9
-"""Seconds whose reports make one `Reception`."""
-_WARY = 20.0
-"""Seconds after a loss for which packets are sent twice."""
-_KEY_SECONDS = 1.0
-"""Least time between two groups that receivers request."""
+_TOGETHER = 0.9  # seconds whose reports make one `Reception`
+_WARY = 20.0  # seconds after a loss for which packets are sent twice
+_KEY_SECONDS = 1.0  # least time between two groups that receivers request
 
 
 class RtpSender:
     """One RTP source of one stream; a sender that restarts is another source.
 
     `datagrams` and `bytes` (with RTP headers) count what was sent, without retransmissions, which
-    `again` counts. `keys_asked` counts the groups begun on request. `report` is the receiver's last
-    one, `round_trip` the seconds measured from it, `reception` what came since the report before;
-    `reports` counts them, `arrived` the bits that the last one knows of, all headers included;
-    `limit` is the most bits per second that the receiver announced, `pictures` the most coded
-    pictures a second. All are None before it.
+    `again` counts. `report` is the receiver's last one, `round_trip` the seconds measured from it,
+    `reception` what came since the report before, `arrived` the bits that it knows of, all headers
+    included; `limit` and `pictures` are what the receiver announced. All are None before it.
     """
 
     def __init__(
@@ -107,15 +123,18 @@ class RtpSender:
         self._news: float | None = None
         self.packetizer = Packetizer(header, self.ssrc, settings, sequence=secrets.randbits(16))
         self._time_base = header.format.time_base
-        self._sent = RetransmissionBuffer()
-        self._last_key = float("-inf")
+        self.kept = RetransmissionBuffer()
+        self._last_key = self._key_at = float("-inf")
+        self._keys = set[int]()
 
     def send(self, packets: Sequence[container.Packet]) -> list[bytes]:
         """The datagrams of packets that are ready together, see `Packetizer.packetize`."""
-        sent = []
-        for rtp in self.packetizer.packetize(packets):
+        sent, cut = [], self.packetizer.packetize(packets)
+        if any(packet.is_intra for packet in packets):
+            self._keys = {rtp.sequence for rtp in cut}
+        for rtp in cut:
             data = self._sealed(rtp.to_bytes())
-            self._sent.add(rtp.sequence, data)
+            self.kept.add(rtp.sequence, data)
             self.datagrams += 1
             self.bytes += len(data)
             self._totals[rtp.sequence] = self.wire_bytes
@@ -123,6 +142,12 @@ class RtpSender:
                 del self._totals[next(iter(self._totals))]
             sent.append(data)
         return sent
+
+    def left(self, datagram: bytes, now: float) -> None:
+        """A datagram left at the time of day `now`."""
+        if not rtcp.is_rtcp(datagram):
+            self.kept.left(_sequence(datagram), now)
+            self._key_at = now if _sequence(datagram) in self._keys else self._key_at
 
     def protect(self, now: float, *, is_answered: bool) -> None:
         """Send copies and parity where nobody tells of losses, or somebody did of late.
@@ -156,8 +181,10 @@ class RtpSender:
     def _sealed(self, datagram: bytes) -> bytes:
         return self._srtp.protect(datagram) if self._srtp else datagram
 
-    def take_feedback(self, datagram: bytes, now: float) -> tuple[list[bytes], bool]:
-        """Take a receiver's RTCP datagram at the time of day `now`.
+    def take_feedback(
+        self, datagram: bytes, now: float, waits: Sequence[bytes] = ()
+    ) -> tuple[list[bytes], bool]:
+        """Take a receiver's RTCP datagram at the time of day `now`, while datagrams wait to leave.
 
         Gives the datagrams to send again, and whether to begin a new group. Feedback on other
         sources, other datagrams and invalid bytes are ignored.
@@ -167,13 +194,15 @@ class RtpSender:
         opened = self._srtp.unprotect(datagram) if self._srtp else datagram
         if opened is None or not rtcp.is_rtcp(opened):
             return [], False
-        least = max(_KEY_SECONDS, trip)  # sooner, it was asked before the last group could arrive
+        # Sooner, it was asked before the last group could arrive.
+        asked = now - self._last_key >= max(_KEY_SECONDS, trip) and now - self._key_at >= trip
+        is_free = asked and not any(_sequence(data) in self._keys for data in waits)
         try:
             for packet in rtcp.read_rtcp(opened):
                 match packet:
                     case rtcp.Nack(source=self.ssrc):
-                        repeated += self._sent.again(packet.sequences, now, trip)
-                    case rtcp.PictureLoss(source=self.ssrc) if now - self._last_key >= least:
+                        repeated += self.kept.again(packet.sequences, now, trip, waits)
+                    case rtcp.PictureLoss(source=self.ssrc) if is_free and not begins:
                         begins, self._last_key = True, now
                     case rtcp.ReceiverReport():
                         self._read_report(packet, now)
@@ -231,12 +260,10 @@ _EARLY_SECONDS, _EARLY_SHARE = 0.2, 0.1
 take, in proportion to what arrives."""
 _REPORT_BYTES, _REPORT_PART = 60, 0.05
 """Of a report, IP and UDP headers included; part of a link that a sender's reports take."""
-_PLI_SECONDS = 0.5
-"""Least time between two requests for a new group."""
+_PLI_SECONDS = 0.5  # least time between two requests for a new group
 _PATIENCE = 0.1
 """Seconds from the first datagram to the first such request: the group may be under way."""
-_SILENCE = 0.5
-"""Seconds of silence after which another source replaces one that has not begun."""
+_SILENCE = 0.5  # seconds of silence after which another source replaces one that has not begun
 
 
 class RtpSource:
@@ -393,14 +420,18 @@ class RtpReceiver:
 
 _END_COPIES, _END_SECONDS = 3, 0.1
 """How often END is sent, and the seconds between: no later packet would reveal its loss."""
-_TICK = 0.02
-"""Seconds between two polls of the receiver."""
+_TICK = 0.02  # seconds between two polls of the receiver
+
+
+def _sequence(datagram: bytes) -> int:
+    return int.from_bytes(datagram[2:4])
 
 
 class UdpSender(asyncio.DatagramProtocol):
     """Sends packets to one receiver and answers its feedback. Open it with `open_udp_sender`.
 
-    `datagrams` and `bytes` (with RTP headers) count reports and retransmissions, too.
+    `datagrams` and `bytes` (with RTP headers) count reports and retransmissions, too. When a
+    receiver asks for a new group, the pictures and repeats that wait for the link are dropped.
     """
 
     def __init__(
@@ -414,6 +445,9 @@ class UdpSender(asyncio.DatagramProtocol):
         self._rtp, self._begin_group, self._heard = rtp, begin_group, heard
         self._rate: float | None = None
         self._free_at = self._report_seconds = 0.0
+        self._queue = deque[tuple[bytes, container.Packet | None]]()  # with the sound in it
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_ending = False
         self._reported = float("-inf")
         self._captured: tuple[int, float] | None = None
         self._transport: asyncio.DatagramTransport
@@ -422,9 +456,11 @@ class UdpSender(asyncio.DatagramProtocol):
         self._transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, addr: object) -> None:
-        repeated, begins = self._rtp.take_feedback(data, time.time())
+        waits = [waiting for waiting, _ in self._queue]
+        repeated, begins = self._rtp.take_feedback(data, time.time(), waits)
         self._put(repeated)
-        if begins:
+        if begins and not self._is_ending:
+            self._clear()
             self._begin_group()
         if self._heard:
             self._heard()
@@ -435,7 +471,16 @@ class UdpSender(asyncio.DatagramProtocol):
     def pace(self, rate: float) -> None:
         """Send no faster than a link of `rate` bits per second takes it, headers included, and
         spend a twentieth of that on reports (RFC 3550, section 6.2)."""
-        self._rate, self._report_seconds = rate, 8 * _REPORT_BYTES / (_REPORT_PART * rate)
+        self._rate = self._rtp.kept.rate = rate
+        self._report_seconds = 8 * _REPORT_BYTES / (_REPORT_PART * rate)
+
+    @property
+    def waits(self) -> float:
+        """Seconds of the link that what was sent waits for it."""
+        if self._rate is None:
+            return 0.0
+        bits = sum(stats.wire_bits(data) for data, _ in self._queue)
+        return max(0.0, self._free_at - asyncio.get_running_loop().time()) + bits / self._rate
 
     def send(self, packets: Sequence[container.Packet]) -> None:
         """Send packets that are ready together, and a sender report every second.
@@ -446,7 +491,10 @@ class UdpSender(asyncio.DatagramProtocol):
         knows = self._rtp.datagrams > 0
         if knows:
             self._report()
-        self._put(self._rtp.send(packets))
+        sounds = [packet for packet in packets if packet.type == container.PacketType.AUDIO]
+        for sound in sounds:  # alone in datagrams
+            self._put(self._rtp.send([sound]), sound)
+        self._put(self._rtp.send([packet for packet in packets if packet not in sounds]))
         if not knows:
             self._report()
 
@@ -454,7 +502,8 @@ class UdpSender(asyncio.DatagramProtocol):
         now = time.monotonic()
         if self._captured and now - self._reported >= max(_REPORT_SECONDS, self._report_seconds):
             self._reported = now
-            self._put([self._rtp.report_capture(*self._captured, time.time())])
+            leaves = time.time() + self.waits
+            self._put([self._rtp.report_capture(*self._captured, leaves)])
 
     def captured(self, pts: int, now: float) -> None:
         """Note for the next report that the frame at `pts` was captured at time of day `now`."""
@@ -466,28 +515,48 @@ class UdpSender(asyncio.DatagramProtocol):
 
     async def close(self, end: container.Packet) -> None:
         """Send END a few times, answer feedback meanwhile, send BYE, and close."""
+        self._is_ending = True
         for _ in range(_END_COPIES):
             self.send([end])
             await asyncio.sleep(_END_SECONDS)
         self._put([self._rtp.farewell()])
-        await asyncio.sleep(max(0.0, self._free_at - asyncio.get_running_loop().time()))
+        while self._queue:
+            await asyncio.sleep(self.waits)
         self._transport.close()
 
     def abort(self) -> None:
         """Close at once if still open."""
         self._transport.abort()
 
-    def _put(self, datagrams: Sequence[bytes]) -> None:
-        loop = asyncio.get_running_loop()
+    def _put(self, datagrams: Sequence[bytes], sound: container.Packet | None = None) -> None:
         for datagram in datagrams:
-            self._free_at = at = max(self._free_at, loop.time())
-            if self._rate is None:
-                self._transport.sendto(datagram)
-            else:
-                loop.call_at(at, self._transport.sendto, datagram)
-                self._free_at += 8 * (len(datagram) + stats.IP_UDP_BYTES) / self._rate
+            self._queue.append((datagram, sound))
             self.datagrams += 1
             self.bytes += len(datagram)
+        self._drain()
+
+    def _drain(self) -> None:
+        """Send what waits, as fast as the link takes it."""
+        loop = asyncio.get_running_loop()
+        while self._queue and (self._rate is None or self._free_at <= loop.time()):
+            data, _ = self._queue.popleft()
+            self._transport.sendto(data)
+            self._rtp.left(data, time.time())
+            if self._rate is not None:
+                self._free_at = max(self._free_at, loop.time()) + stats.wire_bits(data) / self._rate
+        if self._timer:
+            self._timer.cancel()
+        self._timer = loop.call_at(self._free_at, self._drain) if self._queue else None
+
+    def _clear(self) -> None:
+        """Drop what waits but sound, which needs no picture before it."""
+        self._rtp.kept.clear()
+        self._rtp.packetizer.forget()
+        waiting = list(self._queue)
+        self._queue.clear()
+        for datagram, sound in waiting:
+            self.datagrams, self.bytes = self.datagrams - 1, self.bytes - len(datagram)
+            self._put(self._rtp.send([sound] if sound else []), sound)
 
 
 class UdpReceiver(asyncio.DatagramProtocol):

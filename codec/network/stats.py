@@ -9,15 +9,18 @@ from math import ceil
 from gsvc.codec.bitstream import container, errors, group, stream_info
 from gsvc.codec.bitstream.header import Header
 
-IP_UDP_BYTES = 28
-"""Headers of IPv4 and UDP in a datagram."""
-_TCP_IP_BYTES, _SEGMENT = 52, 1400
-"""Headers of a segment with time stamps, and bytes that it holds at most."""
+IP_UDP_BYTES = 28  # headers in a datagram
+_TCP_IP_BYTES, _SEGMENT = 52, 1400  # headers with time stamps; bytes of a segment at most
 
 
 def tcp_bits(size: float, packets: int) -> float:
     """On the wire, headers included, of so many packets of `size` bytes in all."""
     return 8 * (size + _TCP_IP_BYTES * (packets + size // _SEGMENT))
+
+
+def wire_bits(datagram: bytes) -> int:
+    """Of a datagram, with the headers of IPv4 and UDP."""
+    return 8 * (len(datagram) + IP_UDP_BYTES)
 
 
 def faster(preset: str) -> str:
@@ -46,29 +49,23 @@ class SenderStats:
     """A sender so far."""
 
     seconds: float
-    """Since the start."""
     frames: int
-    """Frames captured."""
     sent: int
     """Frames that the packets sent show."""
     dropped: int
     """Frames among them that encoder or network had no time for."""
     packets: int
-    """Packets sent."""
     queue: int
-    """Frames that wait for the encoder."""
     datagrams: int
     """Datagrams sent, reports and retransmissions included."""
     bytes: int
     """Bytes of the datagrams, RTP headers included; over TCP and WebSocket, of the packets."""
     again: int
-    """Datagrams sent again on request."""
     bitrate: float
     """Bit/s since the last snapshot, IP and UDP headers included."""
     bits: stream_info.Ledger = field(repr=False)
     """Bits of the packets by layer, as `gsvc info` counts them."""
     keys_asked: int
-    """Groups begun on request."""
     fraction_lost: float | None
     """Share of datagrams lost (0-1) in the second before the receiver's last report."""
     round_trip: float | None
@@ -105,45 +102,33 @@ class ReceiverStats:
     seconds: float
     """Since something came first; 0 before."""
     frames: int
-    """Frames handed out."""
     concealed: int
-    """Concealed frames among them."""
     packets: int
     """Packets taken by the decoder."""
     streams: int
-    """How often a sender began."""
     dropped: int
     """Packets that the decoder had no time for."""
     queue: int
-    """Packets that wait for the decoder."""
     reordering: int
     """Picture packets that wait for missing ones."""
     datagrams: int
-    """Datagrams received."""
     bytes: int
     """Bytes of the datagrams, RTP headers included; over TCP and WebSocket, of the packets."""
     lost: int
-    """Datagrams that have not come."""
     duplicates: int
-    """Datagrams that came twice."""
     reordered: int
-    """Datagrams that came out of order."""
     retransmitted: int
-    """Datagrams that came after a NACK."""
     damaged: int
     """Datagrams and packets that are not valid."""
     refused: int
     """Datagrams that were not sealed with the key, came twice or were old."""
     packets_lost: int
-    """Picture packets that never came."""
     repaired: int
-    """Packets completed by parity."""
     repeated: int
     """Packets of which only a redundant copy came in time."""
     bitrate: float
     """Bit/s since the last snapshot, IP and UDP headers included."""
     bits: stream_info.Ledger = field(repr=False)
-    """Bits of the packets by layer."""
     latency: Latency
     """From a frame's capture by the sender's clock to its handing out by this one; over UDP alone,
     and of `frames`, not of `analysis`."""

@@ -1,13 +1,8 @@
 """Connections over TCP and WebSocket, plain or under TLS, and one stream sent to many of them.
 
-TCP carries the bytes of a file, WebSocket one message for the header and one for each packet. The
-stream may begin at any INTRA packet and end without END. What a receiver announces goes the other
-way, an RTCP packet a message; TCP leads it by its length in four bytes.
-
-Of a stream that is sent to many, each begins at an INTRA packet, and none delays another. TCP tells
-its sender nothing of what it carries but what waits to be sent. A queue that does not empty within
-a second is congestion (as in CoDel, RFC 8289): the least that waited counts, because a large
-picture fills any queue for a moment.
+Their form: docs/wire.md, section 8. TCP tells its sender nothing of what it carries but what waits
+to be sent. A queue that does not empty within a second is congestion (as in CoDel, RFC 8289): the
+least that waited counts, because a large picture fills any queue for a moment.
 """
 
 import asyncio
@@ -257,12 +252,10 @@ _MOST_BYTES = 256
 
 @dataclass
 class Announced:
-    """Of one receiver; None: nothing was announced."""
+    """The most bits, and coded pictures, a second of one receiver; None: none was announced."""
 
     limit: float | None = None
-    """The most bits per second."""
     pictures: float | None = None
-    """The most coded pictures a second."""
 
 
 async def announce(
@@ -342,9 +335,7 @@ class _Client:
     send_queue: SendQueue = field(default_factory=SendQueue)
     announced: Announced = field(default_factory=Announced)
     put: int = 0
-    """Bytes that were queued."""
     taken: int = 0
-    """Bytes that the channel was given."""
 
     def sample(self, now: float) -> Reception | None:
         """See `SendQueue.sample`."""

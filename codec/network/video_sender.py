@@ -32,8 +32,7 @@ _ROOM, _LEAST_ROOM = 0.6, 1 / 3
 _HOLD, _LONGEST_HOLD = 0.5, 1.0
 """Part of the room that is taken from which on frames wait for a later packet; seconds for which
 they do so, from where on they are left out."""
-_LONGEST_WAIT = 2.0
-"""The same where pictures follow each other as fast as the link takes them."""
+_LONGEST_WAIT = 2.0  # the same where pictures follow each other as fast as the link takes them
 _KEPT = 0.9
 """Of what was counted before, at each report: seconds differ, an intra picture comes every four."""
 
@@ -153,14 +152,11 @@ class RateAdapter:
         return True
 
 
-_LOOK = 4.0
-"""Seconds of video for which a link is watched before a rate moves."""
-_AIM = 0.95
-"""Of a link, what is aimed at: without look-ahead a rate is only neared."""
+_LOOK = 4.0  # seconds of video for which a link is watched before a rate moves
+_AIM = 0.95  # of a link, what is aimed at: without look-ahead a rate is only neared
 _AHEAD = 0.1
 """Seconds of a link's queue at which the next picture is coded: it is never idle for a frame."""
-_ENDING = 0.3
-"""Seconds of a link that the end of a stream takes, about."""
+_ENDING = 0.3  # seconds of a link that the end of a stream takes, about
 _MOVES = 0.1
 """In proportion to a rate: a smaller change is not worth telling the encoder."""
 _FIRST_COPIES = 0.5
@@ -177,8 +173,7 @@ _THIN, _THIN_AGAIN = (3.0, 9_000.0), (1.2, 6_000.0)
 """Seconds that an intra picture may take on a thin link, and bits from which it needs no more: with
 fewer it is a smear, at any size. The second where groups begin without a request, after the first.
 """
-_SOUND_SIZE = 1.5
-"""What sound takes with headers, in proportion."""
+_SOUND_SIZE = 1.5  # what sound takes with headers, in proportion
 
 
 class LinkRate:
@@ -219,6 +214,11 @@ class LinkRate:
         ahead = _AHEAD if self._sent[1] else _LONGEST_WAIT  # the first picture waits for nothing
         return self._pacer.lets(seconds, waits, rate, most, ahead)
 
+    def dropped(self, total: float) -> None:
+        """What waited was dropped: `total` of all bits are left."""
+        self._queue = max(0.0, self._queue + total - self._sent[1])
+        self._sent = self._sent[0], total
+
     def sent(self, seconds: float, pictures: float, total: float) -> None:
         """Take note of what was sent up to this second of the video: bits of packets of `pictures`,
         and of all, headers included."""
@@ -232,7 +232,7 @@ class LinkRate:
         more, self._at = total - self._before[1], seconds
         self._pictures = 0.5 * self._pictures + pictures - self._before[0]
         self._all, self._before = 0.5 * self._all + more, (pictures, total)
-        share = max(_LEAST_SHARE, self._pictures / max(1.0, self._all))
+        share = min(1.0, max(_LEAST_SHARE, self._pictures / max(1.0, self._all)))
         room = max(_LEAST_SHARE * self._total, self._total - queue / _LOOK)
         now = self._encoder.target_bitrate
         if now is None or abs(share * room / now - 1) > _MOVES:
@@ -247,10 +247,8 @@ def pictures_within(total: float, sound: float, wire: rtp.WireSettings) -> float
     return _AIM * max(_LEAST_SHARE * total, total - sound) / (1 + copies)
 
 
-_SAMPLED = 0.1
-"""Seconds between two looks at what waits for connections."""
-_ANSWERING = 5.0
-"""Seconds without feedback after which nobody answers any more."""
+_SAMPLED = 0.1  # seconds between two looks at what waits for connections
+_ANSWERING = 5.0  # seconds without feedback after which nobody answers any more
 _WAITING_SECONDS = 0.6
 """Seconds of frames that may wait for the encoder: a key picture takes longer than a frame."""
 _LATE = 3
@@ -401,8 +399,8 @@ class VideoSender:
     async def _connected(self, opened: ExitStack) -> list[asyncio.Task[None]]:
         """Open the socket, or start to listen or to connect; gives the task that does it."""
         if self.address.scheme == "udp":
-            begin_group = self._encoder.force_keyframe
-            self._sink = await open_udp_sender(self.address, self._rtp, begin_group, self._heard)
+            begin, heard = self._begin_group, self._heard
+            self._sink = await open_udp_sender(self.address, self._rtp, begin, heard)
             opened.callback(self._sink.abort)
             if self._settings.total_bitrate and self._settings.realtime:
                 self._sink.pace(self._settings.total_bitrate)
@@ -479,6 +477,12 @@ class VideoSender:
             estimate=self._adapter.controller.estimate if self._adapter else None,
             wire_bits=self._wire_bits,
         )
+
+    def _begin_group(self) -> None:
+        """A receiver asked for an intra picture: what waited before it was dropped."""
+        if self._link:
+            self._link.dropped(self._wire_bits)
+        self._encoder.force_keyframe()
 
     def _heard(self) -> None:
         """Feedback came: the rate may follow it."""
