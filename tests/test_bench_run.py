@@ -383,6 +383,23 @@ def test_a_plan_writes_nothing(clips: Path, tmp_path: Path, pool: Pool) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.parametrize(("name", "says"), [("summary.csv", "tables"), ("a.mp4", "no run, but")])
+def test_a_folder_of_other_files_is_refused(
+    clips: Path, tmp_path: Path, pool: Pool, name: str, says: str
+) -> None:
+    (tmp_path / name).write_text("kept")
+    with pytest.raises(ConfigError, match=f"holds .*{says}.*: choose another folder"):
+        plan(settings(clips), tmp_path, pool, Listener())
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_a_wrong_option_of_an_own_codec_names_its_file(
+    clips: Path, tmp_path: Path, pool: Pool
+) -> None:
+    with pytest.raises(ConfigError, match=r"sides=1.5: rate_points: \w+\.py, line \d+: "):
+        plan(settings(clips, f"{BLOCKS}:sides=1.5"), tmp_path, pool, Listener())
+
+
 def test_one_run_at_a_time(tmp_path: Path) -> None:
     with (
         BenchFolder(tmp_path).locked(),

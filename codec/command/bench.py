@@ -90,12 +90,7 @@ _WIDEST = 60
 def _list(options: Namespace) -> int:
     from gsvc.eval.bench import cells
 
-    listed = {
-        "codecs": cells.listed_codecs,
-        "metrics": cells.listed_metrics,
-        "clips": cells.listed_clips,
-    }
-    header, rows = listed[options.kind]()
+    header, rows = getattr(cells, f"listed_{options.kind}")()
     if options.json:
         lines = JsonLines(sys.stdout)
         for row in rows:

@@ -21,9 +21,7 @@ from gsvc.eval.summary.summarise import reasons_without_rate, slowest
 from gsvc.eval.summary.write import tables, write_summary
 
 _INTERRUPTED = 130
-_MAIN_TABLES = (
-    *("Headline", "Slideshow test", "What is missing", "BD-rate pooled over clips", "Points"),
-)
+_MAIN_TABLES = "Headline", "Slideshow test", "What is missing", "BD-rate pooled", "Points"
 
 
 def run(options: Namespace) -> int:
@@ -156,9 +154,8 @@ def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> 
     for table in tables(summary):
         if table.title.startswith(_MAIN_TABLES):
             parts += [table.title, layout.markdown(table.header, table.rows)]
-    parts += [*reasons_without_rate(summary)]
-    parts += [f"Slowest: {', '.join(slowest(summary.durations))}"] if summary.durations else []
-    parts += [*headline_gaps(summary), *warnings(summary)]
+    slow = [f"Slowest: {', '.join(slowest(summary.durations))}"] if summary.durations else []
+    parts += [*reasons_without_rate(summary), *slow, *headline_gaps(summary), *warnings(summary)]
     if summary.missing:
         lacks = "; ".join(summary.missing)
         parts.append(f"Missing: {lacks}. gsvc bench run --out {folder} adds it.")

@@ -18,10 +18,10 @@ from gsvc.codec.api.reports import JsonLines, shown_time, write_over
 from gsvc.codec.bitstream import errors
 from gsvc.codec.weights.extras import machine
 from gsvc.datasets.clips.sets import ClipSource, find_clips
-from gsvc.eval.baselines.base import Codec
+from gsvc.eval.baselines.base import Codec, Settings
 from gsvc.eval.bench import cells as asked
 from gsvc.eval.bench.store import SCHEMA, BenchFolder, CellRecord, Damaged, commit, versions
-from gsvc.eval.bench.work import Batch, Outcome, Reading, failed
+from gsvc.eval.bench.work import Batch, Outcome, Reading, failed, reason
 from gsvc.eval.bench.workers import DECODE, ENCODE, SCORE, CellStep, Crash, Workers
 from gsvc.eval.metrics.base import Metric
 from gsvc.eval.summary.curves import clip_label
@@ -136,8 +136,6 @@ class TextReporter:
         text = f"{cells} cell{'s' * (cells != 1)}: {self._pace.resumed} done, "
         text += f"{coded} to complete (streams and scores are kept), " if coded else ""
         print(f"{text}{len(jobs) - coded} to code", file=self._file, flush=True)
-        if any(_SLOW in job.cell.metrics for job in jobs):
-            self.note("time", f"{_SLOW} takes most of it; a new run with --stride N scores less")
 
     def step(self, worker: int, step: CellStep) -> None:
         self._pace.step(worker, step)
@@ -263,8 +261,8 @@ def make_plan(
 ) -> RunPlan:
     """Look at codecs, metrics, clips and the folder. Raises ConfigError for unknown names."""
     gaps: list[RunGap] = []
-    kept = folder.settings()
-    if kept is not None:
+    folder.check_own()
+    if (kept := folder.settings()) is not None:
         _check_same_protocol(settings, kept, folder.path)
     # Names first: a wrong one is told before versions are asked, which loads networks.
     readings = _readings(settings)
@@ -283,11 +281,14 @@ def make_plan(
     absent = {gap.name: gap.reason for gap in gaps if gap.kind == "metric"}
     versions = {name: one["version"] for name, one in metrics.items() if name not in absent}
     cells = _cells(clips, codecs, versions, absent)
+    jobs = list(_jobs(cells, folder, reporter))
+    if any(_SLOW in job.cell.metrics for job in jobs):
+        reporter.note("time", f"{_SLOW} takes most of it; a new run with --stride N scores less")
     return RunPlan(
         settings,
         cells,
         gaps,
-        list(_jobs(cells, folder, reporter)),
+        jobs,
         {(reading.source.name, reading.size): reading for reading in readings},
         {codec.name: version for _, codec, version in codecs},
         {codec.name: asdict(codec.facts) for _, codec, _ in codecs},
@@ -379,25 +380,23 @@ def _cells(
     cells: dict[str, asked.Cell] = {}
     for clip in clips:
         for spec, codec, version in codecs:
-            for point in codec.rate_points():
+            for point in _rate_points(spec, codec):
                 ways = tuple(dict(way) for way in codec.ways_to_decode(point))
-                cell = asked.Cell(
-                    clip=clip,
-                    codec=spec,
-                    codec_name=codec.name,
-                    codec_version=version,
-                    suffix=codec.suffix,
-                    settings=dict(point),
-                    ways=ways,
-                    metrics=metrics,
-                    gaps=absent,
-                )
+                named = spec, codec.name, version, codec.suffix
+                cell = asked.Cell(clip, *named, dict(point), ways, metrics, absent)
                 other = cells.get(cell.key)
                 if other is not None:
                     more = tuple(way for way in ways if way not in other.ways)
                     cell = replace(other, ways=other.ways + more)
                 cells[cell.key] = cell
     return list(cells.values())
+
+
+def _rate_points(spec: asked.CodecSpec, codec: Codec) -> Sequence[Settings]:
+    try:
+        return codec.rate_points()
+    except Exception as error:  # of a user's class
+        raise errors.ConfigError(f"{spec}: rate_points: {reason(error)}") from error
 
 
 def _jobs(

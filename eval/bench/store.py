@@ -149,6 +149,13 @@ class BenchFolder:
                 for rest in folder.glob(".*"):
                     rest.unlink()
 
+    def check_own(self) -> None:
+        """Raise ConfigError for a folder of other files, which a run would mix with or replace."""
+        names = {file.name for file in self.path.glob("[!.]*")}
+        if names and not names & {"run.json", "cells"}:
+            what = "the tables of a run alone" if "summary.csv" in names else "no run, but files"
+            raise ConfigError(f"{self.path} holds {what}: choose another folder for --out")
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep the folder for this process. Raises ConfigError while another run has it."""

@@ -58,8 +58,8 @@ def score(
     try:
         metric = _metric(name)
         values = metric.measure(clip, tests, indices)
-        if values.shape != (len(tests), len(indices) if metric.per_frame else 1):
-            raise RuntimeError(f"{name} gave values of shape {values.shape}")
+        if values.shape != (wanted := (len(tests), len(indices) if metric.per_frame else 1)):
+            raise RuntimeError(f"{name} gave values of shape {values.shape}, not {wanted}")
         seconds = (time.perf_counter() - start) / len(tests)
         nothing = getattr(metric, "nothing", Metric.nothing)  # a user's class may lack it
         return [replace(_scores(row, version, nothing), seconds=seconds) for row in values]
@@ -265,11 +265,8 @@ class _Decode:
     def _decode(self, own: cells.Thumbnails, others: Mapping[str, cells.Thumbnails]) -> None:
         clip, cell = self.work.clip.format, self.work.cell
         codec = _codec(cell.codec)
-        with (
-            told(self.work.tell, DECODE, codec.name, [cell.key]),
-            PeakMemory() as memory,
-            StepCost() as cost,
-        ):
+        step = told(self.work.tell, DECODE, codec.name, [cell.key])
+        with step, PeakMemory() as memory, StepCost() as cost:
             decoded = codec.decode(self.work.data, clip, cell.settings, self.way)
         if not isinstance(decoded, Decoded):
             raise InputError(f"decode gave a {type(decoded).__name__}: make it a Decoded")
