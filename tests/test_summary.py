@@ -11,6 +11,7 @@ import pytest
 
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
+from gsvc.eval.report.compare import compare_runs
 from gsvc.eval.summary.bd_comparisons import PUBLISHED, Dial, exchange, frontier, targets
 from gsvc.eval.summary.bd_rate import (
     NO_BITS,
@@ -24,6 +25,7 @@ from gsvc.eval.summary.bd_rate import (
     rate_at,
 )
 from gsvc.eval.summary.curves import codecs_of, curves
+from gsvc.eval.summary.rate_tables import pooled_table
 from gsvc.eval.summary.summarise import (
     ablation_rows,
     load_kept,
@@ -31,7 +33,7 @@ from gsvc.eval.summary.summarise import (
     seed_spreads,
     summarise,
 )
-from gsvc.eval.summary.write import costs_table, summary_csv, tables
+from gsvc.eval.summary.write import costs_table, summary_csv, summary_markdown, tables
 
 RUN = {
     "metrics": {
@@ -213,6 +215,22 @@ def test_a_kept_summary_csv_says_what_the_run_said(tmp_path: Path) -> None:
     (tmp_path / "summary.csv").write_text("clip\nx\n")
     with pytest.raises(InputError, match=r"no summary\.csv"):
         load_kept(tmp_path)
+
+
+def test_the_usual_interval_is_the_same_cell_told_or_not(tmp_path: Path) -> None:
+    for name, told in {"a": {}, "b": {"gop": 4.0}}.items():
+        (tmp_path / name).mkdir()
+        made = [cell("gsvc", b, b / 10, settings={**told, "level": b}) for b in (1, 3)]
+        (tmp_path / name / "summary.csv").write_text(summary_csv(summarise(RUN, made)))
+    text = compare_runs(tmp_path / "a", tmp_path / "b")
+    assert "level 3" in text and "## Only in one\n\nNone." in text
+
+
+def test_the_commit_and_a_hull_of_two_points_are_told() -> None:
+    cells = [cell(name, b, b / n) for n, name in ((8, "gsvc"), (10, "x265")) for b in (1, 2)]
+    made = summarise({**RUN, "commit": "abc123"}, cells)
+    assert "Commit abc123." in summary_markdown(made)
+    assert "2 points" in pooled_table(made, made.metrics[0]).rows[0][1]
 
 
 def test_empty_streams_and_failures_are_named_and_in_no_curve() -> None:

@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gsvc.eval.baselines.conventional import RANDOM_ACCESS_SECONDS
 from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.layout import markdown
-from gsvc.eval.summary.bd_rate import bd_rate, pooled_rate
+from gsvc.eval.summary.bd_rate import bd_rate, doubts, pooled_rate
 from gsvc.eval.summary.curves import Curve, PointRow, settings_label
 from gsvc.eval.summary.summarise import Summary, curves_by_metric, load_kept, summarise
 
-_OF_THE_RUN = ("frames", "stride", "versions", "machine", "commit", "codecs", "metrics", "gaps")
+_OF_THE_RUN = ("frames", "stride", "versions", "machine", "commit", "codecs", "gaps")
 
 
 def compare_runs(a: str | Path, b: str | Path) -> str:
@@ -37,11 +38,11 @@ def compare_runs(a: str | Path, b: str | Path) -> str:
         for f in summary.failed
     ]
     sections = [
-        ("Settings that differ", _settings(first.settings, second.settings)),
         ("BD-rate of B against A", _bd_rates(left, first.cells, second.cells)),
         ("Cells in both", _cells(rows["A"], rows["B"], metrics)),
         ("Only in one", "\n".join(lone)),
         ("Failed", "\n".join(failed)),
+        ("Settings that differ", _settings(first.settings, second.settings)),
     ]
     parts = [f"# B against A\n\nA: {a}\n\nB: {b}"]
     strides = [run.settings["stride"] for run in (first, second) if "stride" in run.settings]
@@ -55,7 +56,10 @@ def compare_runs(a: str | Path, b: str | Path) -> str:
 
 
 def _settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
-    flat = [_flat({key: run[key] for key in _OF_THE_RUN if key in run}) for run in (a, b)]
+    known = [key for key in _OF_THE_RUN if key in a and key in b]  # kept tables know few
+    metrics = [{name: m["version"] for name, m in run.get("metrics", {}).items()} for run in (a, b)]
+    both = zip((a, b), metrics, strict=True)
+    flat = [_flat({**{key: run[key] for key in known}, "metrics": mine}) for run, mine in both]
     rows = [
         [key, flat[0].get(key, "-"), flat[1].get(key, "-")]
         for key in dict.fromkeys([*flat[0], *flat[1]])
@@ -78,10 +82,12 @@ _Rows = dict[tuple[str, str, str, str], PointRow]
 
 
 def _by_identity(summary: Summary) -> _Rows:
-    return {
-        (row.clip, row.codec, settings_label(row.settings), settings_label(row.way)): row
-        for row in summary.points
-    }
+    """By clip, codec, settings, way; the interval that codecs have unless told is no setting."""
+    rows: _Rows = {}
+    for row in summary.points:
+        chosen = dict(row.settings.items() - {("gop", RANDOM_ACCESS_SECONDS)})
+        rows[row.clip, row.codec, settings_label(chosen), settings_label(row.way)] = row
+    return rows
 
 
 def _cells(left: _Rows, right: _Rows, metrics: Sequence[str]) -> str:
@@ -91,16 +97,10 @@ def _cells(left: _Rows, right: _Rows, metrics: Sequence[str]) -> str:
         if other is not None:
             same = row.frames_sha256 == other.frames_sha256
             rate = f"{100 * (other.bits / row.bits - 1):+.2f} %" if row.bits else "-"
-            rows.append(
-                [
-                    ", ".join(filter(None, identity)),
-                    rate,
-                    "same" if same else "other",
-                    *(_change(row.scores.get(name), other.scores.get(name)) for name in metrics),
-                    _change(row.encode_ratio, other.encode_ratio, 2),
-                    _change(row.decode_ratio, other.decode_ratio, 2),
-                ]
-            )
+            told = [", ".join(filter(None, identity)), rate, "same" if same else "other"]
+            told += [_change(row.scores.get(name), other.scores.get(name)) for name in metrics]
+            told.append(_change(row.encode_ratio, other.encode_ratio, 2))
+            rows.append([*told, _change(row.decode_ratio, other.decode_ratio, 2)])
     header = ["cell", "bits", "pictures", *metrics, "encode ratio", "decode ratio"]
     return f"B less A.\n\n{markdown(header, rows)}" if rows else ""
 
@@ -117,16 +117,17 @@ def _bd_rates(a: Summary, a_cells: Sequence[CellRecord], b_cells: Sequence[CellR
                 pairs.setdefault(curve.name, []).append((curve, other))
         rows += [[name, metric.name, *_pooled(mine)] for name, mine in pairs.items()]
     note = "PCHIP over the shared range of the hulls, in per cent; negative: B needs fewer bits."
-    header = ["curve", "metric", "pooled", "clips", "without"]
+    header = ["curve", "metric", "pooled", "clips", "notes"]
     return f"{note}\n\n{markdown(header, rows)}" if rows else ""
 
 
 def _pooled(pairs: Sequence[tuple[Curve, Curve]]) -> list[str]:
     results = [(anchor.clip, bd_rate(anchor.hull, test.hull)) for anchor, test in pairs]
     pooled = pooled_rate(result.pchip for _, result in results)
-    without = ", ".join(f"{clip}: {result.note}" for clip, result in results if result.note)
+    told = [(clip, result.note or doubts([result])[2:]) for clip, result in results]
+    notes = ", ".join(f"{clip}: {note}" for clip, note in told if note)
     mean = f"{pooled.mean:+.2f}" if pooled else "none"
-    return [mean, str(pooled.clips if pooled else 0), without or "-"]
+    return [mean, str(pooled.clips if pooled else 0), notes or "-"]
 
 
 def _change(before: float | None, after: float | None, digits: int = 4) -> str:

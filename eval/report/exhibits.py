@@ -148,15 +148,13 @@ def legend(figure: "Figure") -> None:
         columns = _legend_columns(list(handles), figure.get_figwidth())
         lines = ceil(len(handles) / columns)
         figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * max(0, lines - 3))
-        figure.legend(
-            handles=list(handles.values()),
-            labels=list(handles),
-            loc="outside lower left",
-            ncols=columns,
-            fontsize=8,
-            frameon=False,
-            labelcolor=INK,
-        )
+        look: dict[str, Any] = {
+            "ncols": columns,
+            "fontsize": 8,
+            "frameon": False,
+            "labelcolor": INK,
+        }
+        figure.legend([*handles.values()], [*handles], loc="outside lower left", **look)
 
 
 def _legend_columns(labels: Sequence[str], width: float) -> int:

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MARKERS = dict(
-    zip(sorted(TUNES, key=lambda tune: TUNES[tune].structure_weight), "^os", strict=True)
-)
+_BY_WEIGHT = sorted(TUNES, key=lambda tune: TUNES[tune].structure_weight)
+_MARKERS = dict(zip(_BY_WEIGHT, "^os", strict=True))
 """From the tune that weighs structure least to the one that weighs it most."""
 
 
@@ -43,9 +42,7 @@ def tunes(rows: Sequence[curves.PointRow], judges: tuple[str, str]) -> "Figure |
             axis.plot(*zip(*line, strict=True), color="#9aa0a8", linewidth=1, zorder=1)
             axis.annotate(rate, line[0], fontsize=7, xytext=(4, 4), textcoords="offset points")
             for tune, point in points.items():
-                axis.scatter(
-                    point[0], point[1], s=26, marker=_MARKERS[tune], color="#2b7bd6", label=tune
-                )
+                axis.scatter(*point, s=26, marker=_MARKERS[tune], color="#2b7bd6", label=tune)
         exhibits.label(axis, clip, judges[0], judges[1])
     exhibits.legend(figure)
     return figure
@@ -233,15 +230,8 @@ def _hull(axis: "Axes", curve: curves.Curve, colour: str, marker: str) -> None:
     dots = [(point.bpp, point.value) for point in curve.points]
     axis.scatter(*_columns(dots), s=9, color=colour, alpha=0.4, marker=marker, linewidths=0)
     line = [(bpp, curves.distance(far, curve.higher_is_better)) for bpp, far in curve.hull]
-    axis.plot(
-        *_columns(line),
-        color=colour,
-        lw=2 if own else 1.2,
-        marker=marker,
-        ms=4 if own else 3,
-        label=curve.name,
-        zorder=3 if own else 2,
-    )
+    look = {"lw": 2, "ms": 4, "zorder": 3} if own else {"lw": 1.2, "ms": 3, "zorder": 2}
+    axis.plot(*_columns(line), color=colour, marker=marker, label=curve.name, **look)
 
 
 def _claim(axis: "Axes", reached: Sequence[tuple[float, float | None]]) -> None:

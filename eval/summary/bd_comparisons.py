@@ -45,6 +45,8 @@ class PooledBdComparison:
     akima: bd_rate.Pooled | None
     left_out: tuple[str, ...]
     """Clips without a BD-rate, and why."""
+    doubts: str = ""
+    """As `bd_rate.doubts`."""
 
 
 def bd_comparisons(found: Sequence[curves.Curve]) -> list[BdComparison]:
@@ -70,6 +72,7 @@ def pooled_bd_comparisons(found: Sequence[BdComparison]) -> list[PooledBdCompari
             bd_rate.pooled_rate(one.result.pchip for one in group),
             bd_rate.pooled_rate(one.result.akima for one in group),
             tuple(f"{one.clip}: {one.result.note}" for one in group if one.result.note),
+            bd_rate.doubts(one.result for one in group),
         )
         for names, group in groups.items()
     ]

@@ -129,6 +129,8 @@ class BdRate:
     """Least and greatest distance that both reach."""
     share: float = 0.0
     """Of the shared range in the range that either reaches."""
+    points: int = 0
+    """Of the hull that has fewer."""
     note: str = ""
     """Why there is no BD-rate."""
     ratio: RateRatio | None = None
@@ -152,7 +154,21 @@ def bd_rate(anchor: Sequence[RatePoint], test: Sequence[RatePoint]) -> BdRate:
         akima=_integrate(anchor, test, "akima"),
         shared=(least, greatest),
         share=(greatest - least) / whole,
+        points=min(len(anchor), len(test)),
     )
+
+
+NARROW = 0.5
+"""Share of two curves' range below which their BD-rate says little, as in `bjontegaard`."""
+TWO_POINTS = ", 2 points"
+
+
+def doubts(results: Iterable[BdRate]) -> str:
+    """What makes BD-rates say little, at worst: ", 11 % shared", a hull of two points; or empty."""
+    told = [one for one in results if one.pchip is not None]
+    share = min((one.share for one in told), default=1)
+    few = any(one.points == 2 for one in told)
+    return f", {100 * share:.0f} % shared" * (share < NARROW) + TWO_POINTS * few
 
 
 def _nearest(

@@ -238,11 +238,7 @@ def point_rows(
 
 def has_processor_time(rows: Iterable[PointRow]) -> bool:
     """Whether ratios are of processor time: every row has it. Else they are of wall clock."""
-    return all(
-        seconds is not None
-        for row in rows
-        for seconds in (row.encode_cpu_seconds, row.decode_cpu_seconds)
-    )
+    return all(None not in (row.encode_cpu_seconds, row.decode_cpu_seconds) for row in rows)
 
 
 def _with_ratios(rows: Sequence[PointRow]) -> Iterator[PointRow]:
@@ -274,9 +270,7 @@ def _row(cell: CellRecord, decode: DecodeRecord) -> PointRow:
         "kbps": cell.bitrate / 1000,
         "scores": {name: scores.mean for name, scores in decode.scores.items()},
         "decode_seconds": decode.seconds,
-        "reference_crf": None,
-        "encode_ratio": None,
-        "decode_ratio": None,
+        **dict.fromkeys(("reference_crf", "encode_ratio", "decode_ratio")),
         "decode_joules": decode.joules,
         "decode_cpu_seconds": decode.cpu_seconds,
         "send_joules": {name: cell.bits * radio.joules_per_bit for name, radio in RADIOS.items()},

@@ -6,7 +6,7 @@ from statistics import fmean
 
 from gsvc.codec.weights.hub import RANDOM
 from gsvc.eval.summary import bd_comparisons
-from gsvc.eval.summary.bd_rate import LEAST_CLIPS, Pooled
+from gsvc.eval.summary.bd_rate import LEAST_CLIPS, NARROW, TWO_POINTS, Pooled, doubts
 from gsvc.eval.summary.curves import OURS, PRIMARY, MetricInfo, PointRow
 from gsvc.eval.summary.summarise import Summary
 
@@ -80,9 +80,6 @@ def number(value: float | None) -> str:
     return shown(value, ".4f" if value is None or abs(value) < 10 else ".2f")
 
 
-_NARROW = 0.5
-"""Share of two curves' range below which their BD-rate says little, as in `bjontegaard`."""
-
 HEADLINE_TITLE = "Headline: the worse of two BD-rates against SVT-AV1"
 SLIDESHOW_TITLE = "Slideshow test: BD-rate of holding key pictures against SVT-AV1"
 
@@ -99,9 +96,9 @@ def headline_table(summary: Summary) -> Table:
     ]
     note = (
         "BD-rate in per cent (negative: fewer bits at equal quality) against SVT-AV1's lower hull, "
-        "pooled over clips by each judge, with its 95 % bootstrap interval over clips and, in "
-        f"brackets, how many of {len(summary.frames)} clips have one; the headline is the worse of "
-        f"them. {' '.join([*headline_gaps(summary), *warnings(summary), protocol(summary)])}"
+        "pooled over clips by each judge, with its 95 % bootstrap interval (too narrow with few "
+        f"clips) and, in brackets, how many of {len(summary.frames)} clips have one; the worse of "
+        f"them counts. {' '.join([*headline_gaps(summary), *warnings(summary), protocol(summary)])}"
     )
     return Table(HEADLINE_TITLE, note, ["curve", "headline", *PRIMARY], rows)
 
@@ -121,11 +118,10 @@ def headline_gaps(summary: Summary) -> Iterator[str]:
 
 
 def _judged(summary: Summary, row: bd_comparisons.HeadlineRow) -> str:
-    """The judge of a row; where a clip's hulls share little by it, also the least share."""
+    """The judge of a row; where hulls share little by it, also the least share."""
     pair = row.judge, row.curve, summary.headline.anchor
-    found = [one for one in summary.comparisons if (one.metric, one.test, one.anchor) == pair]
-    share = min(one.result.share for one in found if one.result.pchip is not None)
-    return row.judge if share >= _NARROW else f"{row.judge}, {100 * share:.0f} % shared"
+    found = (one for one in summary.pooled if (one.metric, one.test, one.anchor) == pair)
+    return row.judge + next(found).doubts.removesuffix(TWO_POINTS)
 
 
 def _doubts(summary: Summary) -> Iterator[str]:
@@ -136,7 +132,7 @@ def _doubts(summary: Summary) -> Iterator[str]:
         is_told = one.metric in PRIMARY and one.anchor == summary.headline.anchor
         if is_told and one.result.pchip is not None:
             counted.setdefault(one.test, set()).add(f"{one.clip} by {one.metric}")
-            if one.result.share < _NARROW:
+            if one.result.share < NARROW:
                 shares.setdefault(one.test, []).append(100 * one.result.share)
     every = set[str]().union(*counted.values())
     lacks = {test: ", ".join(sorted(every - own)) for test, own in counted.items()}
@@ -147,7 +143,10 @@ def _doubts(summary: Summary) -> Iterator[str]:
             f"{test} ({len(mine)} of {len(counted[test])}, least {min(mine):.0f} %)"
             for test, mine in shares.items()
         )
-        yield f"LITTLE OVERLAP, add rates: hulls share under {100 * _NARROW:.0f} %: {told}."
+        yield f"LITTLE OVERLAP, add rates: hulls share under {100 * NARROW:.0f} %: {told}."
+    pairs = (p for p in summary.pooled if p.metric in PRIMARY and p.test in counted)
+    if few := dict.fromkeys(p.test for p in pairs if p.doubts.endswith(TWO_POINTS)):
+        yield f"TWO POINTS on a hull of some clip, add rates: {', '.join(few)}."
 
 
 def warnings(summary: Summary) -> Iterator[str]:
@@ -196,15 +195,15 @@ def pooled_table(summary: Summary, metric: MetricInfo) -> Table:
     mine = [one for one in summary.pooled if one.metric == metric.name]
     anchors = list(dict.fromkeys(one.anchor for one in mine))
     tests = list(dict.fromkeys(one.test for one in mine))
-    cell = {(one.test, one.anchor): pooled_text(one.pchip) for one in mine}
+    cell = {(one.test, one.anchor): pooled_text(one.pchip) + one.doubts for one in mine}
     rows = [[test, *(cell.get((test, anchor), NONE) for anchor in anchors)] for test in tests]
-    elsewhere = ""
-    if without_bd_rate_table(summary).rows:
-        elsewhere = '; the others are listed under "Where there is no BD-rate"'
+    has_others = bool(without_bd_rate_table(summary).rows)
+    elsewhere = ' (others: "Where there is no BD-rate")' * has_others
     note = (
         "BD-rate in per cent (negative: fewer bits at equal quality) of the row's lower hull "
         "against the column's, by PCHIP over the shared range: mean of log ratios over clips, 95 % "
-        f"bootstrap interval over clips, and in brackets the clips that count{elsewhere}. "
+        f"bootstrap interval (too narrow with few clips), in brackets the clips{elsewhere}; then "
+        f"what is shared, if under {100 * NARROW:.0f} %, and whether a hull has but 2 points. "
         f"{basis(summary, metric)}"
     )
     title = f"BD-rate pooled over clips, {metric.name}"
@@ -219,7 +218,7 @@ def pooled_others_table(summary: Summary) -> Table:
     rows = []
     for test, anchor in dict.fromkeys((one.test, one.anchor) for one in summary.pooled):
         found = [value.get((name, test, anchor)) for name in others]
-        cells = [pooled_text(one.pchip) if one else NONE for one in found]
+        cells = [pooled_text(one.pchip) + one.doubts if one else NONE for one in found]
         rows.append([f"{test} against {anchor}", *cells])
     note = f"As above, for the other metrics. {protocol(summary)}"
     return Table(
@@ -229,7 +228,6 @@ def pooled_others_table(summary: Summary) -> Table:
 
 def per_clip_table(summary: Summary, metric: MetricInfo) -> Table:
     """BD-rates clip by clip."""
-    narrow = f"overlap under {100 * _NARROW:.0f} %"
     rows = [
         [
             f"{d.clip}: {d.test} against {d.anchor}",
@@ -237,7 +235,7 @@ def per_clip_table(summary: Summary, metric: MetricInfo) -> Table:
             percent(d.result.akima),
             " to ".join(map(number, d.shared_values or ())),
             f"{100 * d.result.share:.0f} %",
-            ", ".join(note for note in (narrow * (d.result.share < _NARROW), d.note) if note),
+            ", ".join(filter(None, (doubts([d.result])[2:], d.note))),
         ]
         for d in summary.comparisons
         if d.metric == metric.name and d.result.pchip is not None

@@ -194,6 +194,8 @@ class Summary:
     """What the same run could still have: "x265 on city", "vmaf of x265, gsvc"."""
     not_run: dict[str, str]
     """Codecs, metrics and clips that could not run at all, and why."""
+    commit: str | None = None
+    """Of gsvc, where it ran from a checkout and that is known."""
 
     def metric(self, name: str) -> run.MetricInfo:
         """The metric of that name."""
@@ -246,6 +248,7 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
         without_bits=run.without_bits(cells),
         missing=[*missing(settings, cells)],
         not_run=not_run,
+        commit=settings.get("commit"),
     )
 
 
@@ -307,6 +310,7 @@ def load_kept(place: str | Path) -> BenchRun:
     known = {
         name: {fact: "" if fact == "version" else getattr(one, fact) for fact in facts}
         for name, one in metrics().items()
+        if any(name in decode.scores for cell in cells.values() for decode in cell.decodes)
     }
     return BenchRun({"metrics": known, "ratios": ratios}, [*cells.values()])
 

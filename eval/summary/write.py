@@ -293,7 +293,8 @@ def write_summary(folder: str | Path) -> Summary:
 
 def summary_markdown(summary: Summary) -> str:
     """Every table, each under its title with its note."""
-    parts = ["# Summary of the run", protocol(summary)]
+    told = f" Commit {summary.commit}." if summary.commit else ""
+    parts = ["# Summary of the run", protocol(summary) + told]
     for table in tables(summary):
         parts += [f"## {table.title}", table.note, markdown(table.header, table.rows)]
     return "\n\n".join(parts) + "\n"
