@@ -66,7 +66,7 @@ def write_plots(folder: str | Path) -> list[Path]:
     written = []
     for name, figure in figures(summary, run.cells):
         for kind in ("svg", "png"):
-            path = target / f"{name}.{kind}"
+            path = target / f"{name.replace(':', '_')}.{kind}"
             write_bytes(path, exhibits.image(figure, kind))
             written.append(path)
     return written
