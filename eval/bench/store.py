@@ -152,7 +152,7 @@ class BenchFolder:
     def check_own(self) -> None:
         """Raise ConfigError for a folder of other files, which a run would mix with or replace."""
         names = {file.name for file in self.path.glob("[!.]*")}
-        if names and not names & {"run.json", "cells"}:
+        if names and not names & {"run.json", "cells", "backend.json"}:
             what = "the tables of a run alone" if "summary.csv" in names else "no run, but files"
             raise ConfigError(f"{self.path} holds {what}: choose another folder for --out")
 
