@@ -197,12 +197,11 @@ def pooled_table(summary: Summary, metric: MetricInfo) -> Table:
     tests = list(dict.fromkeys(one.test for one in mine))
     cell = {(one.test, one.anchor): pooled_text(one.pchip) + one.doubts for one in mine}
     rows = [[test, *(cell.get((test, anchor), NONE) for anchor in anchors)] for test in tests]
-    has_others = bool(without_bd_rate_table(summary).rows)
-    elsewhere = ' (others: "Where there is no BD-rate")' * has_others
+    others = ' (others: "Where there is no BD-rate")' * bool(without_bd_rate_table(summary).rows)
     note = (
         "BD-rate in per cent (negative: fewer bits at equal quality) of the row's lower hull "
         "against the column's, by PCHIP over the shared range: mean of log ratios over clips, 95 % "
-        f"bootstrap interval (too narrow with few clips), in brackets the clips{elsewhere}; then "
+        f"bootstrap interval (too narrow with few clips), in brackets the clips{others}; then "
         f"what is shared, if under {100 * NARROW:.0f} %, and whether a hull has but 2 points. "
         f"{basis(summary, metric)}"
     )

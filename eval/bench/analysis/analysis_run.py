@@ -29,7 +29,7 @@ from gsvc.eval.bench.cells import codec_spec, make_codec
 from gsvc.eval.late_loading import CodecFacts
 from gsvc.eval.layout import csv_text, markdown, write_bytes, write_text
 from gsvc.eval.report import exhibits
-from gsvc.eval.summary.bd_rate import RatePoint, bd_rate, lower_hull, pooled_rate
+from gsvc.eval.summary.bd_rate import RatePoint, bd_rate, doubts, lower_hull, pooled_rate
 from gsvc.eval.summary.rate_tables import NONE, number, pooled_text
 
 if TYPE_CHECKING:
@@ -175,7 +175,8 @@ def _difference(points: Sequence[AccuracyPoint], name: str, anchor: str, accurac
         for clip in dict.fromkeys(point.clip for point in points)
     ]
     pooled = pooled_rate(one.pchip for one in found)
-    return pooled_text(pooled) if pooled else min((one.note for one in found), default=NONE)
+    notes = (one.note for one in found)
+    return pooled_text(pooled) + doubts(found) if pooled else min(notes, default=NONE)
 
 
 def _share_table(
