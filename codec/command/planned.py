@@ -3,6 +3,7 @@
 What a job took is written beside what was foretold of it, for the next plan to be nearer.
 """
 
+import logging
 import shlex
 import sys
 from argparse import Namespace
@@ -13,11 +14,11 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.encode_job import AUTO_SIZE, SOURCE_SIZE, EncodeJob, suited
+from gsvc.codec.api.encode_job import AUTO_SIZE, EncodeJob, suited
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.inspection import info
 from gsvc.codec.api.reports import EncodeReport
-from gsvc.codec.api.target_size import SOUND, sized
+from gsvc.codec.api.target_size import LEAST_BESIDE, SOUND, sized
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import has_watcher, limits_of, shown_dimensions
 from gsvc.codec.media import places, video_reader
@@ -29,6 +30,8 @@ from gsvc.codec.planning.budgets import Budgets, option, read_budgets, time_of
 from gsvc.codec.planning.machine_profile import known_profile
 from gsvc.codec.planning.video_trial import Judge
 from gsvc.codec.weights.extras import EXTRAS
+
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -76,10 +79,10 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     else:
         with job.open() as video:
             frames, had_sound = round(_HEARD * video.format.frame_rate), video.has_sound
-        job.sound = is_heard and had_sound
+        job.sound = is_heard and had_sound and not (is_live and _too_slow(total, options))
         job, heads = replace(job, frames=frames), SOUND_HEADERS * (is_live and job.sound)
         size = int((total - heads if is_live else total / TCP) * job.seconds / 8)
-        job = _shaped_live(job, size, total) if is_live else job
+        job = _shaped_live(job, total) if is_live else job
         job, _, room = sized(job, size)
         is_heard = is_heard and job.sound == had_sound
         sound = 8 * (size - room) / float(job.seconds)
@@ -98,14 +101,23 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     return Carried(link, size_now, job.fps, job.audio_bitrate)
 
 
-def _shaped_live(job: EncodeJob, size: int, total: float) -> EncodeJob:
+def _too_slow(total: float, options: Namespace) -> bool:
+    """Whether a live link has no room for sound. Raises ConfigError where it is asked for."""
+    if total < (least := SOUND[0] + SOUND_HEADERS + LEAST_BESIDE):
+        told = f"a live link carries sound from {least / 1000:g} kbit/s"
+        if options.audio is not None:
+            raise ConfigError(f"{told}: take --audio none")
+        _log.warning("without sound: %s", told)
+    return total < least
+
+
+def _shaped_live(job: EncodeJob, total: float) -> EncodeJob:
     """At the size and frame rate of `gsvc send --size auto`, unless another is asked for."""
     if job.size not in (None, AUTO_SIZE):
         return job
-    heard = sized(replace(job, size=SOURCE_SIZE), size)[0].sound
-    sound = SOUND[0] + SOUND_HEADERS if heard else 0.0
-    shape = replace(job, size=AUTO_SIZE)
-    return suited(shape, pictures_within(total, sound, WireSettings()), total)
+    sound = SOUND[0] + SOUND_HEADERS if job.sound else 0.0
+    rate = pictures_within(total, sound, WireSettings())
+    return suited(replace(job, size=AUTO_SIZE), rate, total)
 
 
 _ENCODING = "level", "bpp", "bitrate", "quality", "preset", "low_delay", "low_memory", "gop"
@@ -168,17 +180,11 @@ def log_predictions(
     options: Namespace, plan: plan_search.BudgetPlan, foretold: Foretold, report: EncodeReport
 ) -> None:
     """After encoding: log what was predicted and what came out; tell a watcher how to decode."""
-    whole = options.start == 0 and options.frames is None  # else it is another job than foretold
     preset = plan.best.settings.preset
-    seconds = report.elapsed + known_profile().encode[preset].start if whole else None
-    foretold.note(
-        {
-            "rate": report.bitrate if whole else None,
-            "encode_seconds": seconds,
-            f"encode_seconds {preset}": seconds,
-            "encode_memory": process.peak_memory() if whole else None,
-        }
-    )
+    if options.start == 0 and options.frames is None:  # else it is another job than foretold
+        seconds = report.elapsed + known_profile().encode[preset].start
+        seen = {"rate": report.bitrate, "encode_memory": process.peak_memory()}
+        foretold.note({**seen, "encode_seconds": seconds, f"encode_seconds {preset}": seconds})
     if has_watcher(options) and not options.json:
         way = plan.best.settings.way.arguments
         print(f"as planned: {shlex.join(['gsvc', 'decode', report.target, *way])}", file=sys.stderr)

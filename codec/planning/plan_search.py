@@ -265,11 +265,13 @@ class BudgetPlanner:
             )
         over = {n: r for n, r in self.excess(nearest, budgets).items() if r > 1}
         shown = (f"{option(n)} {_shown(budgets, n, nearest, r)}" for n, r in over.items())
-        smaller = ", or a smaller --size and --fps" if "bandwidth" in over else ""
+        smaller = ", or a smaller --size and --fps" if budgets.is_live else ", or --size auto"
+        smaller += ", or --audio none" if self._link.beside else ""
         return (
             f"no settings keep all budgets for this video: {' and '.join(map(option, over))} "
             f"{'bind' if len(over) > 1 else 'binds'}; "
-            f"the nearest that can be met: {' and '.join(shown)}{smaller}"
+            f"the nearest that can be met: {' and '.join(shown)}"
+            f"{smaller if 'bandwidth' in over else ''}"
         )
 
     def _pace(self, choice: PlanChoice) -> float:
