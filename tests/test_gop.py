@@ -71,6 +71,19 @@ def test_a_rate_that_is_missed_ends_a_group_without_a_limit(moving_pictures: Pic
     assert sum(packet.is_intra for packet in packets) > 1
 
 
+def test_over_a_link_an_interval_that_is_asked_for_holds(moving_pictures: Pictures) -> None:
+    counts = []
+    for gop in (None, 20.0):
+        settings = gsvc.EncoderSettings(low_delay=True, preset="fast", bitrate=300.0, gop=gop)
+        with gsvc.Encoder(form(), settings) as encoder:
+            packets = list[gsvc.Packet]()
+            for picture in moving_pictures(FRAMES):
+                encoder.hold(is_held=False, intra_bits=9000.0, fills=True)
+                packets += encoder.encode(picture)
+        counts.append(sum(packet.is_intra for packet in packets))
+    assert counts[0] > 1 == counts[1]
+
+
 def test_values_that_make_no_sense_are_refused() -> None:
     for gop in (-1.0, float("nan"), float("inf")):
         with pytest.raises(gsvc.ConfigError, match="0 for no limit"):

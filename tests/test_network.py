@@ -685,3 +685,13 @@ def test_web_sockets_need_their_package(monkeypatch: pytest.MonkeyPatch) -> None
     receiver = VideoReceiver("ws://127.0.0.1:1", ReceiveSettings(decoder=STILL))
     with pytest.raises(gsvc.MissingDependencyError, match="gsvc\\[stream\\]"):
         run(collect(receiver, []))
+
+
+def test_a_source_that_is_read_too_slowly_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    def slow() -> Iterator[Frame]:
+        for frame in frames(45):
+            time.sleep(0.05)
+            yield frame
+
+    asyncio.run(sender_to(free_port()).run(slow()))
+    assert "reading took" in caplog.text and "as long as it plays: scale it first" in caplog.text

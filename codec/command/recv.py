@@ -49,7 +49,7 @@ def security_of(options: Namespace) -> dict[str, Any]:
 
 _MANY = 0.05
 """Part of the frames dropped from which that is told."""
-_STATS_SECONDS = 1.0
+_LATE, _STATS_SECONDS = 5.0, 1.0
 _SIGNALS = signal.SIGINT, signal.SIGTERM
 
 
@@ -76,6 +76,7 @@ def status_text(stats: SenderStats | ReceiverStats, of_video: str = "") -> str:
     why = "slow_decoder" if stats.dropped > stats.packets_lost else "packets_lost"
     causes = {why: stats.concealed - stats.overdue, "packets_late": stats.overdue}
     late = "" if stats.latency.p50 is None else f", {stats.latency.p50:.1f} s late"
+    late += f" (95 %: {stats.latency.p95:.1f})" if stats.latency.p95 else ""
     return (
         f"received {stats.frames} frames, {_counted('concealed', **causes)}, "
         f"{stats.lost} datagrams never came, {rate}{late}"
@@ -147,7 +148,7 @@ class Watch:
             of_video = f", {stats.picture_bits / seconds / 1000:.1f} for video"
             if stats.dropped > _MANY * stats.frames:
                 remedy = f": {main.as_options(faster(self._preset))}"
-        elif stats.dropped:
+        elif stats.dropped or (stats.latency.p95 or 0.0) > _LATE:
             remedy = ": the decoder is slow, give --load 0.8x or --steps 0"
         mean = status_text(replace(stats, bitrate=stats.wire_bits / seconds), of_video)
         return f"{mean}, {stats.wire_bits / 8:.0f} bytes in {seconds:.1f} s{remedy}"

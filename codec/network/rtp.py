@@ -7,7 +7,7 @@ import logging
 import struct
 from base64 import b64encode
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from fractions import Fraction
@@ -16,6 +16,7 @@ from math import ceil, floor
 from gsvc.codec.bitstream import audio_and_text, container, frames
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, Limits, typed
 from gsvc.codec.bitstream.header import HEADER_BYTES, MAGIC, Header
+from gsvc.codec.network import stats
 from gsvc.codec.network.address import Address
 
 CLOCK_RATE, PAYLOAD_TYPE = 90_000, 96
@@ -341,6 +342,75 @@ class Packetizer:
             for timed in batch
         )
         return payload if len(payload) <= self._room else None
+
+
+_DATAGRAMS, _BYTES = 512, 2 << 20
+_REPEATS = 3
+_USABLE = 2.0  # seconds for which a receiver can use a datagram
+_REPEAT_SHARE, _REPEAT_SECONDS = 0.25, 0.5
+"""Of a link, what repeats may take; seconds of it that they may take at once."""
+
+
+@dataclass
+class _Sent:
+    data: bytes
+    at: float = float("inf")
+    """When it left, or is to be sent again."""
+    repeats: int = 0
+
+
+class RetransmissionBuffer:
+    """Keeps at most 512 datagrams and 2 MiB, of seconds that a receiver can still use.
+
+    Each is sent again at most 3 times, so that forged requests cause little traffic, and once in a
+    round trip: a request that comes earlier was made before the repetition could arrive. All
+    together take a part of the link where its `rate`, in bits per second, is known.
+    """
+
+    def __init__(self) -> None:
+        self.rate: float | None = None
+        self._spare, self._asked = 0.0, float("-inf")
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all: an intra picture is to come."""
+        self._sent, self._bytes = dict[int, _Sent](), 0
+
+    def add(self, sequence: int, data: bytes) -> None:
+        """Keep a datagram and drop the oldest ones."""
+        self._drop(sequence)
+        self._sent[sequence] = _Sent(data)
+        self._bytes += len(data)
+        while len(self._sent) > _DATAGRAMS or self._bytes > _BYTES:
+            self._drop(next(iter(self._sent)))
+
+    def left(self, sequence: int, now: float) -> None:
+        """A datagram left."""
+        if sent := self._sent.get(sequence):
+            sent.at = now
+
+    def again(
+        self, sequences: Iterable[int], now: float, round_trip: float, waits: Container[bytes] = ()
+    ) -> list[bytes]:
+        """The datagrams of these sequence numbers, as far as they may be sent again.
+
+        `now`, `round_trip`: in seconds; `waits`: datagrams that are to leave anyway.
+        """
+        found = []
+        self._spare = min(_REPEAT_SECONDS, self._spare + _REPEAT_SHARE * (now - self._asked))
+        self._asked = now
+        for sent in filter(None, map(self._sent.get, sequences)):
+            is_due = not sent.repeats or round_trip <= now - sent.at
+            is_due = is_due and sent.repeats < _REPEATS and now - sent.at <= _USABLE + round_trip
+            if is_due and self._spare > 0 and sent.data not in waits:
+                sent.repeats, sent.at = sent.repeats + 1, now
+                found.append(sent.data)
+                self._spare -= stats.wire_bits(sent.data) / self.rate if self.rate else 0
+        return found
+
+    def _drop(self, sequence: int) -> None:
+        if old := self._sent.pop(sequence, None):
+            self._bytes -= len(old.data)
 
 
 def session_description(header: Header, address: Address) -> str:

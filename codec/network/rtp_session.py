@@ -7,85 +7,15 @@ import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from gsvc.codec.bitstream import container, errors
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.network import congestion_control, rtcp, stats
+from gsvc.codec.network import congestion_control, rtcp, rtp as wire, stats
 from gsvc.codec.network.address import Address, Srtp, refused
 from gsvc.codec.network.depacketizer import Depacketizer, ReorderLimits
 from gsvc.codec.network.rtp import CLOCK_RATE, Packetizer, RtpPacket, WireSettings, rtp_timestamp
-
-_DATAGRAMS, _BYTES = 512, 2 << 20
-_REPEATS = 3
-_USABLE = 2.0  # seconds for which a receiver can use a datagram
-_REPEAT_SHARE, _REPEAT_SECONDS = 0.25, 0.5
-"""Of a link, what repeats may take; seconds of it that they may take at once."""
-
-
-@dataclass
-class _Sent:
-    data: bytes
-    at: float = float("inf")
-    """When it left, or is to be sent again."""
-    repeats: int = 0
-
-
-class RetransmissionBuffer:
-    """Keeps at most 512 datagrams and 2 MiB, of seconds that a receiver can still use.
-
-    Each is sent again at most 3 times, so that forged requests cause little traffic, and once in a
-    round trip: a request that comes earlier was made before the repetition could arrive. All
-    together take a part of the link where its `rate`, in bits per second, is known.
-    """
-
-    def __init__(self) -> None:
-        self.rate: float | None = None
-        self._spare, self._asked = 0.0, float("-inf")
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all: an intra picture is to come."""
-        self._sent, self._bytes = dict[int, _Sent](), 0
-
-    def add(self, sequence: int, data: bytes) -> None:
-        """Keep a datagram and drop the oldest ones."""
-        self._drop(sequence)
-        self._sent[sequence] = _Sent(data)
-        self._bytes += len(data)
-        while len(self._sent) > _DATAGRAMS or self._bytes > _BYTES:
-            self._drop(next(iter(self._sent)))
-
-    def left(self, sequence: int, now: float) -> None:
-        """A datagram left."""
-        if sent := self._sent.get(sequence):
-            sent.at = now
-
-    def again(
-        self, sequences: Iterable[int], now: float, round_trip: float, waits: Container[bytes] = ()
-    ) -> list[bytes]:
-        """The datagrams of these sequence numbers, as far as they may be sent again.
-
-        `now`, `round_trip`: in seconds; `waits`: datagrams that are to leave anyway.
-        """
-        found = []
-        self._spare = min(_REPEAT_SECONDS, self._spare + _REPEAT_SHARE * (now - self._asked))
-        self._asked = now
-        for sent in filter(None, map(self._sent.get, sequences)):
-            is_due = not sent.repeats or round_trip <= now - sent.at
-            is_due = is_due and sent.repeats < _REPEATS and now - sent.at <= _USABLE + round_trip
-            if is_due and self._spare > 0 and sent.data not in waits:
-                sent.repeats, sent.at = sent.repeats + 1, now
-                found.append(sent.data)
-                self._spare -= stats.wire_bits(sent.data) / self.rate if self.rate else 0
-        return found
-
-    def _drop(self, sequence: int) -> None:
-        if old := self._sent.pop(sequence, None):
-            self._bytes -= len(old.data)
-
 
 _REMEMBERED = 1 << 14
 """Datagrams whose place in the sum of all bytes is known when a report tells of them."""
@@ -123,7 +53,7 @@ class RtpSender:
         self._news: float | None = None
         self.packetizer = Packetizer(header, self.ssrc, settings, sequence=secrets.randbits(16))
         self._time_base = header.format.time_base
-        self.kept = RetransmissionBuffer()
+        self.kept = wire.RetransmissionBuffer()
         self._last_key = self._key_at = float("-inf")
         self._keys = set[int]()
 
@@ -146,8 +76,8 @@ class RtpSender:
     def left(self, datagram: bytes, now: float) -> None:
         """A datagram left at the time of day `now`."""
         if not rtcp.is_rtcp(datagram):
-            self.kept.left(_sequence(datagram), now)
-            self._key_at = now if _sequence(datagram) in self._keys else self._key_at
+            self.kept.left(sequence := int.from_bytes(datagram[2:4]), now)
+            self._key_at = now if sequence in self._keys else self._key_at
 
     def protect(self, now: float, *, is_answered: bool) -> None:
         """Send copies and parity where nobody tells of losses, or somebody did of late.
@@ -196,7 +126,7 @@ class RtpSender:
             return [], False
         # Sooner, it was asked before the last group could arrive.
         asked = now - self._last_key >= max(_KEY_SECONDS, trip) and now - self._key_at >= trip
-        is_free = asked and not any(_sequence(data) in self._keys for data in waits)
+        is_free = asked and not any(int.from_bytes(data[2:4]) in self._keys for data in waits)
         try:
             for packet in rtcp.read_rtcp(opened):
                 match packet:
@@ -261,8 +191,7 @@ take, in proportion to what arrives."""
 _REPORT_BYTES, _REPORT_PART = 60, 0.05
 """Of a report, IP and UDP headers included; part of a link that a sender's reports take."""
 _PLI_SECONDS = 0.5  # least time between two requests for a new group
-_PATIENCE = 0.1
-"""Seconds from the first datagram to the first such request: the group may be under way."""
+_PATIENCE = 0.1  # seconds from the first datagram to such a request: the group may be under way
 _SILENCE = 0.5  # seconds of silence after which another source replaces one that has not begun
 
 
@@ -421,10 +350,6 @@ class RtpReceiver:
 _END_COPIES, _END_SECONDS = 3, 0.1
 """How often END is sent, and the seconds between: no later packet would reveal its loss."""
 _TICK = 0.02  # seconds between two polls of the receiver
-
-
-def _sequence(datagram: bytes) -> int:
-    return int.from_bytes(datagram[2:4])
 
 
 class UdpSender(asyncio.DatagramProtocol):

@@ -392,10 +392,7 @@ class Broadcaster:
             await asyncio.sleep(0.01)
 
     def sample(self, now: float) -> Reception | None:
-        """What the slowest connection carries, once a second; sample it several times a second.
-
-        None where there is nothing new.
-        """
+        """What the slowest connection carries, if that is news; sample several times a second."""
         found = [seen for client in self._clients if (seen := client.sample(now))]
         return max(found, key=lambda seen: seen.round_trip or 0.0, default=None)
 

@@ -249,6 +249,7 @@ def pictures_within(total: float, sound: float, wire: rtp.WireSettings) -> float
 
 _SAMPLED = 0.1  # seconds between two looks at what waits for connections
 _ANSWERING = 5.0  # seconds without feedback after which nobody answers any more
+_BEHIND = 0.2  # of a video's time, by how much its reading may be slower
 _WAITING_SECONDS = 0.6
 """Seconds of frames that may wait for the encoder: a key picture takes longer than a frame."""
 _LATE = 3
@@ -298,9 +299,8 @@ class SendSettings:
     receiver over UDP, else by what waits for the slowest connection. The encoder's `bitrate` is
     where it begins. None: it stays."""
     total_bitrate: float | None = None
-    """Bits per second of the link: all that is sent keeps within it, sound, copies, parity and
-    headers too. The encoder's `bitrate` is where its pictures begin; from then on its
-    `target_bitrate` is set by what is left of the link. None: pictures take theirs."""
+    """Bits per second of the link: all that is sent keeps within it. The encoder's `bitrate` is
+    where its pictures begin. None: pictures take theirs."""
 
     def __post_init__(self) -> None:
         check_bitrate(self.total_bitrate, 1000.0)  # below, headers leave nothing
@@ -359,6 +359,7 @@ class VideoSender:
         self._waiting, self._encoding = stats.Durations(), stats.Durations()
         self._frames = self._sent = self._packets = self._left_out = 0
         self._starts_at: float | None = None
+        self._behind = 0.0
         self._heard_at = float("-inf")
         self._sound, self._shown = Sound(iter(())), Fraction(0)
         self._rate = stats.RateMeter()
@@ -371,9 +372,8 @@ class VideoSender:
         The sound is sent as its frames are, timed by the first one; the encoder must be one with
         `audio`, and the address udp://: over a connection receivers do not know when it began.
 
-        Raises ConfigError for sound that cannot be sent.
-        Raises OutputError or InputError when the address cannot be used, OutputError when nobody
-        took the stream over TCP or WebSocket, and what reading and encoding the frames raise.
+        Raises ConfigError for sound that cannot be sent, OutputError or InputError when the address
+        cannot be used or nobody took the stream, and what reading and encoding the frames raise.
         """
         self._sound = self._cut(sound)
         with (
@@ -430,10 +430,7 @@ class VideoSender:
 
     @property
     def total_bitrate(self) -> float | None:
-        """Bits per second of the link, as in the settings. If they have one, set it at any time.
-
-        Setting raises ConfigError for a rate that is not positive, and without one in the settings.
-        """
+        """Bits per second of the link. If the settings have one, set it at any time."""
         return self._settings.total_bitrate
 
     @total_bitrate.setter
@@ -543,6 +540,9 @@ class VideoSender:
                 self._sink.captured(frame.pts, at)
                 if self._is_stopped.is_set():
                     break
+            if self._behind > _BEHIND * self._shown:
+                took = 1 + self._behind / float(self._shown)
+                _log.warning("reading took %.1f times as long as it plays: scale it first", took)
         finally:
             self._queue.close()
 
@@ -550,8 +550,10 @@ class VideoSender:
         """Wait until the frame is due; gives that time of day. The first frame is due at once."""
         now = time.monotonic()
         seconds = float(frame.pts * self._encoder.header.format.time_base)
-        if self._starts_at is None or now - self._starts_at - seconds > _WAITING_SECONDS:
-            self._starts_at = now - seconds  # also after a gap in the source
+        late = 0.0 if self._starts_at is None else now - self._starts_at - seconds
+        if self._starts_at is None or late > _WAITING_SECONDS:
+            # Also after a gap in the source.
+            self._starts_at, self._behind = now - seconds, self._behind + late
         due = self._starts_at + seconds
         await asyncio.sleep(max(0.0, due - now))
         return time.time() - (time.monotonic() - due)
