@@ -106,7 +106,7 @@ def test_look_ahead_and_memory_bound_what_waits() -> None:
 def test_frames_that_wait_packed_are_as_they_came(
     monkeypatch: pytest.MonkeyPatch, moving_pictures: Pictures
 ) -> None:
-    monkeypatch.setattr("gsvc.encoders.frame_buffer._RAW_BYTES", 30_000)
+    monkeypatch.setattr("gsvc.encoders.frame_buffer._IN_MEMORY", 30_000)
     buffer, pictures = FrameBuffer(), moving_pictures(8)
     for picture in pictures:
         buffer.append(picture)
