@@ -400,8 +400,9 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     assert "JOD, up to 1.5 less" in shown and "live, encoding takes" in shown
     assert "smears" not in shown  # it does below 8 kbit/s
     assert "much, a lower --fps is safer" in shown and plan.best.settings.preset == "fast"
-    thin = replace(plan, link=replace(link, most=4_000))
-    assert "smears below 8 kbit/s" in "\n".join(as_lines("", thin))
+    thin = replace(plan, link=replace(link, most=4_000, intra=3.0))
+    shown = "\n".join(as_lines("", thin))
+    assert "smears below 8 kbit/s" in shown and "behind an intra picture up to 3." in shown
     slow = replace(MACHINE, encode={k: replace(u, start=20.0) for k, u in MACHINE.encode.items()})
     with pytest.raises(ConfigError, match="no settings keep up .* smaller --size or a lower --fps"):
         BudgetPlanner(Predictor(trial, slow), link=link).plan(live)

@@ -204,7 +204,7 @@ def kind_of(options: Namespace) -> VideoClass | None:
     usual = VideoClass(options.kind)
     size = (usual.width, usual.height) if options.size is None else options.size
     if not isinstance(size, tuple):
-        raise ConfigError(f"--size {size} of a --class: write 640x360")
+        raise ConfigError(f"--size {size} needs the video: of a --class write 640x360")
     return VideoClass(
         options.kind, size[0], size[1], usual.rate if options.fps is None else options.fps,
         usual.seconds if options.seconds is None else options.seconds,

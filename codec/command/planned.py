@@ -50,6 +50,8 @@ TCP = 1 + 52 / 1400
 """Bits on a link for a bit of a file: headers of IP and TCP with time stamps, of each segment."""
 _HEARD = 30
 """Seconds whose sound says what all of it takes."""
+_INTRA_BITS = 9_000
+"""Of an intra picture on a thin link, at most; `LinkRate` gives it 1 to 3 s of the link."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,9 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         live += [*shape, *["--audio", "opus"] * job.sound]
         factor = 1 / pictures_within(1.0, 0.0, WireSettings())
         wait = min(UNDER_WAY, (budgets.latency or 0.0) / 2)  # a repetition may come within the rest
-        link = replace(link, factor=factor, beside=heads + sound, live=tuple(live), wait=wait)
+        beside = heads + sound
+        intra = min(3.0, max(1.0, _INTRA_BITS * factor / (total - beside))) if total else 0.0
+        link = replace(link, factor=factor, beside=beside, live=tuple(live), wait=wait, intra=intra)
     size_now = None if isinstance(job.size, str) else job.size
     return Carried(link, size_now, job.fps, job.audio_bitrate)
 

@@ -1,8 +1,4 @@
-"""The search for a plan: all settings are foretold, so the best is exact within the model.
-
-`planner_for` makes a planner of this machine's profile, its earlier jobs, and a trial. A plan is
-shown as commands to type, in words and in JSON.
-"""
+"""The search for a plan: all settings are foretold, so the best is exact within the model."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -55,6 +51,8 @@ class LinkLoad:
     """The command that sends it as it plays; empty for files."""
     wait: float = 0.0
     """Seconds that its receiver may wait for a missing packet."""
+    intra: float = 0.0
+    """Seconds that an intra picture may occupy it: what is sent behind one is as much later."""
     most: float | None = None
     """Bits per second that it carries; None: not told."""
 
@@ -362,7 +360,7 @@ def planner_for(
 
 
 _SCALES = (
-    "pictures in bit/s; JOD: 10 is perfect, three viewers in four see a step of 1; texture: "
+    "pictures in bit/s; JOD at one size: 10 is perfect, three in four see a step of 1; texture: "
     "ST-LPIPS VGG, 0 is perfect"
 )
 _UNJUDGED = "JOD is predicted from SSIM; where gsvc[eval] is installed, the trial measures CVVDP"
@@ -371,12 +369,9 @@ _UNJUDGED = "JOD is predicted from SSIM; where gsvc[eval] is installed, the tria
 def encoder_settings(settings: PlanSettings) -> EncoderSettings:
     """What the encoder is told."""
     return EncoderSettings(
-        bitrate=settings.bitrate,
-        preset=settings.preset,
-        low_delay=settings.low_delay,
-        low_memory=settings.low_memory,
-        gop=settings.gop,
-    )
+        bitrate=settings.bitrate, preset=settings.preset, low_delay=settings.low_delay,
+        low_memory=settings.low_memory, gop=settings.gop,
+    )  # fmt: skip
 
 
 def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) -> list[str]:
@@ -420,6 +415,7 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
     """The plan for people."""
     rows = zip(("best", "second", "third"), (plan.best, *plan.runners_up), strict=False)
     seen, jod = plan.best.prediction, "JOD, up to 1.5 less" if plan.link.live else "JOD"
+    late = seen.latency + plan.link.intra
     return [
         f"{'':<11}{'pictures':>8}{'preset':>8}  {'decoding':<22}{jod:>20}{'texture':>9}",
         *(_row(name, choice) for name, choice in rows),
@@ -429,6 +425,7 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
         f"encoding {_seconds(seen.encode_seconds)}, {_megabytes(seen.encode_memory)}; "
         f"decoding {_seconds(seen.decode_seconds)}, {_megabytes(seen.decode_memory)}, "
         f"{seen.flops / 1e9:.3g} GFLOP/s; latency {seen.latency:.2f} s"
+        + (f", behind an intra picture up to {late:.1f} s" if late > seen.latency else "")
         + ("" if seen.joules is None else f"; {seen.joules:.0f} J to compute"),
         *(_price_line(plan, price) for price in plan.prices),
         *(() if plan.is_judged else (_UNJUDGED,)),
@@ -444,6 +441,7 @@ def _live_lines(plan: BudgetPlan) -> Iterator[str]:
     told = "live, encoding takes {:.0%} of the time, decoding {:.0%}".format(*shares)
     told += ": much, a lower --fps is safer" if _CALM * max(shares) > 1 else ""
     yield f"{told}; a lost packet is waited for up to {link.wait:g} s more (--wait)"
+    yield "on a link without a way back, add --no-feedback to gsvc recv"
     if link.most is not None and link.most < 8_000:
         yield "live video smears below 8 kbit/s: send pieces (gsvc encode --packets) or a file"
 
@@ -451,10 +449,7 @@ def _live_lines(plan: BudgetPlan) -> Iterator[str]:
 def _choice_json(source: str, choice: PlanChoice, link: LinkLoad) -> dict[str, object]:
     settings, predicted = choice.settings, choice.prediction
     return {
-        "bitrate": settings.bitrate,
-        "preset": settings.preset,
-        "low_delay": settings.low_delay,
-        "low_memory": settings.low_memory,
+        **{n: getattr(settings, n) for n in ("bitrate", "preset", "low_delay", "low_memory")},
         **asdict(settings.way.settings),
         "predicted": {
             name: value._asdict() if isinstance(value, Range) else value
