@@ -2,6 +2,7 @@
 
 import io
 import random
+from fractions import Fraction
 
 import pytest
 from google_crc32c import value as crc32c
@@ -9,12 +10,14 @@ from google_crc32c import value as crc32c
 from gsvc import (
     BitstreamError,
     ChecksumError,
+    Encoder,
     LimitError,
     Limits,
     Packet,
     PacketType,
     TruncatedStreamError,
     VersionError,
+    VideoFormat,
 )
 from gsvc.codec.bitstream.container import PICTURES, Cutter, read_packet, read_varint, varint
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS
@@ -128,3 +131,9 @@ def test_a_packet_prints_short() -> None:
     told = repr(Packet(2, 12, b"abc", number=3))
     assert told == "Packet(INTER, frames=12, payload=<3 bytes>, number=3)"
     assert repr(Packet(13, 0, b"")) == "Packet(13, frames=0, payload=<0 bytes>)"
+
+
+def test_the_bytes_of_a_header_are_told_from_a_damaged_packet() -> None:
+    header = Encoder(VideoFormat(64, 48, Fraction(1, 25), Fraction(25))).header
+    with pytest.raises(BitstreamError, match=r"Header\.from_bytes reads it"):
+        Packet.from_bytes(header.to_bytes())

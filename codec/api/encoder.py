@@ -335,7 +335,8 @@ class Encoder:
                 packets = self._packets_of(self._coder.flush())
             self.close()
         packets = [*self._object_packets(payloads), *packets]
-        return [*packets, Packet(PacketType.END, 0, varint(self._packets), self._sent, 0)]
+        sent = max(0, self._sent)  # before the first frame it is below
+        return [*packets, Packet(PacketType.END, 0, varint(self._packets), sent, 0)]
 
     @contextmanager
     def _dropped_if_refused(self) -> Iterator[None]:
@@ -402,7 +403,9 @@ class FrameInput:
             picture, own = given.pixels, given.pts
         elif isinstance(given, av.VideoFrame):
             picture = oriented(rgb_picture(given, "the frame"), self._matrix(given))
-            if given.pts is not None and given.time_base:
+            if given.pts is not None and pts is None:
+                if not given.time_base:
+                    raise errors.ConfigError("a PyAV frame has pts, but no time_base: set it")
                 own = round(given.pts * given.time_base / self._video.time_base)
         else:
             picture = _array(given)

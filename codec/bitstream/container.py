@@ -19,7 +19,7 @@ from google_crc32c import value as crc32c
 
 from gsvc.codec.bitstream import errors
 from gsvc.codec.bitstream.frames import Frame
-from gsvc.codec.bitstream.header import HEADER_BYTES, Header
+from gsvc.codec.bitstream.header import HEADER_BYTES, MAGIC, Header
 
 
 def varint(value: int) -> bytes:
@@ -167,6 +167,8 @@ class Packet:
         of a newer gsvc and LimitError for one beyond `limits`.
         """
         cutter = Cutter(bytes(data))
+        if bytes(data[: len(MAGIC)]) == MAGIC:
+            raise errors.BitstreamError("this is a header, no packet: Header.from_bytes reads it")
         packet = read_packet(cutter.take, limits)
         if cutter.left:
             raise errors.BitstreamError(f"{cutter.left} bytes follow the packet: give one packet")
