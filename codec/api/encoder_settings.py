@@ -48,7 +48,8 @@ class EncoderSettings:
     begins; 0: as long as a shot lasts. Memory limits groups with look-ahead. None: 32, with
     `low_delay` 4."""
     lookahead: float | None = None
-    """Most seconds that look-ahead holds a frame back; groups last half of it. None: no limit."""
+    """Most seconds that look-ahead holds a frame back. None: no limit. Groups last half of it, each
+    begins with an intra picture, and those of a few frames may miss a low rate."""
     returning_shots: bool = False
     """Code shots that come back, as when people talk in turns, as one: about a third fewer bits
     there, but a seek begins where the first of them does, and the stream cannot go into a video
