@@ -50,8 +50,7 @@ TCP = 1 + 52 / 1400
 """Bits on a link for a bit of a file: headers of IP and TCP with time stamps, of each segment."""
 _HEARD = 30
 """Seconds whose sound says what all of it takes."""
-_INTRA_BITS = 9_000
-"""Of an intra picture on a thin link, at most; `LinkRate` gives it 1 to 3 s of the link."""
+_INTRA_BITS = 9_000  # of an intra picture on a thin link, at most; `LinkRate` gives it 1 to 3 s
 
 
 @dataclass(frozen=True)

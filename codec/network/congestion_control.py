@@ -269,8 +269,8 @@ _SURE, _SURE_BITS = 0.3, 4_000
 _REPORTS = 1.3
 """Seconds within which a report comes, if anything does: later, nothing is taken to arrive."""
 _GONE = 3.0  # seconds without a report from which nothing is known
-_OF_LATE = 5.0
-_REMEMBERED = 4096
+_OF_LATE = 5.0  # seconds for which a burst counts
+_REMEMBERED = 4096  # sendings
 
 
 class InFlight:

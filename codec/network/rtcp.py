@@ -37,7 +37,7 @@ class SenderReport:
 @dataclass(frozen=True)
 class ReportBlock:
     """How one source arrives: `fraction_lost` in 1/256 since the last report, `lost` in all,
-    `delay` since the sender report `last_report` in 2^-16 s."""
+    `jitter` in RTP ticks, `delay` since the sender report `last_report` in 2^-16 s."""
 
     source: int
     fraction_lost: int

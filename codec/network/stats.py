@@ -46,7 +46,8 @@ def picture_bits(bits: stream_info.Ledger) -> int:
 
 @dataclass(frozen=True)
 class SenderStats:
-    """A sender so far."""
+    """A sender so far, `seconds` since the start. `queue` counts frames that wait for the encoder,
+    `again` datagrams sent again on request, `keys_asked` groups begun on request."""
 
     seconds: float
     frames: int
@@ -97,7 +98,9 @@ class SenderStats:
 
 @dataclass(frozen=True)
 class ReceiverStats:
-    """A receiver so far."""
+    """A receiver so far. `streams` counts senders that began, `queue` packets that wait for the
+    decoder; `lost` datagrams have not come, `retransmitted` ones came after a NACK; `packets_lost`
+    pictures never came, parity completed `repaired` ones."""
 
     seconds: float
     """Since something came first; 0 before."""

@@ -299,8 +299,8 @@ class SendSettings:
     receiver over UDP, else by what waits for the slowest connection. The encoder's `bitrate` is
     where it begins. None: it stays."""
     total_bitrate: float | None = None
-    """Bits per second of the link: all that is sent keeps within it. The encoder's `bitrate` is
-    where its pictures begin. None: pictures take theirs."""
+    """Bits per second of the link: all that is sent keeps within it, sound and headers too. The
+    encoder's `bitrate` is where its pictures begin. None: pictures take theirs."""
 
     def __post_init__(self) -> None:
         check_bitrate(self.total_bitrate, 1000.0)  # below, headers leave nothing
@@ -430,7 +430,8 @@ class VideoSender:
 
     @property
     def total_bitrate(self) -> float | None:
-        """Bits per second of the link. If the settings have one, set it at any time."""
+        """Bits per second of the link. If the settings have one, set it at any time. Setting raises
+        ConfigError without one, and for a rate that is not positive."""
         return self._settings.total_bitrate
 
     @total_bitrate.setter
@@ -552,8 +553,7 @@ class VideoSender:
         seconds = float(frame.pts * self._encoder.header.format.time_base)
         late = 0.0 if self._starts_at is None else now - self._starts_at - seconds
         if self._starts_at is None or late > _WAITING_SECONDS:
-            # Also after a gap in the source.
-            self._starts_at, self._behind = now - seconds, self._behind + late
+            self._starts_at, self._behind = now - seconds, self._behind + late  # also after a gap
         due = self._starts_at + seconds
         await asyncio.sleep(max(0.0, due - now))
         return time.time() - (time.monotonic() - due)

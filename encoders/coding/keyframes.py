@@ -214,9 +214,7 @@ def _next_crf(misses: Mapping[float, float]) -> float | None:
     high = min((crf for crf, miss in misses.items() if miss <= 0), default=None)
     usual = tuning.log_bits_of_crf
     near, *others = sorted(misses, key=lambda crf: abs(misses[crf]))
-    slope = 1.0  # of these bits against the usual ones
-    if others:
-        slope = (misses[others[0]] - misses[near]) / (usual(others[0]) - usual(near))
+    slope = (misses[others[0]] - misses[near]) / (usual(others[0]) - usual(near)) if others else 1
     guess = tuning.crf_of_log_bits(usual(near) - misses[near] / min(max(slope, 0.5), 2.0))
     first = _LEAST_CRF if low is None else low + _STEP
     last = float(MAX_CRF) if high is None else high - _STEP

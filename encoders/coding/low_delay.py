@@ -161,7 +161,7 @@ class LowDelay(GroupCoder):
             return True
         if self._fills:
             is_settled = frames > self._usual and 2 * frames > self._frames
-            is_settled = is_settled and not self._usual < self._longest < _MOST_FRAMES  # by `gop`
+            is_settled &= not self._usual < self._longest < _MOST_FRAMES  # one asked for holds
             wanted = self._crf_after(self._take_excess())
             return is_settled and abs(wanted - self._group.crf) > _WORTH
         is_young = min(frames, coded) <= self._usual or frames < coded / 2
