@@ -24,7 +24,7 @@ from gsvc.codec.command.arguments import has_watcher, limits_of, shown_dimension
 from gsvc.codec.media import places, video_reader
 from gsvc.codec.network.depacketizer import UNDER_WAY
 from gsvc.codec.network.rtp import WireSettings
-from gsvc.codec.network.video_sender import SOUND_HEADERS, pictures_within
+from gsvc.codec.network.video_sender import LINK_ROOM, SOUND_HEADERS, THIN, pictures_within
 from gsvc.codec.planning import plan_search, prediction, process, realtime
 from gsvc.codec.planning.budgets import Budgets, option, read_budgets, time_of
 from gsvc.codec.planning.machine_profile import known_profile
@@ -50,7 +50,6 @@ TCP = 1 + 52 / 1400
 """Bits on a link for a bit of a file: headers of IP and TCP with time stamps, of each segment."""
 _HEARD = 30
 """Seconds whose sound says what all of it takes."""
-_INTRA_BITS = 9_000  # of an intra picture on a thin link, at most; `LinkRate` gives it 1 to 3 s
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,8 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         factor = 1 / pictures_within(1.0, 0.0, WireSettings())
         wait = min(UNDER_WAY, (budgets.latency or 0.0) / 2)  # a repetition may come within the rest
         beside = heads + sound
-        intra = min(3.0, max(1.0, _INTRA_BITS * factor / (total - beside))) if total else 0.0
+        longest, bits = THIN  # of an intra picture
+        intra = min(longest, max(LINK_ROOM, bits * factor / (total - beside))) if total else 0.0
         link = replace(link, factor=factor, beside=beside, live=tuple(live), wait=wait, intra=intra)
     size_now = None if isinstance(job.size, str) else job.size
     return Carried(link, size_now, job.fps, job.audio_bitrate)
