@@ -198,6 +198,8 @@ def test_who_does_not_conceal_is_told(stream: Stream) -> None:
         with pytest.raises(BitstreamError, match="pass this one, which is intra, again"):
             decoder.decode(packets[0])
         assert decoder.decode(packets[0])
+        with pytest.raises(BitstreamError, match="it is late, or came twice; pass this one"):
+            decoder.decode(packets[0])
 
 
 @pytest.mark.parametrize("has_numbers", [True, False])

@@ -148,6 +148,21 @@ def test_no_second_takes_more_than_the_cap(pictures: list[Picture]) -> None:
     assert int(least) > 600
 
 
+def test_a_look_ahead_too_short_for_the_rate_is_told_once(
+    pictures: list[Picture], caplog: pytest.LogCaptureFixture
+) -> None:
+    height, width = pictures[0].shape[:2]
+    video = VideoFormat(width, height, Fraction(1, 10), Fraction(10))
+    for lookahead, times in ((0.2, 1), (None, 0)):
+        caplog.clear()
+        with Encoder(video, replace(FAST, bitrate=2000, lookahead=lookahead)) as encoder:
+            for picture in pictures:
+                encoder.encode(picture)
+            encoder.flush()
+        told = [record.getMessage() for record in caplog.records]
+        assert sum("look-ahead is too short" in line for line in told) == times
+
+
 def test_the_window_slides() -> None:
     rng = np.random.default_rng(5)
     for _ in range(50):

@@ -133,7 +133,7 @@ def test_times_are_given_or_nominal(moving_pictures: Pictures) -> None:
         packets = encoder.encode(pictures[0], pts=100)
         for picture in pictures[1:4]:
             packets += encoder.encode(picture)
-        with pytest.raises(gsvc.ConfigError, match="must rise"):
+        with pytest.raises(gsvc.ConfigError, match="must rise.* give [0-9]+ or more"):
             encoder.encode(pictures[4], pts=200)
         packets += encoder.encode(pictures[4], pts=900) + encoder.flush()
         header = encoder.header
@@ -356,6 +356,18 @@ def test_async_iterators_give_what_calls_give(moving_pictures: Pictures) -> None
     packets, frames = asyncio.run(run())
     assert packets == expected and queue.dropped == 0
     assert [frame.pts for frame in frames] == list(range(12))
+
+
+def test_a_list_of_frames_is_no_source(moving_pictures: Pictures) -> None:
+    pictures = moving_pictures(1)
+
+    async def run() -> None:
+        wrong = cast(AsyncIterator[Picture], pictures)
+        async for _ in gsvc.encode_stream(Encoder(form(pictures), LOW), wrong):
+            pass
+
+    with pytest.raises(TypeError, match=r"frames is .* give an asynchronous iterable"):
+        asyncio.run(run())
 
 
 def test_a_slow_encoder_drops_frames_and_keeps_the_loop_free(

@@ -1,8 +1,4 @@
-"""Encoding and decoding from asyncio: the work runs in a thread, and the event loop stays free.
-
-Queues are bounded. Where frames come faster than the encoder takes them, the newest frames win;
-older ones are dropped and counted.
-"""
+"""Encoding and decoding from asyncio: the work runs in a thread, and the event loop stays free."""
 
 import asyncio
 import logging
@@ -91,15 +87,15 @@ async def encode_stream(
     returns, the encoder is closed.
 
     A frame without a time gets a nominal one; dropped frames count, and the log warns of the first
-    and tells in the end how many they were.
-    Raises what the source and the encoder raise.
+    and tells in the end how many they were. Raises what the source and the encoder raise; frames
+    that the encoder holds are lost then.
 
     Args:
         encoder: An encoder that has taken no frame.
         frames: What `Encoder.encode` takes.
-        queue: Between source and encoder; `LatestQueue(16)` by default. Its `dropped` counts the
-            frames that the encoder had no time for.
+        queue: Between source and encoder; `LatestQueue(16)` by default.
     """
+    errors.check_type("frames", frames, AsyncIterable)
     queue = LatestQueue(16) if queue is None else queue
     source = asyncio.create_task(_fill(queue, frames, encoder.header.frame_ticks))
     worker = ThreadPoolExecutor(1)
@@ -123,6 +119,7 @@ async def decode_stream(
     Every packet is decoded, because later ones build on it: a slow consumer slows the source.
     Raises what the source and the decoder raise.
     """
+    errors.check_type("packets", packets, AsyncIterable)
     worker = ThreadPoolExecutor(1)
     try:
         async for packet in packets:

@@ -141,11 +141,10 @@ class Decoder:
     from 0.
 
     Call `close` at the end, or use the decoder in a `with` block. Use it from one thread at a time:
-    while it is at work, `decode` raises ConfigError in another.
-    Unless it conceals, it raises BitstreamError for a packet that is damaged and, once, for one
-    that does not follow the last by its number; then any INTRA packet goes on, also that one. A
-    closed decoder raises ConfigError. Of a stream without pictures it draws a schematic, and says
-    so.
+    while it is at work, `decode` raises ConfigError in another. Unless it conceals, it raises
+    BitstreamError for a packet that is damaged and, once, for one that does not follow the last by
+    its number; then any INTRA packet goes on, also that one. A closed decoder raises ConfigError.
+    Of a stream without pictures it draws a schematic, and says so.
     """
 
     def __init__(
@@ -253,9 +252,9 @@ class Decoder:
     def conceal_until(self, pts: int) -> list[Frame]:
         """Concealed frames up to `pts`, in ticks, one nominal duration apart.
 
-        For a receiver whose clock runs on while no packet arrives. A packet that arrives later
-        does not show these frames again. Before the first picture there are none. Frames that
-        repeat a picture share its pixels.
+        For a receiver whose clock runs on while no packet arrives: a later packet does not show
+        these frames again. Before the first picture there are none, and a call gives no more than
+        a packet may hold (`Limits.interval`). Frames that repeat a picture share its pixels.
 
         Raises ConfigError unless the decoder conceals.
         """

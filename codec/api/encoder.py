@@ -181,10 +181,8 @@ class Encoder:
         self._turn.end(self._coder.close)
 
     def watch(self, report: Callable[[float], None]) -> None:
-        """Have `report` told how far a group is while it is coded, in frames' worth of work.
-
-        It is called within `encode` and `flush`, with look-ahead alone: there a group takes long.
-        """
+        """Have `report` told within `encode` and `flush` how far a group is, in frames' worth of
+        work; with look-ahead alone."""
         self._coder.watch(report)
 
     @property
@@ -335,8 +333,7 @@ class Encoder:
                 packets = self._packets_of(self._coder.flush())
             self.close()
         packets = [*self._object_packets(payloads), *packets]
-        sent = max(0, self._sent)  # before the first frame it is below
-        return [*packets, Packet(PacketType.END, 0, varint(self._packets), sent, 0)]
+        return [*packets, Packet(PacketType.END, 0, varint(self._packets), max(0, self._sent), 0)]
 
     @contextmanager
     def _dropped_if_refused(self) -> Iterator[None]:
@@ -350,9 +347,7 @@ class Encoder:
 
     def _check_open(self) -> None:
         if self._is_over:
-            raise errors.ConfigError(
-                "this encoder was flushed or closed: make another for another stream"
-            )
+            raise errors.ConfigError("this encoder was flushed or closed: make another")
 
     def _object_packets(self, payloads: Sequence[bytes]) -> list[Packet]:
         """OBJECTS packets of some payloads; the stream's first one says that there are objects."""
@@ -420,7 +415,8 @@ class FrameInput:
         if picture.shape != expected or picture.dtype != np.uint8:
             wrong = errors.ConfigError if picture.dtype == np.uint8 else errors.WrongTypeError
             raise wrong(
-                f"a frame of {picture.dtype} {picture.shape}: RGB in uint8 {expected} is needed"
+                f"a frame of {picture.dtype} {picture.shape}: RGB in uint8 {expected} is needed: "
+                "resize it, drop alpha or put the channels last"
             )
 
     def _stamp(self, pts: int | None) -> int:
@@ -430,10 +426,12 @@ class FrameInput:
         # Where a frame takes about a tick or less, times of their own would not rise.
         due = max(self._due, Fraction(self._last + 1)) if pts is None else Fraction(pts - origin)
         time = round(due)
-        if time <= self._last and self._origin is None:
-            raise errors.ConfigError(f"the first frame's time is {time}: begin at 0 or later")
         if time <= self._last:
-            raise errors.ConfigError(f"frame times must rise: {time} follows {self._last}")
+            told = (
+                f"frame times must rise: {time} follows {self._last}, give {self._last + 1} or more"
+            )
+            first = f"the first frame's time is {time}: begin at 0 or later"
+            raise errors.ConfigError(first if self._origin is None else told)
         if time > self._last + MOST_TICKS + self._interval:
             raise errors.ConfigError(
                 f"frame time {time} follows {self._last}: a stream holds no gap above {MOST_TICKS} "

@@ -126,6 +126,9 @@ _WORDS = {
     "BinaryIO": "a file opened in binary",
     "ndarray": "an array",
     "NoneType": "None",
+    "Callable": "a function",
+    "Iterable": "an iterable",
+    "AsyncIterable": "an asynchronous iterable",
     "Packet": "a Packet, which Packet.from_bytes makes of bytes",
 }
 """By the name of the type: NumPy need not be loaded for it."""
@@ -244,10 +247,6 @@ def _word(wanted: object) -> str:
         inner = [one for one in get_args(wanted) if one is not ...]
         return f"a sequence, each {_words(inner[0])}" if inner else "a sequence"
     kind = get_origin(wanted) or wanted
-    if kind is Callable or kind is get_origin(Callable[..., Any]):
-        return "a function"
-    if kind is Iterable:
-        return "an iterable"
     name = getattr(kind, "__name__", str(kind))
     article = "an" if name[:1].lower() in "aeiou" else "a"
     return _WORDS.get(name) or f"{article} {name}"

@@ -351,12 +351,11 @@ class StrictTimeline:
             self._is_counted = packet.number is not None or not self._may_join
         if arrival.missing:
             self._lose_track()
-            go_on = (
-                "pass this one, which is intra, again" if packet.is_intra else "pass an intra one"
-            )
+            following = "this one, which is intra, again" if packet.is_intra else "an intra one"
+            told = "packets were lost" if arrival.missing > 0 else "it is late, or came twice"
             raise BitstreamError(
                 f"picture packet {arrival.number} follows {arrival.number - arrival.missing - 1}: "
-                f"packets were lost; {go_on} to go on, and reset() before a seek"
+                f"{told}; pass {following} to go on, and reset() before a seek"
             )
         self._may_join |= arrival.begins and arrival.number > 0
         anew = not self._reconstruction.goes_on

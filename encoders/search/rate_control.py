@@ -1,5 +1,6 @@
 """Rate control: what a group may spend, and what any second may."""
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from gsvc.codec.bitstream.header import HEADER_BYTES
 from gsvc.encoders.config import CodingConfig
 
+_log = logging.getLogger(__name__)
 _LONG_GROUP = 30.0
 """Seconds of a group from which its intra picture is hardly felt."""
 _MEMORY = 8.0
@@ -40,8 +42,8 @@ class RateControl:
         self._debt = float(FIXED_BITS)
         self.frames = 0
         """Coded since the rate was set."""
-        self._intra = _Spent()
-        self._inter = _Spent()
+        self._intra, self._inter = _Spent(), _Spent()
+        self._is_short = not math.isinf(config.lookahead)
         self._group = min(config.gop, _LONG_GROUP) * float(video.frame_rate)
         self._usual: float | None = None
         self._memory = _MEMORY * float(video.frame_rate)
@@ -86,6 +88,11 @@ class RateControl:
         spent = self._intra if is_intra else self._inter
         spent.bits, spent.frames = spent.bits + bits, spent.frames + frames
         spent.packets += 1
+        over = self._debt / (self._rate * self.frames)
+        if self._is_short and self.exact and self.frames >= 2 * self._least and over > 0.1:
+            self._is_short = False
+            told = "look-ahead is too short: groups take %.1f times the rate, allow more of either"
+            _log.warning(told, 1 + over)
         kept = math.exp(-frames / self._memory)
         self._recent = kept * self._recent + bits
         self._recent_frames = kept * self._recent_frames + frames
@@ -134,5 +141,4 @@ class WindowCap:
 
     def add(self, packets: Sequence[tuple[float, int]]) -> None:
         """Send them."""
-        last = packets[-1][0]
-        self._sent = [p for p in (*self._sent, *packets) if p[0] > last - 1]
+        self._sent = [p for p in (*self._sent, *packets) if p[0] > packets[-1][0] - 1]
