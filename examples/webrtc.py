@@ -12,6 +12,7 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 
 from aiortc import RTCDataChannel, RTCPeerConnection
 
@@ -36,7 +37,8 @@ async def send(
     @reliable.on("message")
     def asked(text: str) -> None:
         if text == NEW_GROUP:
-            encoder.force_keyframe()
+            with suppress(gsvc.ConfigError):  # the stream has ended
+                encoder.force_keyframe()
 
     while not reliable.readyState == lossy.readyState == "open":
         await asyncio.sleep(0.01)

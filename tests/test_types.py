@@ -129,3 +129,26 @@ def test_settings_go_by_their_old_names_with_a_warning() -> None:
         with pytest.warns(DeprecationWarning, match=f"{old}= is called {new}= now"):
             settings = ANY.EncoderSettings(**{old: value})
         assert settings == ANY.EncoderSettings(**{new: value})
+
+
+def test_a_mistyped_attribute_is_refused_and_a_subclass_has_its_own() -> None:
+    class Mine(gsvc.Encoder):
+        label = "mine"
+
+    encoder, decoder = ANY.Encoder(VIDEO), ANY.Decoder(HEADER, gsvc.DecoderSettings(steps=0))
+    with pytest.raises(AttributeError, match="no attribute 'bitrate': set target_bitrate"):
+        encoder.bitrate = 12_000
+    with pytest.raises(AttributeError, match="no attribute 'steps': its settings are given"):
+        decoder.steps = 1
+    encoder.target_bitrate, mine = 12_000, Mine(VIDEO)
+    mine.label, mine.count = "other", 1  # type: ignore[attr-defined]
+    assert encoder.target_bitrate == 12_000 and mine.label == "other"
+
+
+def test_an_encoder_that_is_over_takes_no_orders() -> None:
+    encoder = gsvc.Encoder(VIDEO, gsvc.EncoderSettings(low_delay=True, faces=False))
+    encoder.encode(np.zeros((48, 64, 3), np.uint8))
+    encoder.flush()
+    for order in (encoder.force_keyframe, lambda: setattr(encoder, "target_bitrate", 9_000)):
+        with pytest.raises(gsvc.ConfigError, match="flushed or closed: make another"):
+            order()

@@ -1,8 +1,7 @@
 """Analysis of whole files: `analyse`, one call from a stream to what is in it.
 
 `open_ground` analyses several streams whose cameras see one piece of ground: it has tracks in
-metres. `open_drawing` writes the video of an analysis: the stream decoded at steps 0, with what was
-found drawn on it.
+metres. `open_drawing` writes a video: the stream decoded at steps 0, with what was found on it.
 """
 
 from collections.abc import Callable, Iterator, Sequence

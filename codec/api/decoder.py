@@ -131,14 +131,14 @@ def _refuse(wrong: bool, refiner: Refiner, option: str, why: str) -> None:
         raise errors.ConfigError(f"{option}: {refiner.name} {why}: leave it out")
 
 
+@errors.sealed
 @errors.typed
 class Decoder:
     """Decodes one stream, packet by packet.
 
     Pass every packet to `decode` in order, then call `flush`. Start at any INTRA packet; after
-    `reset`, again. Frames between that packet's keyframe and the one before it are then left
-    out. Frames take their packet's `pts`; without one they count on from the last frame, or
-    from 0.
+    `reset`, again. Frames between that packet's keyframe and the one before it are then left out.
+    Frames take their packet's `pts`; without one they count on from the last frame, or from 0.
 
     Call `close` at the end, or use the decoder in a `with` block. Use it from one thread at a time:
     while it is at work, `decode` raises ConfigError in another. Unless it conceals, it raises
@@ -146,6 +146,9 @@ class Decoder:
     its number; then any INTRA packet goes on, also that one. A closed decoder raises ConfigError.
     Of a stream without pictures it draws a schematic, and says so.
     """
+
+    header: Header
+    """The stream's."""
 
     def __init__(
         self,
@@ -186,7 +189,6 @@ class Decoder:
         policy = Concealer if settings.conceal else StrictTimeline
         self._timeline: StrictTimeline | Concealer | None = policy(header, reconstruction, limits)
         self.header = header
-        """The stream's."""
         self._limits, self._conceals = limits, settings.conceal
         self._schematic: Schematic | None = None
         self._turn = errors.OneThread("decoder")

@@ -81,8 +81,7 @@ class EncodeJob:
 
     @cached_property
     def seconds(self) -> Fraction:
-        """Duration in seconds; decodes the video once if the container has none. Raises InputError
-        if it is empty."""
+        """Seconds; decodes the video once if the container has none. Raises InputError if empty."""
         with self.open() as video:
             seconds = video.seconds
             if seconds is None:

@@ -53,8 +53,7 @@ def encode_pieces(
 ) -> PiecesReport:
     """Encode an image or a video to numbered pieces, which `decode` takes in any order.
 
-    Of four pieces or more the first one is a preview, which is shown until the first picture of the
-    rest is whole.
+    Of four pieces or more the first is a preview, shown until the first picture is whole.
 
     Args:
         source: As of `encode`, but no pipe.

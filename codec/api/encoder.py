@@ -120,6 +120,7 @@ def config_of(settings: EncoderSettings, header: Header) -> CodingConfig:
     )
 
 
+@errors.sealed
 @errors.typed
 class Encoder:
     """Encodes one stream, frame by frame.
@@ -220,13 +221,14 @@ class Encoder:
 
         Set it at any time. It takes effect with the next group. With low delay, a rate that falls
         by a fifth or rises by half opens a group at the next key picture. The level's lambda and
-        spacing stay. Setting raises ConfigError for a rate that is not positive, and for an encoder
-        with a `quality`.
+        spacing stay. Setting raises ConfigError for a rate that is too low, for an encoder with a
+        `quality`, and after `flush` or `close`.
         """
         return self._settings.target_bitrate(self.header.format)
 
     @target_bitrate.setter
     def target_bitrate(self, bitrate: float | None) -> None:
+        self._check_open()
         settings = replace(self._settings, bitrate=bitrate, bpp=None)  # checks it
         config = config_of(settings, self.header)
         self._coder.retarget(Target(config.bpp, config.exact))
@@ -284,8 +286,10 @@ class Encoder:
     def force_keyframe(self) -> None:
         """Start a group with the next frame: an intra picture, where a receiver can join.
 
-        With low delay its packet is ready at once; with look-ahead, the group before it is.
+        With low delay its packet is ready at once; with look-ahead, the group before it is. Raises
+        ConfigError after `flush` or `close`.
         """
+        self._check_open()
         self._opens_group = self._announces = True
 
     def encode(self, frame: AnyFrame, pts: int | None = None) -> list[Packet]:
@@ -427,9 +431,8 @@ class FrameInput:
         due = max(self._due, Fraction(self._last + 1)) if pts is None else Fraction(pts - origin)
         time = round(due)
         if time <= self._last:
-            told = (
-                f"frame times must rise: {time} follows {self._last}, give {self._last + 1} or more"
-            )
+            last = self._last
+            told = f"frame times must rise: {time} follows {last}, give {last + 1} or more"
             first = f"the first frame's time is {time}: begin at 0 or later"
             raise errors.ConfigError(first if self._origin is None else told)
         if time > self._last + MOST_TICKS + self._interval:

@@ -45,8 +45,7 @@ class EncoderSettings:
     """Most bytes in any packet, with framing: key pictures get coarser and smaller to fit."""
     gop: float | None = None
     """Most seconds from one intra picture to the next, where a stream can be joined and a seek
-    begins; 0: as long as a shot lasts. Memory limits groups with look-ahead. None: 32, with
-    `low_delay` 4."""
+    begins; 0: as long as a shot. Memory limits groups with look-ahead. None: 32, `low_delay` 4."""
     lookahead: float | None = None
     """Most seconds that look-ahead holds a frame back. None: no limit. Groups last half of it, each
     begins with an intra picture, and those of a few frames may miss a low rate."""

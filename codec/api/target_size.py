@@ -28,8 +28,7 @@ _SHRINKS = 0.7
 def encode_to_size(
     job: EncodeJob, target: places.PathOrFile, size: int | None, rate: float | None, overwrite: bool
 ) -> EncodeReport:
-    """Write the largest stream of at most `size` bytes, or of a `rate` in all, that a few attempts
-    make.
+    """Write the largest stream of at most `size` bytes, or `rate` in all, that few attempts make.
 
     A size that cannot be reached is logged as a warning, and the nearest stream written. Raises
     ConfigError for a size that sound and texts take by themselves, for one beside a rate or a
@@ -48,8 +47,7 @@ def encode_to_size(
 def nearest_stream(
     job: EncodeJob, size: int, target: str
 ) -> tuple[bytes, EncodeReport, int | None]:
-    """The stream that `encode_to_size` writes, its report, and the least size above `size` that an
-    attempt made."""
+    """The stream of `encode_to_size`, its report, the least size above `size` of an attempt."""
     is_free = job.size in (None, AUTO_SIZE)
     found = _best_attempt(job, size, target)
     while is_free and job.is_still and found[1].size > size:

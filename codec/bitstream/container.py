@@ -1,7 +1,6 @@
 """The container: a header, then packets, in a file or on a pipe (docs/format.md, section 3).
 
-The framing of a packet, its type, length, frames and checksum, takes at most 8 bytes for a payload
-of up to 128 KiB.
+A packet's type, length, frames and checksum take at most 8 bytes, up to 128 KiB of payload.
 
 `StreamReader` stops at damage. `Salvage` finds what is left of a damaged stream: all packets that
 can be read, and where some are missing. A concealing decoder takes them as a receiver takes what
@@ -160,8 +159,7 @@ class Packet:
     def from_bytes(
         cls, data: errors.Bytes, limits: errors.Limits = errors.DEFAULT_LIMITS
     ) -> "Packet":
-        """The packet of `to_bytes`, all of it: type, frames and payload. The stream's header is no
-        packet.
+        """The packet of `to_bytes`: type, frames and payload. The stream's header is no packet.
 
         Raises BitstreamError for damaged bytes, among them ChecksumError, VersionError for a packet
         of a newer gsvc and LimitError for one beyond `limits`.

@@ -170,6 +170,25 @@ def renamed(**names: str) -> Callable[[type[_Made]], type[_Made]]:
     return decorated
 
 
+def sealed(kind: type[_Made]) -> type[_Made]:
+    """Have objects of a class refuse attributes that it lacks. Subclasses may add their own.
+
+    A decorator: where mypy sees `__setattr__` in a class, it takes any attribute.
+    """
+    made: Any = kind
+    known = {*dir(kind), *inspect.get_annotations(kind)}
+    free = [name for name, one in vars(kind).items() if isinstance(one, property) and one.fset]
+
+    def setting(self: object, name: str, value: object) -> None:
+        if type(self) is kind and name not in known and not name.startswith("_"):
+            may = f"set {' or '.join(free)}" if free else "its settings are given when it is made"
+            raise AttributeError(f"{kind.__name__} has no attribute {name!r}: {may}")
+        object.__setattr__(self, name, value)
+
+    made.__setattr__ = setting
+    return kind
+
+
 def check_type(name: str, value: object, wanted: object) -> None:
     """Raise WrongTypeError unless `value` is of the type `wanted`: a class, a union ..."""
     if fits(value, wanted):

@@ -82,8 +82,7 @@ FLOPS = main.Verb(_FLOPS, _flops)
 
 _CAPACITIES = "0,2,5,10,20,50,100"
 _CACHE = f"""Decode streams, one after another, with latent caches of several capacities. Show the
-hit rate, the steps saved, how far frames differ from those without a cache, and two fitted families
-of hit rates.
+hit rate, the steps saved, how far frames differ from those without it, and two fits of hit rates.
 
 streams STREAM...       streams, in the order of decoding
 --capacity MB,MB        capacities in megabytes (={_CAPACITIES})
@@ -133,8 +132,7 @@ CACHE = main.Verb(_CACHE, _cache, TYPES={"STREAM": Path, "IMAGE": Path})
 
 _BACKEND = f"""Measure a pretrained back end on a machine that has its weights: seconds and memory
 of windows at 288, 480 and 720 lines, then the packaged clips at levels 0 to 3 with the headline's
-metrics, with steps 0 for comparison. OUT is a run like any other, for gsvc bench compare. The same
-command resumes.
+metrics, and at steps 0. OUT is a run like any other, for gsvc bench compare. To resume, repeat it.
 
 name NAME               {", ".join(PRETRAINED)}
 --out -o OUT!           the folder of the results

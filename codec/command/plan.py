@@ -242,8 +242,7 @@ def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -
 
 
 _PROFILE = """Measure how long encoding and decoding take on this machine, for gsvc plan. This takes
-a minute or two on an idle machine. The cache keeps the profile for this processor and version of
-gsvc.
+a minute or two on an idle machine. The cache keeps the profile for this processor and this gsvc.
 
 --show                  show the existing profile instead of measuring
 -o FILE -> output       also write the profile to FILE, for gsvc plan --receiver

@@ -377,8 +377,7 @@ def open_mapped(source: str | Path) -> Iterator[BinaryIO]:
 
 
 def _copy_stream(media: InputContainer, stream: BinaryIO) -> None:
-    """Write the packets of all records in the first AV1 track; the stream ends where its samples
-    do."""
+    """Write the packets of all records in the first AV1 track, to the end of its samples."""
     records: list[Record] = []
     samples: dict[RecordKind, deque[bytes]] = defaultdict(deque)
     for packet in media.demux(*media.streams.video[:1], *media.streams.audio[:1]):

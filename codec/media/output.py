@@ -150,8 +150,7 @@ def own_folder(folder: Path, mark: str) -> None:
 def note_settings(file: Path, settings: Mapping[str, object]) -> None:
     """Note as JSON what a folder's other files are made with, or compare with what was noted.
 
-    Raises ConfigError where the folder was begun with other settings, OutputError where it cannot
-    be written.
+    Raises ConfigError for a folder begun with others, OutputError where it cannot be written.
     """
     own = json.loads(json.dumps(settings))
     if not file.exists():

@@ -133,8 +133,7 @@ class SourceClock:
         return Fraction(len(steps)) / sum(steps)
 
     def _peeked_times(self, stream: Stream) -> list[set[int]]:
-        """Of the first packets, by part between jumps back; two fields of one frame have the
-        same."""
+        """Of the first packets, by part between jumps back; fields of one frame share theirs."""
         parts, size, last = [set[int]()], 0, None
         while sum(map(len, parts)) < _RATE_PACKETS and size < _RATE_BYTES:
             packet = self._pull()

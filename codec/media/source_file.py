@@ -356,8 +356,7 @@ def _asf(file: BinaryIO, _: int) -> int:
 
 
 def _ogg(file: BinaryIO, size: int) -> int:
-    """Its last page is marked as the end of a track (RFC 3533, section 6); behind any other comes
-    one more."""
+    """Its last page is marked as a track's end (RFC 3533, section 6); else one more follows."""
     file.seek(max(0, size - _LONGEST_PAGE))
     page = b"OggS" + file.read().rpartition(b"OggS")[2]
     if len(page) < 27 or not page[5] & 4:

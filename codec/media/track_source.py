@@ -144,8 +144,7 @@ def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> I
     """Opus chunks of about a second from the best audio stream; nothing without one.
 
     `origin` (seconds on the source's clock) becomes time 0; audio before it is dropped. Gaps are
-    filled with silence, and damaged packets are gaps. Raises MissingDependencyError when FFmpeg has
-    no Opus encoder.
+    filled with silence; damaged packets are gaps. MissingDependencyError: FFmpeg lacks Opus.
     """
     with source_file.open_media(source) as container:
         stream = source_clock.best_audio(container)

@@ -73,8 +73,7 @@ class Clock:
 
     Good timestamps are kept exactly. A missing one becomes the time at which the frame is due at
     the nominal rate. A repeated or backward one lies halfway to that, so that the next good one is
-    later still: what is repaired delays nothing that follows. After many of them, they count as
-    missing.
+    later still: a repair delays nothing that follows. After many of them, they count as missing.
     """
 
     def __init__(self, time_base: Fraction, frame_rate: Fraction) -> None:
@@ -213,8 +212,7 @@ class VideoReader:
             yield Frame(picture, pts - offset)
 
     def _begun(self) -> Iterator[tuple[str, av.VideoFrame, int]]:
-        """Name, decoded frame and time in ticks, from the start on; one that stands there begins
-        then."""
+        """Name, frame and time in ticks, from the start on; one that stands there begins then."""
         begin = self._source.start_time + self._start
         frames = self._source.frames(self._start)
         before: tuple[str, av.VideoFrame] | None = None

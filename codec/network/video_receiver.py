@@ -71,8 +71,7 @@ _T = TypeVar("_T")
 
 @errors.typed
 class VideoReceiver:
-    """Receives one stream from `address`: udp://@:port, tcp://, ws:// or wss://, listening or
-    connecting.
+    """Receives one stream: udp://@:port, or tcp://, ws:// or wss://, listening or connecting.
 
     Iterate over `frames`; call `stats` at any time from the same event loop, and `stop` to end.
     Presentation times are the sender's; over TCP and WebSocket only their differences are. When the

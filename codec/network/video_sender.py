@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -323,8 +323,7 @@ class SendSettings:
 
 @typed
 class VideoSender:
-    """Sends one stream to `address`: udp:// to one receiver, tcp://, tls://, ws:// and wss:// to
-    one or many.
+    """Sends one stream: udp:// to one receiver, tcp://, tls://, ws:// and wss:// to one or many.
 
     `run` it once; call `stats` at any time from the same event loop, and `stop` to end the stream
     after the frames so far. The encoder runs in a thread of its own and is closed at the end.
@@ -353,7 +352,7 @@ class VideoSender:
         self._tls = addresses.tls_context(self.address, self._settings.tls)
         srtp = addresses.srtp_of(self.address, self._settings.key, sends=True)
         self._rtp = RtpSender(encoder.header, self._settings.cut, srtp)
-        self._broadcaster = Broadcaster(encoder.header, encoder.force_keyframe)
+        self._broadcaster = Broadcaster(encoder.header, self._force_keyframe)
         self._sink: UdpSender | Broadcaster = self._broadcaster
         self._meter = stats.LayerMeter(encoder.header)
         self._waiting, self._encoding = stats.Durations(), stats.Durations()
@@ -480,7 +479,11 @@ class VideoSender:
         """A receiver asked for an intra picture: what waited before it was dropped."""
         if self._link:
             self._link.dropped(self._wire_bits)
-        self._encoder.force_keyframe()
+        self._force_keyframe()
+
+    def _force_keyframe(self) -> None:
+        with suppress(ConfigError):  # the stream has ended
+            self._encoder.force_keyframe()
 
     def _heard(self) -> None:
         """Feedback came: the rate may follow it."""

@@ -2,8 +2,7 @@
 
 Codecs, metrics and clips go by name, ours or a user's `module:Class`. A cell is a clip at a size,
 coded by one codec with one setting, with every way to decode it. The cells of a batch share the
-features of the source. Thumbnails tell when a decoded clip is another clip's: swapped streams must
-not be scored.
+features of the source. By thumbnails, swapped streams are refused rather than scored.
 """
 
 import hashlib

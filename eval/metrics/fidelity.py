@@ -3,9 +3,8 @@
 MS-SSIM: Z. Wang, E. Simoncelli and A. Bovik, "Multiscale structural similarity for image quality
 assessment", Asilomar 2003, as in the package `pytorch-msssim`. VMAF: Z. Li et al., "Toward a
 Practical Perceptual Video Quality Metric", Netflix 2016; models vmaf_v0.6.1 and vmaf_v0.6.1neg (no
-gain from enhancement), built into libvmaf in the ffmpeg binary that the package `imageio-ffmpeg`
-ships. Both clips are handed over as raw 4:2:0 pictures, one for one, so nothing can pair them by
-time stamp.
+gain from enhancement), built into libvmaf in the ffmpeg binary of the package `imageio-ffmpeg`.
+Both clips are handed over as raw 4:2:0 pictures, so nothing can pair them by time stamp.
 """
 
 import json

@@ -233,8 +233,7 @@ class FlowWeighted(base.FrameMetric):
 
     D. Danier, F. Zhang and D. Bull, "FloLPIPS: A Bespoke Video Quality Metric for Frame
     Interpolation", PCS 2022, weight LPIPS so. With another network and another flow, this is
-    neither FloLPIPS nor comparable with it. Where the motion is right everywhere, all places count
-    alike.
+    neither FloLPIPS nor comparable with it. If all motion is right, all places count alike.
 
     The weights are the distance between both motions, from the frame to the one before it, scaled
     down to each layer's size and to a sum of 1.

@@ -182,8 +182,7 @@ def backbone_path(net: str) -> Path:
 class Lpips(StLpips):
     """LPIPS on its original networks; as ST-LPIPS, but shifts are not forgiven.
 
-    R. Zhang et al., "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric", CVPR
-    2018.
+    R. Zhang et al., "The Unreasonable Effectiveness of Deep Features ...", CVPR 2018.
     """
 
     # Without a number for the damaged pair: the backbone's file is proved by its hash instead.

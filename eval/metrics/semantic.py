@@ -118,8 +118,7 @@ class FaceError(_SemanticMetric):
 
     Normalised mean error: the mean distance of the 468 points over that of the outer eye corners in
     the source; 0 = all in place. The points are looked for where the source has a face; where the
-    output has none there, the error is 1, which is also the most. Mean over the source's faces; NaN
-    where it has none.
+    output has none there, the error is 1, the most. Mean over the source's faces; NaN without any.
     """
 
     name = "face_nme"
@@ -204,8 +203,7 @@ class InsideFace(base.Metric):
     """The metric it is named after, inside the box of the clip's face and a margin around.
 
     The box lies around the points of the source's face on all frames, 15 % wider on each side. It
-    is enlarged only to the 32 pixels a side that ST-LPIPS needs, and moved into the picture. NaN
-    without a face.
+    is enlarged to the 32 pixels a side that ST-LPIPS needs, within the picture. NaN without a face.
     """
 
     nothing = NO_FACE

@@ -55,8 +55,7 @@ def read_votes(files: Sequence[Path], key: Key) -> list[Vote]:
     """The votes of all files, one a voter and trial.
 
     A voter who saved twice is in several files: equal votes count once, of different ones the last
-    counts, with a warning. Raises InputError for a file that is no votes file, is torn, or is of
-    another study.
+    counts, with a warning. Raises InputError for no votes file, a torn one, or another study's.
     """
     found: dict[tuple[str, str], Vote] = {}
     again = changed = 0

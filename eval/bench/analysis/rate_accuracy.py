@@ -44,8 +44,7 @@ def standing(boxes: Boxes, homographies: Floats, height: int) -> Places:
     """Where things stand whose boxes a camera sees: under the middle of the lower edge.
 
     `homographies`: for each frame from (x, y, 1) in metres to pixels, float64 (frames, 3, 3);
-    `height`: of the picture, in pixels. Boxes cut off below, and boxes above the horizon, have no
-    place.
+    `height`: of the picture, in pixels. Boxes cut off below or above the horizon have no place.
     """
     boxes = boxes.chosen(boxes.box[:, 3] < height - _MARGIN)
     middle = (boxes.box[:, 0] + boxes.box[:, 2]) / 2
