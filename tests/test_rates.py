@@ -231,6 +231,12 @@ def test_low_delay_uses_its_rate_from_the_second_second_on(
     data = encoded_anew((2 * [*pictures, *pictures[::-1]])[:100], settings, then)
     rate = then or first
     assert 0.7 * rate < 8 * len(data) / 4 < 1.3 * rate
+    sizes, ends = [0.0], [0.0]
+    for packet in StreamReader(io.BytesIO(data)):
+        if packet.is_key and ends[-1]:
+            assert sum(sizes) < rate * ends[-1]  # it waits until what came before is paid for
+        sizes.append(8 * len(packet.to_bytes()))
+        ends.append(ends[-1] + packet.frames / float(RATE))
 
 
 def test_texture_is_raised_where_it_is_missing(pictures: list[Picture]) -> None:

@@ -31,7 +31,7 @@ _MISSED = 0.15
 """Logarithm of the rate from which a group without a limit ends for another quantiser."""
 _IDLE = 0.7
 """Share of the rate: if groups of the level's quantiser would take less, the first one ends after a
-second. By hand."""
+second, or where what it overspent is made up for. By hand."""
 _FILLING = 8
 """A link with room takes coded pictures up to this many times as often as the level. By hand."""
 _WORTH = 7.0
@@ -202,13 +202,15 @@ class LowDelay(GroupCoder):
         if not coded.is_intra:
             self._inters = min(_LATE, self._inters + 1)
             self._inter += (coded.bits - self._inter) / self._inters
-        if not self._is_judged and self._frames >= self._config.header.format.frame_rate:
+        if not self._is_judged and self._rate.debt <= 0:
             self._judge()
         return coded
 
     def _judge(self) -> None:
-        """After a second: begin again where the level's quantiser leaves much of a rate unused,
-        and no link says how large an intra picture may be."""
+        """After a second, once what was overspent is made up for: begin again where the level's
+        quantiser leaves much of a rate unused, and no link limits an intra picture's size."""
+        if not self._config.header.format.frame_rate <= self._frames <= self._usual:
+            return
         foreseen, self._is_judged = self._rate.foreseen(), True
         if foreseen is not None and foreseen < _IDLE and not self._most_bits:
             self._rate.retarget(self._rate.bpp, exact=True)
@@ -251,9 +253,8 @@ class LowDelay(GroupCoder):
             [source], self._before, level.lmbda, semantics=self._config.semantics
         )
         interval = self._faced(group, source, scaffold.Interval(ticks, samples, {TEXTURE: texture}))
-        payload = group.writer.write([interval], [unit])
         kind = container.PacketType.INTRA if is_intra else container.PacketType.INTER
-        coded = CodedPacket(len(ticks), sum(ticks), payload, kind)
+        coded = CodedPacket(len(ticks), sum(ticks), group.writer.write([interval], [unit]), kind)
         return coded, extraction.KeyBefore(pictures[-1], shown, closing=interval.closing_sample)
 
     def _faced(
@@ -314,10 +315,9 @@ class LowDelay(GroupCoder):
         crf = min(float(MAX_CRF), round(4 * (self._crf + self._coarser)) / 4)
         header, size = self._config.header, self._geometry.coded_size(self._scale)
         color, visual = header.format.color, self._config.tune.visual
-        preset = self._effort.live
         layers = frozenset({FACES.name} if sends_faces else ())
         return _OpenGroup(
-            PictureStream(size=size, crf=crf, color=color, preset=preset, visual=visual),
+            PictureStream(size=size, crf=crf, color=color, preset=self._effort.live, visual=visual),
             KeyframeDecoder((self._geometry.width, self._geometry.height), color),
             # Whoever codes without delay may send over a network that loses packets.
             GroupWriter(header, Coding(round(crf), self._scale, alone=True, layers=layers)),

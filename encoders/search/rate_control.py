@@ -39,7 +39,7 @@ class RateControl:
         self.exact = config.exact
         """Whether budgets are to be taken whole, or are limits."""
         self._least = float(video.frame_rate)
-        self._debt = float(FIXED_BITS)
+        self.debt = float(FIXED_BITS)  # bits spent beyond the rate
         self.frames = 0
         """Coded since the rate was set."""
         self._intra, self._inter = _Spent(), _Spent()
@@ -54,7 +54,7 @@ class RateControl:
         if self.frames >= self._least or self._usual is None:
             self._usual = self._of_whole_groups()
         self.bpp, self._rate, self.exact = bpp, bpp * self._pixels, exact
-        self._debt, self.frames = 0.0, 0
+        self.debt, self.frames = 0.0, 0
         self._recent = self._recent_frames = 0.0
         self._intra, self._inter = _Spent(), _Spent()
 
@@ -78,17 +78,17 @@ class RateControl:
         # A short group may take what a second of video may: its intra picture costs the same.
         share = self._rate * (frames if self.exact else max(frames, self._least))
         # A level's limit is no target: what an easy group leaves is not for later ones to waste.
-        debt = self._debt if self.exact else max(self._debt, -0.5 * share)
+        debt = self.debt if self.exact else max(self.debt, -0.5 * share)
         return max(0.3 * share, share - debt)
 
     def spent(self, bits: int, frames: int, *, is_intra: bool = False) -> None:
         """Tell what a group took in all, or a packet of one, which may be an intra picture's."""
-        self._debt += bits - self._rate * frames
+        self.debt += bits - self._rate * frames
         self.frames += frames
         spent = self._intra if is_intra else self._inter
         spent.bits, spent.frames = spent.bits + bits, spent.frames + frames
         spent.packets += 1
-        over = self._debt / (self._rate * self.frames)
+        over = self.debt / (self._rate * self.frames)
         if self._is_short and self.exact and self.frames >= 2 * self._least and over > 0.1:
             self._is_short = False
             told = "look-ahead is too short: groups take %.1f times the rate, allow more of either"
@@ -108,10 +108,10 @@ class RateControl:
             # A new rate: what the old one took is known.
             usual, self._usual = self._usual, self._rate
             return usual / self._rate
-        if not self.frames or math.isinf(self._rate) or (self._debt <= 0 and not self.exact):
+        if not self.frames or math.isinf(self._rate) or (self.debt <= 0 and not self.exact):
             return None
         saved, owed = _MADE_UP
-        due = min(owed, max(-saved, self._debt / (self._rate * self._memory)))
+        due = min(owed, max(-saved, self.debt / (self._rate * self._memory)))
         return max(0.1, self._recent / (self._rate * self._recent_frames) * (1 + due))
 
 
