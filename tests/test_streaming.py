@@ -440,18 +440,23 @@ def test_a_stream_that_is_closed_has_closed_its_encoder(
         asyncio.run(run(is_cancelled))
 
 
-def test_failures_come_through(moving_pictures: Pictures) -> None:
-    pictures = moving_pictures(2)
+def test_a_source_that_fails_ends_the_stream_first_and_a_file_waits(
+    moving_pictures: Pictures,
+) -> None:
+    pictures, packets = moving_pictures(12), list[Packet]()
 
     async def camera() -> AsyncIterator[Picture]:
-        yield pictures[0]
+        for picture in pictures:
+            yield picture
         raise OSError("unplugged")
 
     async def run() -> None:
-        async for _ in gsvc.encode_stream(Encoder(form(pictures), LOW), camera()):
-            pass
+        encoder, queue = Encoder(form(pictures), LOW), gsvc.LatestQueue[Timed](1)
+        async for packet in gsvc.encode_stream(encoder, camera(), queue=queue, drop=False):
+            packets.append(packet)
 
     with pytest.raises(OSError, match="unplugged"):
         asyncio.run(run())
+    assert packets == packets_of(form(pictures), LOW, pictures)
     with pytest.raises(gsvc.ConfigError, match="at least 1"):
         gsvc.LatestQueue(0)

@@ -81,31 +81,36 @@ Timed: TypeAlias = tuple[AnyFrame, int | None]
 
 
 async def encode_stream(
-    encoder: Encoder, frames: AsyncIterable[AnyFrame], *, queue: LatestQueue[Timed] | None = None
+    encoder: Encoder,
+    frames: AsyncIterable[AnyFrame],
+    *,
+    queue: LatestQueue[Timed] | None = None,
+    drop: bool = True,
 ) -> AsyncGenerator[Packet, None]:
     """Encode `frames`; yield the packets, END last. Then, and when `aclose()` or a cancelled task
     returns, the encoder is closed.
 
     A frame without a time gets a nominal one; dropped frames count, and the log warns of the first
-    and tells in the end how many they were. Raises what the source and the encoder raise; frames
-    that the encoder holds are lost then.
+    and in the end of their number. Raises what the source raises, after the packets of its frames
+    and END, and what the encoder raises; frames that it holds are lost then.
 
     Args:
         encoder: An encoder that has taken no frame.
         frames: What `Encoder.encode` takes.
         queue: Between source and encoder; `LatestQueue(16)` by default.
+        drop: Whether a full queue drops its oldest frame, as for a camera; else the source waits.
     """
     errors.check_type("frames", frames, AsyncIterable)
     queue = LatestQueue(16) if queue is None else queue
-    source = asyncio.create_task(_fill(queue, frames, encoder.header.frame_ticks))
+    source = asyncio.create_task(_fill(queue, frames, encoder.header.frame_ticks, drop))
     worker = ThreadPoolExecutor(1)
     try:
         async for frame, pts in queue:
             for packet in await _run(worker, encoder.encode, frame, pts):
                 yield packet
-        await source
         for packet in await _run(worker, encoder.flush):
             yield packet
+        await source
     finally:
         source.cancel()
         await asyncio.shield(asyncio.wrap_future(finish(worker, encoder.close)))
@@ -132,19 +137,23 @@ async def decode_stream(
 
 
 async def _fill(
-    queue: LatestQueue[Timed], frames: AsyncIterable[AnyFrame], frame_ticks: Fraction
+    queue: LatestQueue[Timed], frames: AsyncIterable[AnyFrame], frame_ticks: Fraction, drop: bool
 ) -> None:
     number, has_warned = 0, False
     try:
         async for frame in frames:
             own = getattr(frame, "pts", None)
-            queue.put((frame, scaffold.nominal_time(number, frame_ticks) if own is None else None))
+            timed = frame, scaffold.nominal_time(number, frame_ticks) if own is None else None
+            if drop:
+                queue.put(timed)
+            else:
+                await queue.put_all(timed)
             number += 1
             if queue.dropped and not has_warned:
                 has_warned = True
                 _log.warning(
                     "frames come faster than they are encoded: some are dropped; preset='fast', "
-                    "faces=False, fewer pixels or fewer frames are quicker"
+                    "faces=False, fewer pixels or frames are quicker, drop=False lets a file wait"
                 )
     finally:
         queue.close()

@@ -52,8 +52,7 @@ def decode(
 ) -> DecodeReport:
     """Decode a stream to a video file. The target appears only when it is complete.
 
-    Of a stream that is damaged after its first frames, these are written; then the error is raised,
-    unless the settings conceal.
+    Of a stream damaged after its first frames, these are written; then it raises, or conceals.
 
     Args:
         source: A path, of a stream or of what `mux` wrote, "-" for standard input, or an open

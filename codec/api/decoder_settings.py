@@ -31,8 +31,7 @@ class DecoderSettings:
     "compact:base" ("compact" is nano), the `.safetensors` file of a `gsvc train` run, a pretrained
     model as `gsvc models pull` brings it ("ltx", "wan-vace" ...), or `module:Class`."""
     look: str = "balanced"
-    """How the restorer draws: "faithful" (less texture of its own), "balanced", as the encoder
-    guides it, or "sharp" (more)."""
+    """How the restorer draws: "faithful" (less texture), "balanced", as guided, "sharp" (more)."""
     device: str = "cpu"
     """Where the refiner and RIFE run: "cpu", "cuda" or "cuda:N"."""
     seed: int | None = None

@@ -182,8 +182,7 @@ class Encoder:
         self._turn.end(self._coder.close)
 
     def watch(self, report: Callable[[float], None]) -> None:
-        """Have `report` told within `encode` and `flush` how far a group is, in frames' worth of
-        work; with look-ahead alone."""
+        """With look-ahead, have `report` told how far a group is, in frames' worth of work."""
         self._coder.watch(report)
 
     @property

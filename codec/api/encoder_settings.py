@@ -86,8 +86,7 @@ class EncoderSettings:
     """The pretrained model that is to decode ("ltx" ...): pictures lie on its grid in time, and the
     header names it. Any decoder still decodes the stream. With look-ahead only."""
     low_delay: bool = False
-    """Encode without look-ahead: a frame waits only for the next key picture (`Encoder.delay`), and
-    the stream takes more bits."""
+    """No look-ahead, more bits: a frame waits only for the next key picture (`Encoder.delay`)."""
     low_memory: bool = False
     """Hold less memory with look-ahead, about half, and take a third longer: waiting pictures are
     packed without loss, probes are made one at a time, and from now on this process returns freed

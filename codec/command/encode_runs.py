@@ -158,8 +158,7 @@ def fetch_dry_run(options: Namespace, source: str, target: str) -> EncodeReport 
 _METRIC = "st_lpips_alex"
 _PASSES = 4
 _NEAR, _MISSED = 0.05, 0.1
-"""In proportion to the distance asked for: no other pass is made within the first; a warning tells
-of more than the second."""
+"""Of the distance asked for: no other pass within the first, a warning beyond the second."""
 _LEAST, _MOST = 0.002, 0.9
 """Distances that the encoder may be told to aim at."""
 _USUAL, _FLATTEST = 1.6, 0.2

@@ -80,8 +80,7 @@ class TlsSettings:
     private_key: str | Path | None = None
     """Its key."""
     authorities: str | Path | None = None
-    """Certificates that vouch for the other side. None takes the system's when connecting, and asks
-    for none when listening."""
+    """Certificates that vouch for the other side. None: the system's; who listens asks for none."""
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.private_key is None):

@@ -372,8 +372,7 @@ class PlayerRelay(Relay):
         return "" if shown is None else f", {shown.note(now)}"
 
     async def run(self) -> None:
-        """Show what comes. Raises InputError where nothing can be received, OutputError where
-        nothing can be shown."""
+        """Show what comes. Raises InputError or OutputError where none is received or shown."""
         with ThreadPoolExecutor(1) as pool:
             tasks = [asyncio.create_task(self._take()), asyncio.create_task(self._show(pool))]
             try:

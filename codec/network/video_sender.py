@@ -220,8 +220,7 @@ class LinkRate:
         self._sent = self._sent[0], total
 
     def sent(self, seconds: float, pictures: float, total: float) -> None:
-        """Take note of what was sent up to this second of the video: bits of packets of `pictures`,
-        and of all, headers included."""
+        """Note what was sent up to this second of the video: bits of `pictures`, and of all."""
         (before, others), self._sent = self._sent, (seconds, total)
         # What was not used is gone; what was too much waits before the link.
         queue = max(0.0, self._queue - self._total * (seconds - before))
@@ -290,8 +289,7 @@ class SendSettings:
     """Send each frame when it is due and drop what the encoder has no time for; else send all
     frames, as fast as they can be encoded and taken."""
     key: addresses.WireKey | None = None
-    """Seals all that is sent to a udp:// address (SRTP); only a receiver with the same key
-    understands it or is heard."""
+    """Seals all over udp:// (SRTP): only a receiver with this key understands it or is heard."""
     tls: addresses.TlsSettings = field(default_factory=addresses.TlsSettings)
     """Certificates of a tls:// or wss:// address."""
     adapt: congestion_control.Adaptation | None = None

@@ -139,8 +139,7 @@ def profile_path() -> Path:
 def load_profile(path: Path | None = None, *, foreign: bool = False) -> Profile:
     """Read a profile; None: the cache's own of this machine; `foreign`: a receiver's is wanted.
 
-    Raises MissingModelError where there is none yet, ConfigError for what is no profile, of another
-    version or of another machine.
+    Raises MissingModelError where there is none yet, ConfigError for one of another kind.
     """
     path = path or profile_path()
     try:

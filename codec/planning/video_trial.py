@@ -58,8 +58,7 @@ class TrialPoint:
     bpp: float
     """Bits per pixel of a frame, headers included."""
     likeness: float
-    """-ln(1 - SSIM) of luma at half the size, from 0 up: what CVVDP follows best of what is
-    cheap (docs/planning.md)."""
+    """-ln(1 - SSIM) of luma at half the size: follows CVVDP best (docs/planning.md)."""
     keys: float
     """Coded pictures in a frame, 0 to 1."""
     seconds: float
@@ -129,8 +128,7 @@ def try_pictures(
 ) -> VideoTrial:
     """The trial of pictures, RGB uint8 (H, W, 3); `video` has a time base of one frame.
 
-    `judge`: of every frame at every level; without it likeness alone foretells quality. `clock`:
-    what seconds are measured by.
+    `judge`: of every frame at every level; without it likeness foretells quality. `clock`: seconds.
     """
     trials = _Trials(pictures, video, low_delay, judge, clock)
     points = [trials.point(level) for level in TRIAL_LEVELS]

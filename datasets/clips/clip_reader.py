@@ -1,7 +1,6 @@
 """Test clips in memory, and reading them: raw YUV, a folder of images, or any video.
 
-A raw YUV file has no header: its format is read from its name. Pictures are resized to the sizes of
-the evaluation protocol.
+A raw YUV file's format is read from its name. Pictures get the sizes of the evaluation protocol.
 """
 
 import glob

@@ -66,8 +66,7 @@ _OUTSIDE = ("AV1 decoding", "motion and rendering")
 def refiner_cost(info: StreamInfo, steps: int, backend: str = RESTORER) -> base.Compute:
     """Operations per pixel of a frame as shown (a multiply-add is two), and bytes of weights.
 
-    The padding of the sides is counted. The rest of decoding, integer work of OpenCV and dav1d, is
-    named in `not_counted`.
+    The padding of the sides is counted; integer work of OpenCV and dav1d is in `not_counted`.
     """
     video = info.header.format
     if not steps:

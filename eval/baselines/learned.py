@@ -2,8 +2,7 @@
 
 The package is optional and the weights must be on this machine: nothing is downloaded, and no
 network has random weights. Streams come from CompressAI's own entropy coder, which reads beyond its
-input when that is damaged. A stream therefore ends with a checksum, and only streams of the same
-run should be decoded.
+input when that is damaged. A stream therefore ends with a checksum: decode only those of the run.
 """
 
 import time

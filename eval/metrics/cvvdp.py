@@ -277,8 +277,7 @@ class _OnScreen(Sequence[Picture]):
 class Differences:
     """Where in time, colour and size of detail a test differs, in JOD that are lost.
 
-    The model's eye looks back over a quarter of a second: a difference in one frame is strongest
-    an eighth of a second later.
+    The model's eye looks back over .25 s: one frame's difference is strongest .125 s later.
     """
 
     frequencies: NDArray[np.float64]

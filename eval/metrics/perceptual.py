@@ -307,8 +307,7 @@ class FrechetEfficientNet(base.ProvedMetric):
 class Fvd(base.ProvedMetric):
     """Fréchet video distance on the user's I3D.
 
-    The samples are windows of 16 consecutive frames, whole pictures at 224x224, of every frame of
-    the clip whatever the indices.
+    The samples are windows of 16 frames, pictures at 224x224, of all frames whatever the indices.
     """
 
     name = "fvd"

@@ -72,8 +72,7 @@ class MaskIou(_SemanticMetric):
 class PersonMotionError(motion.MotionError):
     """The motion error on people: where the source's person mask is, and moves.
 
-    The mask is that of the frame before, from whose pixels motion starts. NaN where it shows
-    nobody, or nobody who moves.
+    The mask is of the frame before, where motion starts. NaN where it shows nobody who moves.
     """
 
     name = "person_motion_error"
