@@ -16,8 +16,6 @@ from multiprocessing import Pipe, Process
 from multiprocessing.connection import Connection
 
 import gsvc
-from gsvc.codec.media.video_reader import open_video
-from gsvc.codec.media.video_writer import open_writer
 
 LIMITS = gsvc.Limits.restrictive()
 NEW_KEYFRAME = "new keyframe"
@@ -26,7 +24,7 @@ NEW_KEYFRAME = "new keyframe"
 def send(source: str, link: Connection, every: int) -> None:
     """Encode in real time; begin a new group when the receiver asks."""
     settings = gsvc.EncoderSettings(low_delay=True, preset="fast")
-    with open_video(source) as video, gsvc.Encoder(video.format, settings) as encoder:
+    with gsvc.open_video(source) as video, gsvc.Encoder(video.format, settings) as encoder:
         encoder.keyframes_on_request = True
         link.send(encoder.header.to_bytes())  # the header must arrive: send it again if it may not
         began = time.monotonic()
@@ -53,7 +51,7 @@ def receive(link: Connection, target: str) -> tuple[int, int, int]:
     settings = gsvc.DecoderSettings(steps=0, conceal=True)
     with (
         gsvc.Decoder(header, settings, LIMITS) as decoder,
-        open_writer(target, header.format, overwrite=True) as writer,
+        gsvc.open_writer(target, header.format, overwrite=True) as writer,
     ):
         while True:
             number, group, pts, message = link.recv()

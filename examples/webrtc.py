@@ -17,8 +17,6 @@ from contextlib import suppress
 from aiortc import RTCDataChannel, RTCPeerConnection
 
 import gsvc
-from gsvc.codec.media.video_reader import open_video
-from gsvc.codec.media.video_writer import open_writer
 
 LIMITS = gsvc.Limits.restrictive()
 NEW_GROUP = "new group"
@@ -119,7 +117,7 @@ async def relay(source: str, target: str) -> int:
     """Send a video from one peer to another, which writes it; gives the number of frames."""
     here, there = RTCPeerConnection(), RTCPeerConnection()
     count = 0
-    with open_video(source) as video:
+    with gsvc.open_video(source) as video:
         settings = gsvc.EncoderSettings(low_delay=True, preset="fast")
         encoder = gsvc.Encoder(video.format, settings)
         receiving = receive(there)
@@ -129,7 +127,7 @@ async def relay(source: str, target: str) -> int:
         await asyncio.sleep(0)
         await connect(here, there)
         header, frame = await coming
-        with open_writer(target, header.format, overwrite=True) as writer:
+        with gsvc.open_writer(target, header.format, overwrite=True) as writer:
             writer.write(frame)
             count = 1
             async for _, frame in receiving:

@@ -16,7 +16,7 @@ import av
 import cv2
 import numpy as np
 
-from gsvc.codec.bitstream.errors import ConfigError, InputError
+from gsvc.codec.bitstream.errors import ConfigError, InputError, typed
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.header import is_storable
 from gsvc.codec.media import color, places, video_source
@@ -252,6 +252,7 @@ class VideoReader:
             )
 
 
+@typed
 def open_video(
     source: str | Path,
     *,

@@ -13,7 +13,7 @@ import av
 import numpy as np
 
 from gsvc.codec.bitstream.audio_and_text import NO_TEXTS, Texts
-from gsvc.codec.bitstream.errors import ConfigError, OutputError
+from gsvc.codec.bitstream.errors import ConfigError, OutputError, typed
 from gsvc.codec.bitstream.frames import AudioChunk, Color, Frame, VideoFormat
 from gsvc.codec.media import color, output, places
 from gsvc.codec.media.marks import NO_ROOM, Mark, with_xmp
@@ -65,7 +65,7 @@ _log = logging.getLogger(__name__)
 
 
 class VideoWriter:
-    """The frames' way out of the `with` block of `open_writer`."""
+    """What `open_writer` opens: takes the frames of a video."""
 
     def __init__(
         self, writer: "Y4mEncoder | ImageWriter | Muxer", target: str, form: VideoFormat
@@ -74,6 +74,7 @@ class VideoWriter:
         self._shape = (form.height, form.width, 3)
         self._written = False
 
+    @typed
     def write(self, frame: Frame) -> None:
         """Write one frame of the format's size; times must increase. Raises OutputError when
         writing fails, ConfigError for another size."""
@@ -93,6 +94,7 @@ class VideoWriter:
             self._writer.add_sound(chunk)
 
 
+@typed
 @contextmanager
 def open_writer(
     target: places.PathOrFile,

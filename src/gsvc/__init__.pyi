@@ -59,6 +59,8 @@ from gsvc.codec.bitstream.stream_info import (
     StreamInfo as StreamInfo,
 )
 from gsvc.codec.media.mapping import MuxReport as MuxReport, demux as demux, mux as mux
+from gsvc.codec.media.video_reader import VideoReader as VideoReader, open_video as open_video
+from gsvc.codec.media.video_writer import VideoWriter as VideoWriter, open_writer as open_writer
 from gsvc.codec.network.congestion_control import Adaptation as Adaptation
 from gsvc.codec.network.depacketizer import (
     Depacketizer as Depacketizer,
