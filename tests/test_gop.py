@@ -84,6 +84,25 @@ def test_over_a_link_an_interval_that_is_asked_for_holds(moving_pictures: Pictur
     assert counts[0] > 1 == counts[1]
 
 
+def test_a_scene_that_is_over_before_the_link_has_room_is_not_sent(
+    moving_pictures: Pictures,
+) -> None:
+    settings = gsvc.EncoderSettings(low_delay=True, preset="fast", bitrate=12_000)
+    pictures = moving_pictures(8)
+    with gsvc.Encoder(form(), settings) as encoder:
+        packets = encoder.encode(pictures[0])
+        encoder.hold(is_held=True)
+        for n, picture in enumerate(pictures[1:]):  # each begins a scene
+            packets += encoder.encode(picture if n % 2 else 255 - picture)
+        assert len(packets) == 1
+        encoder.hold(is_held=False)
+        packets += encoder.encode(pictures[-1])
+        decoder = gsvc.Decoder(encoder.header, gsvc.DecoderSettings(steps=0))
+    assert [packet.frames for packet in packets] == [1, 8] and packets[1].is_intra
+    shown = [frame.pixels for packet in packets for frame in decoder.decode(packet)]
+    assert all((picture == shown[-1]).all() for picture in shown[1:])
+
+
 def test_values_that_make_no_sense_are_refused() -> None:
     for gop in (-1.0, float("nan"), float("inf")):
         with pytest.raises(gsvc.ConfigError, match="0 for no limit"):

@@ -151,9 +151,8 @@ class Encoder:
         """
         settings = settings or EncoderSettings()
         self.header = header_of(settings, storable_format(video), audio=audio)
-        config = config_of(settings, self.header)
         self._settings = settings
-        self._coder = group_coder(settings, config)
+        self._coder = group_coder(settings, config_of(settings, self.header))
         self._objects = None
         if settings.objects or settings.task is not None:  # late: most streams have none
             from gsvc.encoders.scaffold.object_coder import ObjectCoder

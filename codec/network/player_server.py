@@ -85,8 +85,7 @@ class FileSource:
         target = Path(self._folder.name) / "video.mp4"
         with self._lock:  # Whoever asks meanwhile waits for it.
             if not target.exists():
-                settings = DecoderSettings(steps=0)
-                decode(self.path, target, settings=settings, limits=self._limits)
+                decode(self.path, target, settings=DecoderSettings(steps=0), limits=self._limits)
         return target
 
     def close(self) -> None:

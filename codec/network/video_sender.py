@@ -202,8 +202,7 @@ class LinkRate:
         """
         if not self._encoder.is_low_delay:
             return True
-        passed = self._total * (seconds - self._sent[0])
-        waits = max(0.0, self._queue - passed) / self._total
+        waits = max(0.0, self._queue - self._total * (seconds - self._sent[0])) / self._total
         rate = max(_LEAST_SHARE * self._total, self._total - beside)
         rate *= _INTRA_SHARE if protects else _BARE_SHARE
         most = min(_LONG_ROOM, max(LINK_ROOM, _ROOM_SHARE * seconds))
@@ -225,8 +224,7 @@ class LinkRate:
         # What was not used is gone; what was too much waits before the link.
         queue = max(0.0, self._queue - self._total * (seconds - before))
         self._queue = queue + total - others
-        window = seconds - self._at
-        if window < _LOOK:
+        if seconds - self._at < _LOOK:
             return
         more, self._at = total - self._before[1], seconds
         self._pictures = 0.5 * self._pictures + pictures - self._before[0]

@@ -104,7 +104,9 @@ class LowDelay(GroupCoder):
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
     ) -> list[CodedPacket]:
         coded = []
-        if is_cut:
+        if is_cut and self._group is None:  # what waited for room to begin is over: not sent
+            self._before = None
+        elif is_cut:
             self._ends_soon = False  # The new scene's group will do.
             coded = self.flush()
             self.drop()
@@ -252,7 +254,9 @@ class LowDelay(GroupCoder):
         (samples,) = self._extractor.extract_group(
             [source], self._before, level.lmbda, semantics=self._config.semantics
         )
-        interval = self._faced(group, source, scaffold.Interval(ticks, samples, {TEXTURE: texture}))
+        place = scaffold.Place.BETWEEN if self._before or len(ticks) == 1 else scaffold.Place.BEFORE
+        interval = scaffold.Interval(ticks, samples, {TEXTURE: texture}, place)
+        interval = self._faced(group, source, interval)
         kind = container.PacketType.INTRA if is_intra else container.PacketType.INTER
         coded = CodedPacket(len(ticks), sum(ticks), group.writer.write([interval], [unit]), kind)
         return coded, extraction.KeyBefore(pictures[-1], shown, closing=interval.closing_sample)
