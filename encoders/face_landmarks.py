@@ -33,8 +33,7 @@ the brow and the chin."""
 class FaceWeights:
     """Called with a picture, gives the weight of each of its parts. Threads may share it.
 
-    The constructor raises MissingModelError without its model and MissingDependencyError without
-    LiteRT.
+    Making it raises MissingModelError without its model, MissingDependencyError without LiteRT.
     """
 
     def __init__(self, factor: float) -> None:
@@ -116,8 +115,7 @@ class FaceMesh:
     def near(self, picture: Picture, around: Points) -> Points | None:
         """All points, (468, 2) in pixels, of the face about `around`, those of `LANDMARKS` nearly.
 
-        `picture` is RGB or luma, uint8; colours do not count. None where no face is seen. Threads
-        may share it.
+        `picture`: RGB or luma, uint8; colours do not count. None without a face. May be shared.
         """
         known = np.repeat(around.mean(axis=0, keepdims=True), _POINTS, axis=0)
         known[LANDMARKS] = around

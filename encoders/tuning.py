@@ -105,8 +105,7 @@ FILE_GOP, LIVE_GOP = 32.0, 4.0
 """Keyframe interval in seconds, at most: with look-ahead, where a file is decoded from its
 beginning or from an index, and without, where a receiver waits for the next group to join."""
 MOST_GROUP_PIXELS = 1 << 28
-"""Pixels of a group with look-ahead, which waits in memory: 129 frames of 1080p, 1820 of
-512x288."""
+"""Pixels of a group with look-ahead, in memory: 129 frames of 1080p, 1820 of 512x288."""
 
 _CLOSE = 8
 """Frames between coded pictures below which coding them takes most of the time: there SVT-AV1 runs
@@ -188,8 +187,7 @@ TEXTURE_OF_ST_LPIPS = 0.73, 0.04
 probes of "A distance for the encoder's search"; within about 15 % for most video, too careful for
 soft gray pictures."""
 TEXTURE_SLOPE = 0.05
-"""By how much the logarithm of texture rises with one crf: where a walk to a quality begins. By
-hand."""
+"""Rise of the logarithm of texture with one crf: where a walk to a quality begins. By hand."""
 
 # The search: what it tries.
 
@@ -264,8 +262,7 @@ MODEL_DISTORTION = Prior(
 )
 """Logarithms per pixel; the order is that of `PlanFeatures`."""
 PLANS_APART = 0.2, 0.2, 0.1
-"""Distance in number of pictures, quantiser and size, all as logarithms: of plans that are nearer,
-one is tried."""
+"""Distances in count of pictures, quantiser, size, as logarithms: of nearer plans one is tried."""
 
 # Rate.
 

@@ -63,7 +63,7 @@ clips [CLIP...]         a set, SET/CLIP, a video or a folder (packaged)
 --stride N              score every N-th frame (7)
 --jobs -j N             processes; 0: one for each core (=0)
 --ray ADDRESS           Ray cluster to run on; local starts one here
---dry-run -n            only list the cells, done or not
+--dry-run -n            only list the cells, and the time left by those that are done
 --json                  progress and result as one JSON object a line
 """
 

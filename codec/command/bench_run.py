@@ -8,14 +8,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from gsvc.codec.api.reports import JsonLines
+from gsvc.codec.api.reports import JsonLines, shown_time
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.eval import baselines, layout, metrics
 from gsvc.eval.baselines.base import Option
 from gsvc.eval.bench.cells import CONDITIONS, CodecSpec, RunSettings, codec_spec, under
 from gsvc.eval.bench.run import JsonReporter, Reporter, TextReporter, make_plan, make_run
-from gsvc.eval.bench.store import BenchFolder
-from gsvc.eval.bench.workers import Pool, RayWorkers, Workers, ray_cluster
+from gsvc.eval.bench.store import BenchFolder, load_run
+from gsvc.eval.bench.workers import Pool, RayWorkers, Workers, ray_cluster, usable_cores
 from gsvc.eval.summary.rate_tables import headline_gaps, protocol, warnings
 from gsvc.eval.summary.summarise import reasons_without_rate, slowest
 from gsvc.eval.summary.write import tables, write_summary
@@ -141,10 +141,15 @@ def _list_cells(
         else:
             print(f"{state:<12}{count} decodes  {cell.label}")
     cells, done = len(plan.cells), len(plan.cells) - len(left)
+    seconds = plan.seconds(load_run(folder.path).cells if folder.settings() else ())
+    seconds = seconds and seconds / (options.jobs or len(usable_cores()))
     if options.json:
-        lines.put("done", cells=cells, left=len(left), encodes=encodes, decodes=decodes)
-    else:
-        print(f"cells: {cells}, {done} done; left: {encodes} encodes, {decodes} decodes")
+        values = {"encodes": encodes, "decodes": decodes, "seconds": seconds}
+        lines.put("done", cells=cells, left=len(left), **values)
+        return 0
+    told = ": a first clip tells how long they take"
+    told = told if seconds is None else f", about {shown_time(round(seconds))}" if left else ""
+    print(f"cells: {cells}, {done} done; left: {encodes} encodes, {decodes} decodes{told}")
     return 0
 
 

@@ -1,8 +1,7 @@
 """The set `synthetic`: clips drawn by code, which move by known transforms.
 
 They test motion estimators and metrics of motion. The textures are smooth, so motion is exact to
-the 1/32 pixel of OpenCV's interpolation. Pictures are equal on all machines up to rounding of the
-last bit.
+the 1/32 pixel of OpenCV's interpolation. All machines draw equal pictures, but for the last bit.
 """
 
 from collections.abc import Callable

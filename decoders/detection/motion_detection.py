@@ -174,8 +174,7 @@ class Background:
     def places(self, speed: optical_flow.FloatImage) -> tuple[list[Detection], float]:
         """What differs from the background in the next picture, and how much of the picture moves.
 
-        `speed`: motion beside the camera's, in pixels of the pictures that motion sees, float32
-        (h, w).
+        `speed`: motion beside the camera's, in pixels of what motion sees, float32 (h, w).
         """
         now, scale = self._kept[self._at].color, self._kept[self._at].scale
         if speed.shape != now.shape[:2]:

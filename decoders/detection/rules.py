@@ -6,8 +6,7 @@
     long visit: person in door > 5 s
     crowd: count person > 3 and activity > 0.1
 
-A rule without a name is named by its own words. A name of several words stands in double quotes
-within a rule.
+A rule without a name is named by its words. In a rule, names of several words are in double quotes.
 """
 
 import re

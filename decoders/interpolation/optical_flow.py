@@ -192,8 +192,7 @@ def find_leaps(
     missed_left: NDArray[np.float32],
     missed_right: NDArray[np.float32],
 ) -> list[Leap]:
-    """The leaps between two pictures, luma of 0-255 on the grid, float32 (h, w): pairs that look
-    alike.
+    """The leaps between two pictures, luma on the grid, float32 (h, w): pairs that look alike.
 
     `missed_left`: by how much the left picture differs from where the flow leads, same shape, and
     `missed_right` the right one.

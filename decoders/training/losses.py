@@ -21,8 +21,7 @@ class AlexDistance(nn.Module):
     """Weighted squared difference of unit-length features of five layers, mean over positions.
 
     `merged`: whether the first convolution and the blur after it, both linear, are one strided
-    convolution. That takes a third less time and changes distances by less than 1 %, at the border
-    only.
+    convolution. That takes a third less time and changes distances by under 1 %, at borders.
     """
 
     shift: Tensor

@@ -211,8 +211,7 @@ class Clip:
 
 
 def scenes(address: str, lines: int, frames: int) -> Iterator[tuple[int, int, list[Picture]]]:
-    """Every run of so many frames without a cut: number and time of the first one (see `Clip`), the
-    frames.
+    """Every run of so many frames without a cut: number and time of the first (`Clip`), frames.
 
     Raises InputError where the source is damaged or has fewer lines.
     """

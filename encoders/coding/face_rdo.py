@@ -51,8 +51,7 @@ _OFFERS_JUDGED, _JUDGED = 2, 4
 _FORMS = (2, 1.0, True), (2, 2.0, True), (2, 1.5, False), (1, 1.0, True)
 """Codings that are tried: step of nodes, least change that is sent, and whether with the pose."""
 _MOVES = 0.008
-"""Mean deviation of points from even motion, in distances of the eyes, below which a face is left
-alone."""
+"""Mean deviation of points from even motion, in eye distances, below which a face is left alone."""
 _SPEAKS = 0.015
 """Deviation of the mouth's opening from even motion, in the same distance, from which it speaks."""
 _HALVED = 0.5

@@ -14,8 +14,7 @@ from gsvc.encoders.config import PACKET_BYTES, PACKET_SECONDS, CodedPacket, Codi
 from gsvc.encoders.search.rate_control import FIXED_BITS, WindowCap
 
 _FULLNESS = 1.0, 0.5, 0.25, 0.0
-"""Shares of what a packet may hold that are tried where a limit would not be kept; at 0 each has
-one interval."""
+"""Shares of what a packet may hold, tried where a limit is missed; at 0 each has one interval."""
 _CLOSE = 1.03
 """Share of a budget to be met that other intervals may take; nothing else pays for it."""
 

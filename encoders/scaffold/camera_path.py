@@ -26,8 +26,7 @@ _LEAST_CORNERS = 12
 _STEPS_LOG2 = (4, 3, 2, 1)
 
 Matrix = NDArray[np.float64]
-"""Affine map of pixel positions in homogeneous coordinates, (3, 3), or vectors at three corners,
-(3, 2)."""
+"""Affine map of pixel positions, homogeneous (3, 3), or vectors at three corners, (3, 2)."""
 
 
 class CameraPath:

@@ -29,8 +29,7 @@ _LONG = 8
 
 @dataclass(frozen=True)
 class SourceInterval:
-    """What the encoder has of an interval: its source frames, and what decoders show of its coded
-    picture."""
+    """What the encoder has of an interval: source frames, and its coded picture as decoded."""
 
     sources: Sequence[Picture]
     """The frames since the coded picture before; the last is that of the coded picture, unless
@@ -67,8 +66,7 @@ class ScaffoldExtractor:
     """Turns source frames into samples."""
 
     def __init__(self, config: CodingConfig, distortion: Distortion, pool: Executor) -> None:
-        """`pool` works on what is independent. Raises MissingModelError when a layer's model is not
-        here."""
+        """`pool` does what is independent. Raises MissingModelError if a layer lacks its model."""
         self._pool, self._anchors, self._header = pool, config.effort.anchors, config.header
         self._distortion = distortion
         self._extractors = [

@@ -75,8 +75,7 @@ class SegmentationExtractor(Extractor):
     def observe(
         self, sources: Sequence[Picture], samples: list[Sample], *, semantics: bool
     ) -> list[Sample]:
-        """The labels of a scene's first picture, else those in the middle: the same at the end cost
-        no bits."""
+        """The labels of a scene's first picture, else in the middle: later, the same cost none."""
         begins = len(sources) == 1
         if begins:
             self._seen = None  # Without motion there are no regions either.

@@ -33,8 +33,13 @@ _Kind = tuple[str, str]
 class RunProgress:
     """Knows the steps that are ahead, and what steps of each kind have taken so far."""
 
-    def __init__(self, cells: int = 0, jobs: Iterable[asked.CellJob] = ()) -> None:
-        """`cells`: of the run; `jobs`: those that are not done."""
+    def __init__(
+        self,
+        cells: int = 0,
+        jobs: Iterable[asked.CellJob] = (),
+        records: Iterable[CellRecord] = (),
+    ) -> None:
+        """`cells`: of the run; `jobs`: those not done; `records`: what others have taken before."""
         self._ahead = {job.cell.key: Counter(steps_of(job)) for job in jobs}
         self._labels = {job.cell.key: job.cell.label for job in jobs}
         self.cells = cells
@@ -42,6 +47,12 @@ class RunProgress:
         self._taken: defaultdict[_Kind, list[float]] = defaultdict(list)
         self._now: dict[int, tuple[CellStep, float]] = {}
         self._workers = 1
+        for cell in (one for one in records if one.bits):
+            self._taken[ENCODE, cell.codec].append(cell.encode_seconds)
+            for one in cell.decodes:
+                self._taken[DECODE, cell.codec].append(one.seconds)
+                for name, scores in one.scores.items():
+                    self._taken[SCORE, name].append(scores.seconds)
 
     def step(self, worker: int, step: CellStep) -> None:
         """A worker begins a step, or has done it; `worker` tells it from the others."""
@@ -63,8 +74,7 @@ class RunProgress:
     def left(self) -> float | None:
         """Seconds: the steps ahead, each as long as those like it; None before such are known.
 
-        One that takes longer is about to end. Codecs are like each other until they have been
-        measured; metrics never are.
+        One that takes longer is about to end. Codecs are alike until measured, metrics never are.
         """
         ahead = sum((+counter for counter in self._ahead.values()), Counter[_Kind]())
         seconds = 0.0
@@ -254,6 +264,10 @@ class RunPlan:
     """The `CodecFacts` by name."""
     metrics: Mapping[str, Mapping[str, Any]]
     """Version, unit, direction and whether there is a value per frame, by name."""
+
+    def seconds(self, records: Iterable[CellRecord]) -> float | None:
+        """Of the jobs in one worker, by what those of `records` took; None if that is unknown."""
+        return RunProgress(len(self.cells), self.jobs, records).left()
 
 
 def make_plan(

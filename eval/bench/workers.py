@@ -93,7 +93,7 @@ class Pool:
         """`workers`: how many, 0 for one a core."""
         self._idle: list[_Worker] = []
         self._busy: dict[Connection, tuple[_Worker, int]] = {}
-        self._free = _shares(workers or len(_cores()))
+        self._free = _shares(workers or len(usable_cores()))
 
     def run(
         self, tasks: Sequence[WorkerTask[R]], listener: Listener
@@ -231,7 +231,8 @@ def _few_threads(count: int) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _cores() -> list[int]:
+def usable_cores() -> list[int]:
+    """Those that this process may use, by their numbers."""
     if sys.platform == "linux":
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
@@ -239,7 +240,7 @@ def _cores() -> list[int]:
 
 def _shares(workers: int) -> list[list[int]]:
     """Cores for each worker: apart from each other's when there are enough."""
-    cores = _cores()
+    cores = usable_cores()
     each = max(1, len(cores) // workers)
     return [[cores[(i * each + j) % len(cores)] for j in range(each)] for i in range(workers)]
 

@@ -105,8 +105,7 @@ def load_pipeline(
 
     In bfloat16 on a GPU, in float32 on a CPU; `quantize`: its network's in 8 bits.
 
-    Raises MissingModelError where the folder does not hold such a pipeline, DeviceError when memory
-    runs out.
+    Raises MissingModelError for a folder without such a pipeline, DeviceError if memory runs out.
     """
     made = getattr(diffusers, made_by)
     dtype = torch.bfloat16 if torch.device(device).type == "cuda" else torch.float32
