@@ -60,9 +60,9 @@ class LiveSession(Protocol):
     def stats(self) -> SenderStats | ReceiverStats: ...
 
 
-def status_text(stats: SenderStats | ReceiverStats, of_video: str = "") -> str:
-    """How a session goes, in a line; `of_video`: what of the rate is."""
-    rate = f"{stats.bitrate / 1000:.1f} kbit/s with headers{of_video}"
+def status_text(stats: SenderStats | ReceiverStats, split: str = "") -> str:
+    """How a session goes, in a line; `split`: what the rate is for."""
+    rate = f"{stats.bitrate / 1000:.1f} kbit/s with headers{split}"
     if stats.refused:
         rate += f", {stats.refused} refused"
     if isinstance(stats, SenderStats):
@@ -142,15 +142,18 @@ class Watch:
 
     def _closing(self, stats: SenderStats | ReceiverStats) -> str:
         """The last line: its rates are over all the time."""
-        of_video = remedy = ""
+        split = remedy = ""
         seconds = max(1e-6, stats.seconds)
         if isinstance(stats, SenderStats):
-            of_video = f", {stats.picture_bits / seconds / 1000:.1f} for video"
+            parts = {"video": stats.picture_bits, "sound": stats.bits["audio"]}
+            parts["copies, parity and headers"] = stats.wire_bits - sum(parts.values())
+            told = [f"{part / seconds / 1000:.1f} {n}" for n, part in parts.items() if part > 0]
+            split = f" ({', '.join(told)})" if told else ""
             if stats.dropped > _MANY * stats.frames:
                 remedy = f": {main.as_options(faster(self._preset))}"
         elif stats.dropped or (stats.latency.p95 or 0.0) > _LATE:
             remedy = ": the decoder is slow, give --load 0.8x or --steps 0"
-        mean = status_text(replace(stats, bitrate=stats.wire_bits / seconds), of_video)
+        mean = status_text(replace(stats, bitrate=stats.wire_bits / seconds), split)
         return f"{mean}, {stats.wire_bits / 8:.0f} bytes in {seconds:.1f} s{remedy}"
 
     def _open(self) -> TextIO | None:
