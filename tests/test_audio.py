@@ -360,6 +360,15 @@ def test_without_libopus_sound_is_not_coded_but_still_written(
     assert onsets(show(tmp_path / "a.mp4", chunks)) == pytest.approx([0.5, 2.0], abs=0.01)
 
 
+def test_sound_that_is_silent_all_the_time_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    quiet = np.zeros((1, RATE), np.float32)
+    for samples, told in ((bursts(1, [0.5]), False), (quiet, True)):
+        list(read_audio(clip(tmp_path / "source.mkv", [(0, samples)])))
+        assert ("silent from beginning to end" in caplog.text) is told
+
+
 def test_no_sound_is_no_chunk(tmp_path: Path) -> None:
     form = VideoFormat(16, 16, Fraction(1, 25), Fraction(25))
     with open_writer(tmp_path / "silent.mp4", form) as writer:

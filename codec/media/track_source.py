@@ -88,6 +88,7 @@ USUAL_STEREO = 24_000  # music that one can listen to
 _USUAL_BITRATE = {"mono": 16_000, "stereo": USUAL_STEREO}  # mono: clear speech
 _SPEECH_BITRATE = 8_000  # below it, only speech is worth its bits
 _LONG_PACKET_BITRATE = 32_000  # below it, packets of 60 ms: headers cost more than their delay
+_SILENT = 1e-4  # of full scale: quieter is not heard
 _JITTER = audio_and_text.SAMPLE_RATE // 20
 _PRE_ROLL = Fraction(1, 2)
 _log = logging.getLogger(__name__)
@@ -162,8 +163,7 @@ def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> I
             frames, lambda one: (one[0], one[1].format.name, one[1].layout.name, one[1].sample_rate)
         )
         runs = (_resampled((frame for _, frame in alike), layout) for _, alike in kinds)
-        pieces = _Aligner(origin).align(runs)
-        yield from _encode(pieces, layout, bitrate or _USUAL_BITRATE[layout])
+        yield from _encode(_Aligner(origin).align(runs), layout, bitrate or _USUAL_BITRATE[layout])
 
 
 def _resampled(frames: Iterator[av.AudioFrame], layout: str) -> Iterator[av.AudioFrame]:
@@ -272,13 +272,17 @@ def _encode(
 def _coded(
     encoder: av.AudioCodecContext, pieces: Iterator[tuple[int, Samples]], layout: str, begin: int
 ) -> Iterator[bytes]:
+    loudest = 0.0
     for position, samples in pieces:
+        loudest = max(loudest, float(np.abs(samples).max()))
         interleaved = np.ascontiguousarray(samples.T).reshape(1, -1)
         frame = av.AudioFrame.from_ndarray(interleaved, "flt", layout)
         frame.sample_rate = audio_and_text.SAMPLE_RATE
         frame.pts, frame.time_base = position - begin, Fraction(1, audio_and_text.SAMPLE_RATE)
         yield from map(bytes, encoder.encode(frame))
     yield from map(bytes, encoder.encode(None))
+    if loudest < _SILENT:
+        _log.warning("the sound is silent from beginning to end: leave it out")
 
 
 def _open_encoder(layout: str, bitrate: int) -> av.AudioCodecContext:

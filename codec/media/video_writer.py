@@ -50,8 +50,7 @@ class Y4mEncoder:
     def write(self, frame: Frame) -> None:
         """Write one frame of the format's size."""
         coded = color.yuv_from_rgb(frame.pixels, self._color, self._pixel_format)
-        planes = np.asarray(coded.to_ndarray(), np.uint8)
-        self._file.write(b"FRAME\n" + planes.tobytes())
+        self._file.write(b"FRAME\n" + np.asarray(coded.to_ndarray(), np.uint8).tobytes())
         self._first = frame.pts if self._count == 0 else self._first
         self._rate.check(frame.pts - self._first, self._count)
         self._count += 1
