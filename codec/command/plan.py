@@ -75,10 +75,9 @@ class PretrainedChoice:
 
     def as_lines(self, source: str) -> list[str]:
         """For people."""
-        fitting = asked.preferred(self.models)
         size = arguments.shown_dimensions(self._size)
         lines = ["", f"--vram {self._text} holds, besides, at {size}:"]
-        for one in fitting:
+        for one in asked.preferred(self.models):
             how = _KINDS[one.kind or ""]
             lines.append(f"  {one.name:<16}{one.memory / 1e9:>5.1f} GB  {how}")
         if missing := [m for m in self.models if m.kind is None]:

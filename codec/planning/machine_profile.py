@@ -273,8 +273,7 @@ def _draw(folder: Path, film: _Film) -> str:
     noise = np.random.default_rng(0).normal(0, 1, (height, width, 3)).astype(np.float32)
     soft = cv2.GaussianBlur(noise, (0, 0), 4, borderType=cv2.BORDER_REFLECT)
     still = np.clip(128 + 60 * soft / soft.std() + 6 * noise, 0, 255).astype(np.uint8)
-    form = VideoFormat(width, height, 1 / _RATE, _RATE)
-    with video_writer.open_writer(path, form) as writer:
+    with video_writer.open_writer(path, VideoFormat(width, height, 1 / _RATE, _RATE)) as writer:
         for index in range(film.frames):
             writer.write(Frame(np.roll(still, (index, 3 * index), (0, 1)), index))
     return str(path)

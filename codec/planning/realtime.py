@@ -61,8 +61,7 @@ def groups_of(info: StreamInfo, fitted: Mapping[str, Any]) -> list[Group]:
     for first, end in zip(starts, [*starts[1:], len(packets)], strict=True):
         group = packets[first:end]
         frames = sum(one.frames for packet in group for one in packet.intervals)
-        bits = 8 * sum(packet.size for packet in group)
-        bpp = bits / max(1, frames * form.width * form.height)
+        bpp = 8 * sum(one.size for one in group) / max(1, frames * form.width * form.height)
         keys = sum(len(packet.key_frames) for packet in group)
         line = fitted["gain"]
         gain = 1 + float(line["slope"]) * (log(max(1e-6, bpp)) - float(line["at"]))
@@ -178,9 +177,8 @@ class DeadlinePace:
         assert work == REFINING
         self.restored += 1
         self._spent += seconds
-        if self.restored > 1:  # the first one loads the network
-            more = seconds > self._key  # slower: believed at once
-            self._key += (1.0 if more else _USUAL) * (seconds - self._key)
+        if self.restored > 1:  # the first one loads the network; slower: believed at once
+            self._key += (1.0 if seconds > self._key else _USUAL) * (seconds - self._key)
 
     def _left(self, number: int, within: int) -> float:
         """Seconds beside those of plain decoding, `within` pictures into a group."""

@@ -109,8 +109,7 @@ def try_video(
     errors: as of `open_video`."""
     with open_video(source, size=size, fps=fps) as video:
         form, total = video.format, video.frame_count
-        pixels = form.width * form.height
-        most = min(_MOST_FRAMES, max(_LEAST_FRAMES, _PIXELS // pixels))
+        most = min(_MOST_FRAMES, max(_LEAST_FRAMES, _PIXELS // (form.width * form.height)))
         frames = [frame for frame, _ in zip(video, range(most), strict=False)]
     form = replace(form, time_base=1 / form.frame_rate, pixel_aspect=Fraction(1))
     pictures = [frame.pixels for frame in frames]
@@ -249,8 +248,7 @@ class EncodedSample:
             return 0.0
         group = settings.longest_group()
         if not settings.low_delay:
-            longest = config_of(settings, header).longest_group
-            group = longest / float(header.format.frame_rate)
+            group = config_of(settings, header).longest_group / float(header.format.frame_rate)
         intra = len(GroupReader(header).read(first).units[0])
         return intra * (1 - min(1.0, self.report.duration / min(group, whole)))
 
