@@ -403,6 +403,11 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     thin = replace(plan, link=replace(link, most=4_000, intra=3.0))
     shown = "\n".join(as_lines("", thin))
     assert "smears below 8 kbit/s" in shown and "behind an intra picture up to 3." in shown
+    assert "go on even without loss" not in shown
+    one_way = replace(thin, link=replace(thin.link, one_way=0.5))
+    *lines, receive, _ = as_lines("", one_way)
+    assert any("and an intra picture every 4 s go on" in line for line in lines)
+    assert receive.endswith(" --no-feedback") and "--no-feedback" not in told[0]
     slow = replace(MACHINE, encode={k: replace(u, start=20.0) for k, u in MACHINE.encode.items()})
     with pytest.raises(ConfigError, match="no settings keep up .* smaller --size or a lower --fps"):
         BudgetPlanner(Predictor(trial, slow), link=link).plan(live)

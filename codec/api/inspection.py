@@ -210,9 +210,8 @@ def sign_file(
     with atomic_output(target, overwrite) as path, open(source, "rb") as old:
         try:
             signer = c2pa.Signer.from_info(_signer_info(certificates, key))
-            builder = c2pa.Builder(_manifest(mark, Path(target).name))
             with open(path, "w+b") as new:
-                builder.sign(signer, form, old, new)
+                c2pa.Builder(_manifest(mark, Path(target).name)).sign(signer, form, old, new)
         except c2pa.C2paError as error:
             raise ConfigError(
                 f"{certificates} and {key} cannot sign: {error}; it takes a certificate that may "

@@ -78,8 +78,7 @@ class PretrainedChoice:
         size = arguments.shown_dimensions(self._size)
         lines = ["", f"--vram {self._text} holds, besides, at {size}:"]
         for one in asked.preferred(self.models):
-            how = _KINDS[one.kind or ""]
-            lines.append(f"  {one.name:<16}{one.memory / 1e9:>5.1f} GB  {how}")
+            lines.append(f"  {one.name:<16}{one.memory / 1e9:>5.1f} GB  {_KINDS[one.kind or '']}")
         if missing := [m for m in self.models if m.kind is None]:
             lines.append(
                 f"  not {', '.join(f'{m.name} ({m.memory / 1e9:.1f} GB)' for m in missing)}"
@@ -152,7 +151,7 @@ source [IN]             the video; omit it with --class
 --encoder-time TIME     time to encode: 5x, 90s, 10min
 --memory BYTES          memory of each process: 4G
 --vram BYTES            GPU memory; also suggests a pretrained model that fits
---latency TIME          time from capture to display: 400ms; below 8s, the video is sent live
+--latency TIME          usual time from capture to display: 400ms; below 8s, video is sent live
 --energy ENERGY         energy of encoding and decoding: 500J, 1Wh
 --quality JUDGE:N       quality to reach: at least jod:6, or at most texture:0.2
 --budgets FILE          TOML file of budgets: bandwidth = "12k"
@@ -161,6 +160,7 @@ source [IN]             the video; omit it with --class
 --watts W               power while computing, if no counter tells
 --radio {{{",".join(RADIOS)}}}  add the energy of sending over this radio
 --audio {{{",".join(AUDIO_CODINGS)}}}     send the sound, or drop it (sent if the bandwidth allows)
+--no-feedback -> not feedback  plan for a live link without a way back
 --no-measure -> not measure  predict JOD from SSIM instead of measuring CVVDP; a third faster
 --json
 """
@@ -173,6 +173,8 @@ def run(options: Namespace) -> int:
     from gsvc.codec.planning.video_trial import clips_of
 
     budgets, kind = budgets_of(options), kind_of(options)
+    if not (options.feedback or budgets.is_live):
+        raise ConfigError("--no-feedback is for live video: add a --latency below 8s")
     planner = planner_of(options, kind or options.source, budgets)
     plan = planner.plan(budgets, options.judge or JUDGES[0])
     source = options.source or f"{options.kind}.mp4"

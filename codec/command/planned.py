@@ -100,6 +100,9 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         longest, bits = THIN  # of an intra picture
         intra = min(longest, max(LINK_ROOM, bits * factor / (total - beside))) if total else 0.0
         link = replace(link, factor=factor, beside=beside, live=tuple(live), wait=wait, intra=intra)
+        if not getattr(options, "feedback", True):
+            bare = pictures_within(1.0, 0.0, WireSettings(redundancy=0, parity_span=0))
+            link = replace(link, one_way=factor * bare - 1)
     size_now = None if isinstance(job.size, str) else job.size
     return Carried(link, size_now, job.fps, job.audio_bitrate)
 

@@ -174,8 +174,7 @@ class WireKey:
 
         use = b"gsvc srtp 1 from " + (b"sender " if sends else b"receiver ")
         master = HKDF(SHA256(), _MASTER_BYTES, None, use + minute.to_bytes(8)).derive(self.secret)
-        kind = Policy.SSRC_ANY_INBOUND if opens else Policy.SSRC_ANY_OUTBOUND
-        policy = Policy(master, kind)
+        policy = Policy(master, Policy.SSRC_ANY_INBOUND if opens else Policy.SSRC_ANY_OUTBOUND)
         policy.window_size = _WINDOW
         return Session(policy)
 

@@ -192,8 +192,7 @@ class CongestionController:
     def carried(self, rate: float) -> None:
         """A queue emptied at `rate` bits per second: that much the network carries."""
         low, high = self._bounds.least, self._bounds.most / _MARGIN
-        known = min(high, max(low, _BACK * rate))
-        self.estimate += _TRUST * (known - self.estimate)
+        self.estimate += _TRUST * (min(high, max(low, _BACK * rate)) - self.estimate)
 
     @property
     def shortest_trip(self) -> float | None:
@@ -214,8 +213,7 @@ class CongestionController:
 
     def _drain_seconds(self, seen: Reception, came: float) -> float:
         """Seconds until what is under way beyond the usual has got through."""
-        usual = came * (self.shortest_trip or 0.0)
-        excess = max(0.0, seen.under_way - usual)
+        excess = max(0.0, seen.under_way - came * (self.shortest_trip or 0.0))
         return min(_LONGEST_PAUSE, excess / max(1.0, came))
 
     def _waiting(self, seen: Reception) -> float:
@@ -247,8 +245,7 @@ class CongestionController:
             return len(LEVELS) - 1
         able = 0
         for number, level in enumerate(LEVELS):
-            band = 1.0 if number <= old else _BAND
-            if band / level.spacing <= self.pictures:
+            if (1.0 if number <= old else _BAND) / level.spacing <= self.pictures:
                 able = number
         return able
 

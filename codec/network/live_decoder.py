@@ -152,8 +152,7 @@ class LivePace:
     def begins(self, waited: float, seconds: float) -> None:
         """A packet is next, whose frames are shown for `seconds`; it has waited for `waited`."""
         self._seconds = seconds
-        most = self._load * max(_SAVED, seconds)
-        self._credit = min(most, self._credit + self._load * seconds)
+        self._credit = min(self._load * max(_SAVED, seconds), self._credit + self._load * seconds)
         self._room = self._credit - waited - self._plain * seconds
         for work in self._works.values():
             work.granted, work.spent = 0, 0.0

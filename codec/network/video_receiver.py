@@ -144,8 +144,7 @@ class VideoReceiver:
         """
         live = live_decoder.LiveAnalysis(settings, self._settings.limits)
         async with self._working(lambda: None) as (worker, tasks):
-            made = self._made(live, worker, tasks)
-            async for told in until_set(self._is_stopped, made):
+            async for told in until_set(self._is_stopped, self._made(live, worker, tasks)):
                 self._frames += 1
                 yield told
         self._damaged += live.damaged

@@ -55,6 +55,8 @@ class LinkLoad:
     """Seconds that an intra picture may occupy it: what is sent behind one is as much later."""
     most: float | None = None
     """Bits per second that it carries; None: not told."""
+    one_way: float = 0.0
+    """Bits of copies and parity for a bit of the pictures, where nobody answers; else 0."""
 
     def total(self, pictures: float) -> float:
         """Bits per second on the link, of those of the pictures."""
@@ -385,6 +387,7 @@ def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) 
         send += ["--bitrate" if link.most is None else "--total-bitrate", f"{rate:.0f}"]
         receive = ["gsvc", "recv", "udp://@:5004", "-o", f"{Path(source).stem}.received.mp4"]
         receive += ["--wait", f"{1000 * link.wait:.0f}", "--load", "0.8x", *way]
+        receive += ["--no-feedback"] if link.one_way else []
         return [shlex.join(receive), shlex.join(send)]
     stream = f"{Path(source).stem}.gsv"
     encode = ["gsvc", "encode", source, "-o", stream, "--bitrate", f"{settings.bitrate:.0f}"]
@@ -424,7 +427,7 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
         _link_line(plan),
         f"encoding {_seconds(seen.encode_seconds)}, {_megabytes(seen.encode_memory)}; "
         f"decoding {_seconds(seen.decode_seconds)}, {_megabytes(seen.decode_memory)}, "
-        f"{seen.flops / 1e9:.3g} GFLOP/s; latency {seen.latency:.2f} s"
+        f"{seen.flops / 1e9:.3g} GFLOP/s; usual latency {seen.latency:.2f} s"
         + (f", behind an intra picture up to {late:.1f} s" if late > seen.latency else "")
         + ("" if seen.joules is None else f"; {seen.joules:.0f} J to compute"),
         *(_price_line(plan, price) for price in plan.prices),
@@ -441,7 +444,9 @@ def _live_lines(plan: BudgetPlan) -> Iterator[str]:
     told = "live, encoding takes {:.0%} of the time, decoding {:.0%}".format(*shares)
     told += ": much, a lower --fps is safer" if _CALM * max(shares) > 1 else ""
     yield f"{told}; a lost packet is waited for up to {link.wait:g} s more (--wait)"
-    yield "on a link without a way back, add --no-feedback to gsvc recv"
+    copies = f"{link.one_way * plan.best.settings.bitrate / 1000:.2f} kbit/s of copies and parity"
+    one = f"one way: {copies} and an intra picture every {LIVE_GOP:g} s go on even without loss"
+    yield one if link.one_way else "for a link without a way back, plan with --no-feedback"
     if link.most is not None and link.most < 8_000:
         yield "live video smears below 8 kbit/s: send pieces (gsvc encode --packets) or a file"
 
