@@ -365,6 +365,18 @@ def test_frames_that_a_sender_holds_for_a_thin_link_are_not_concealed() -> None:
     assert made_up(60.0)  # an outage
 
 
+def test_a_relay_with_an_outage_loses_all_for_so_long() -> None:
+    async def relayed() -> tuple[int, int]:
+        with socket.socket(type=socket.SOCK_DGRAM) as sender:
+            async with LossyRelay(free_port(), Loss(0.0), outage=(0.0, 0.2)) as relay:
+                for _ in range(2):
+                    sender.sendto(b"!", ("127.0.0.1", relay.port))
+                    await asyncio.sleep(0.3)
+                return relay.lost, relay.passed
+
+    assert asyncio.run(relayed()) == (1, 1)
+
+
 @pytest.mark.parametrize("loss", [Loss(0.0), Loss(0.2), Loss(0.05, burst=4)], ids=str)
 def test_a_relay_loses_as_much_as_it_is_told(loss: Loss) -> None:
     is_lost = loss.pattern(0)
