@@ -200,7 +200,7 @@ def test_the_metric_of_the_page_measures(clips: Path, tmp_path: Path) -> None:
         cwd=tmp_path,
         env=ENVIRONMENT,
     )
-    assert (done.returncode, b"my_metrics:MeanError" in done.stdout) == (0, True)
+    assert (done.returncode, b"mean_error" in done.stdout) == (0, True)
 
 
 def test_one_codec_alone_has_points_and_tables(whole: Path) -> None:
@@ -213,10 +213,14 @@ def test_one_codec_alone_has_points_and_tables(whole: Path) -> None:
     assert all(float(row["decode_cpu_seconds"]) >= 0 for row in spent)
     rows = run_gsvc("bench", "table", whole, "--format", "csv").stdout.splitlines()
     assert len(rows) == 1 + 24 and rows[0].startswith(b"point,bpp,kbit/s")
-    latex = run_gsvc("bench", "table", whole, "--format", "latex").stdout
-    assert latex.startswith(b"\\begin{table}") and b"bench\\_doubles" in latex
+    latex = run_gsvc("bench", "table", whole, "--format", "latex", "--title", "Where").stdout
+    assert latex.startswith(b"\\begin{table}") and b" \\% " in latex
     done = run_gsvc("bench", "table", whole, "--anchor", "svtav1")
     assert done.returncode == 2 and b"the run has blocks" in done.stderr
+    done = run_gsvc("bench", "table", whole, "--format", "json")
+    assert done.returncode == 2 and b"latex; a run's summary.json has all numbers" in done.stderr
+    told = run_gsvc("bench", "compare", whole, whole / "summary.csv").stdout
+    assert b"## Settings that differ\n\nNone." in told and b"## Only in one\n\nNone." in told
 
 
 def test_any_codec_is_an_anchor(clips: Path, tmp_path: Path) -> None:
@@ -242,7 +246,7 @@ def test_what_is_left_out_is_as_in_the_run(clips: Path, tmp_path: Path) -> None:
     assert f"{said}frames 97; stride 2\n".encode() in done.stderr
     assert {len(c.decodes[0].scores[PROTOCOL[1]].values) for c in load_run(tmp_path).cells} == {3}
     done = more(*another, "--metric", "bench_doubles:Worst", str(clips / "day.mp4"))
-    lacks = b"Missing: bench_doubles:Worst of blocks, failing. gsvc bench run --out "
+    lacks = b"Missing: worst of blocks, failing. gsvc bench run --out "
     assert lacks + bytes(tmp_path) in done.stdout
     done = more()
     assert b"Missing:" not in done.stdout and b"codec bench_doubles:Blocks:sides=4, " in done.stderr

@@ -33,7 +33,7 @@ PRINTED = {
     "Live over UDP with loss": r"[1-9]\d* of \d+ datagrams lost\n",
     "Against AV1, on your own clips": r"(?s)svtav1.*gsvc, steps 0",
     "A codec of your own": r"(?s)against x264.*\| small ",
-    "A metric of your own": r"MeanError \| +\d",
+    "A metric of your own": r"mean_error \| +\d",
     "Where the bits went": r"key pictures +\d+ bits",
 }
 """What each recipe prints, as a regular expression."""

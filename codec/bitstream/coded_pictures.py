@@ -231,8 +231,7 @@ def check_temporal_unit(stripped: bytes, size: tuple[int, int]) -> None:
 
     Refused are units of another size, with several spatial layers, with other types of bitstream
     units, or with too many of them or too many hidden frames. The last frame, and no other, must be
-    shown: a decoder would return a second picture with the next unit. Raises BitstreamError,
-    LimitError.
+    shown: else a second picture would come with the next unit. Raises BitstreamError, LimitError.
     """
     frames, is_shown = 0, False
     for count, obu in enumerate(split_units(stripped, may_end_open=True)):

@@ -147,7 +147,7 @@ BD-rates, or the points if there are none. CSV then has a row for each pair and 
 RUN/summary.csv has every point, with a column for each setting.
 
 run RUN                 the folder of the run, or its summary.csv
---format {markdown,csv,latex}  (=markdown)
+--format markdown|csv|latex  (=markdown)
 --title TEXT            tables of summary.md whose titles begin with TEXT
 --anchor +CODEC         codec to compare with; may be repeated (conventional codecs)
 """
@@ -158,6 +158,9 @@ def _table(options: Namespace) -> int:
     from gsvc.eval import layout
     from gsvc.eval.summary import rate_tables, summarise, write
 
+    if (form := layout.FORMATS.get(options.format)) is None:
+        forms = f"give {', '.join(layout.FORMATS)}; a run's summary.json has all numbers"
+        raise ConfigError(f"--format {options.format}: {forms}")
     made = summarise.load_kept(options.run)
     if options.anchor:
         known = list(dict.fromkeys(cell.codec for cell in made.cells))
@@ -176,7 +179,6 @@ def _table(options: Namespace) -> int:
     if not found:
         titles = "; ".join(table.title for table in every)
         raise ConfigError(f"no table of {options.run} is called so, there are: {titles}")
-    form = layout.FORMATS[options.format]
     print("\n\n".join(form(table.title, table.header, table.rows) for table in found))
     told = [] if options.title else [*summarise.reasons_without_rate(summary)]
     if "Headline".startswith(options.title or ""):

@@ -70,8 +70,7 @@ def complain(line: str) -> None:
 
 
 class CommandParser(ArgumentParser):
-    """Reports a wrong request in one line; takes options between input and output too, which
-    argparse by itself does not."""
+    """Reports a wrong request in one line; takes options between input and output, too."""
 
     def __init__(self, *, module: str | None = None, **options: Any) -> None:
         """`module`: where the command is described, as of `find_verb`, imported when the parser is

@@ -38,8 +38,7 @@ class Chosen:
 
     model: HeldModel
     flops: float
-    """Operations for a second of video, counted; of a model of pictures the most: as if each
-    frame were a coded picture."""
+    """Operations for a second of video; of a model of pictures as if each frame were coded."""
     size: tuple[int, int]
     """Width and height at which it is held: the video's own, or smaller."""
 

@@ -3,8 +3,7 @@
 `PlayoutClock` says when frames are due, `PlayoutTimeline` puts successive streams on one timeline.
 `LivePace` decides where there is time for networks. Frames may take a share of the time that they
 are shown for, less what their packet waited; what a packet leaves, up to half a second's, the next
-ones may take. A refiner takes fewer steps before it is left out, for a while that doubles each time
-it comes back too early.
+ones may take. A refiner takes fewer steps before it is left out; each time for twice as long.
 """
 
 import time

@@ -202,8 +202,7 @@ class HeldModel:
     kind: str | None
     """One of `budget.KINDS`: the slower, the less is held; None: it does not fit."""
     memory: int
-    """Bytes that it then takes: weights are counted, the rest is estimated; of one that does not
-    fit, the least that it needs."""
+    """Bytes that it takes: weights counted, the rest estimated; of one too large, the least."""
     weights: int
     """Bytes in bfloat16."""
     steps: int

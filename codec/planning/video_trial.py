@@ -40,8 +40,7 @@ from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.encoders.search.rate_control import FIXED_BITS
 
 Judge = Callable[[Sequence[Picture], Sequence[Picture], Fraction], float | None]
-"""Frames as they were, as they are decoded, and their rate → what a viewer would say, in JOD; None
-of what cannot be judged."""
+"""Frames as they were, as decoded, and their rate → JOD; None of what cannot be judged."""
 TRIAL_LEVELS = 0, 1, 3
 _MOST_FRAMES, _LEAST_FRAMES, _PIXELS = 97, 25, 20_000_000
 """Frames of a trial: as many as have so many pixels together, within bounds."""
@@ -105,8 +104,7 @@ def try_video(
     size: Size | None = None,
     fps: float | None = None,
 ) -> VideoTrial:
-    """The trial of a file: some seconds; `judge`, `clock`: as of `try_pictures`; `size`, `fps`,
-    errors: as of `open_video`."""
+    """The trial of a file; `judge`, `clock` as of `try_pictures`, others of `open_video`."""
     with open_video(source, size=size, fps=fps) as video:
         form, total = video.format, video.frame_count
         most = min(_MOST_FRAMES, max(_LEAST_FRAMES, _PIXELS // (form.width * form.height)))
@@ -238,8 +236,7 @@ class EncodedSample:
     def surplus(self, whole: float) -> float:
         """Bytes of its first picture that groups in the whole video do not take: they are longer.
 
-        The sample begins with an intra picture because it begins there. `whole`: seconds of the
-        video, which no group exceeds.
+        The sample begins with an intra picture. `whole`: seconds of the video, the longest group.
         """
         reader = StreamReader(io.BytesIO(self.data))
         first = next((packet for packet in reader if packet.is_picture), None)
@@ -316,8 +313,7 @@ class SampleSpans:
 
 
 def spans_of(job: EncodeJob, *, whole: bool = True) -> SampleSpans:
-    """Parts of four seconds, evenly spread, a fifth of the video at most; all of a short one, where
-    `whole` is permitted.
+    """Parts of four seconds, evenly spread, of a fifth at most; with `whole` all of a short video.
 
     Raises InputError for what does not tell how long it is, and is no file to read twice.
     """

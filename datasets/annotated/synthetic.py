@@ -1,8 +1,7 @@
 """A synthetic set with exact truth: things that move over a plane, before one camera or several.
 
 `python -m gsvc.datasets.annotated.synthetic OUT` writes one: a MOT sequence a camera, homographies,
-places on the ground. Everything follows from the seed: who walks where, how it looks, what hides
-what.
+places on the ground. All follows from the seed: who walks where, how it looks, what hides what.
 """
 
 import argparse

@@ -2,8 +2,7 @@
 
 Motion is the decoder's own estimate, linear in time, plus the scaffold's (see `scaffold_motion`).
 Frames at the ends of a scene hold its first or last keyframe, moved with camera and faces. The
-encoder renders with this code to measure the distortion that its bits save, so it runs without
-torch.
+encoder renders with this code to measure what distortion its bits save, so it needs no torch.
 
 `BidirectionalWarp` draws a frame from both keyframes. What both show is a blend by time, so that
 nothing switches half-way, and no noise of one picture is shown alone. What one alone shows, or

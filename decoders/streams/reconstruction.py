@@ -295,8 +295,7 @@ class PacketTimeline:
     ) -> list[int]:
         """Times of a packet's frames, `ticks` apart.
 
-        They go on from those before, with a gap for packets that are missing; `anew`: they are the
-        packet's own if it has any.
+        They go on from those before, with gaps for missing packets; `anew`: the packet's, if any.
         """
         if anew and packet.pts is not None:
             start = packet.pts - sum(ticks)

@@ -154,8 +154,7 @@ class LowDelay(GroupCoder):
 
     def _is_full(self) -> bool:
         """Whether the group has its most frames; or misses a rate that was asked for, which only a
-        new group with another quantiser can fix. It lasts as long as all before it, to keep them
-        few."""
+        new group with another quantiser can fix: one as long as all before it, to keep them few."""
         if self._group is None:
             return False
         frames, coded = self._group.frames + len(self._waiting), self._rate.frames

@@ -89,8 +89,7 @@ class DrawingChoice:
         return DrawingMode(camera), moved if plain else [], bits
 
     def _fades(self, planned: PlannedInterval) -> bool:
-        """Whether the frame in the middle is much nearer to the mean of those at the ends than to
-        either of them."""
+        """Whether the middle frame is much nearer to the mean of those at the ends than to them."""
         if planned.place is not Place.BETWEEN or planned.length < tuning.SHORTEST_FADE:
             return False
         middle = (planned.start + planned.end) // 2

@@ -111,8 +111,7 @@ class ConventionalCodec(base.Codec, ABC):
         preset: the library's.
         crf: 0 to `max_crf`, higher is smaller; called `qp` where `quality` says so.
         scale: coded size relative to the frames, as a fraction: "1", "1/2".
-        gop: most seconds from one random access point to the next, 0 for no limit, where they are
-            not `RANDOM_ACCESS_SECONDS`.
+        gop: most seconds between random access points, else `RANDOM_ACCESS_SECONDS`; 0: no limit.
 
     The constructor takes the same names, each with one value or several, and then runs these rate
     points in place of the usual ones.

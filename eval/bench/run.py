@@ -349,6 +349,7 @@ def _version(made: Codec | Metric, kind: str, name: str, gaps: list[RunGap]) -> 
 
 def _facts(name: str, metric: Metric, gaps: list[RunGap]) -> dict[str, Any]:
     return {
+        "name": metric.name,
         "version": _version(metric, "metric", name, gaps) or "",
         "unit": metric.unit,
         "higher_is_better": metric.higher_is_better,

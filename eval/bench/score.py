@@ -162,7 +162,7 @@ class Measured:
     """One metric of two videos."""
 
     name: str
-    """As it was asked for: a name, or a user's module:Class."""
+    """The metric's own, also of a user's module:Class."""
     metric: Metric
     scores: MetricScores
     """One value for each index measured, or a gap with its reason."""
@@ -192,7 +192,7 @@ def measure(
             scores = work.score(name, metric.version(), pair.source, [pair.test], indices)[0]
         except GsvcError as error:
             scores = MetricScores(None, gap=work.reason(error))
-        found.append(Measured(name, metric, scores))
+        found.append(Measured(metric.name, metric, scores))
     return found
 
 

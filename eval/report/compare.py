@@ -40,9 +40,9 @@ def compare_runs(a: str | Path, b: str | Path) -> str:
     sections = [
         ("BD-rate of B against A", _bd_rates(left, first.cells, second.cells)),
         ("Cells in both", _cells(rows["A"], rows["B"], metrics)),
-        ("Only in one", "\n".join(lone)),
         ("Failed", "\n".join(failed)),
         ("Settings that differ", _settings(first.settings, second.settings)),
+        ("Only in one", "\n".join(lone)),
     ]
     parts = [f"# B against A\n\nA: {a}\n\nB: {b}"]
     strides = [run.settings["stride"] for run in (first, second) if "stride" in run.settings]
@@ -57,9 +57,14 @@ def compare_runs(a: str | Path, b: str | Path) -> str:
 
 def _settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
     known = [key for key in _OF_THE_RUN if key in a and key in b]  # kept tables know few
-    metrics = [{name: m["version"] for name, m in run.get("metrics", {}).items()} for run in (a, b)]
-    both = zip((a, b), metrics, strict=True)
-    flat = [_flat({**{key: run[key] for key in known}, "metrics": mine}) for run, mine in both]
+    metrics = [
+        m for m in a["metrics"] if all(run["metrics"].get(m, {}).get("version") for run in (a, b))
+    ]
+    flat = [
+        _flat({key: run[key] for key in known})
+        | {f"metric {name}": run["metrics"][name]["version"] for name in metrics}
+        for run in (a, b)
+    ]
     rows = [
         [key, flat[0].get(key, "-"), flat[1].get(key, "-")]
         for key in dict.fromkeys([*flat[0], *flat[1]])

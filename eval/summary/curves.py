@@ -51,7 +51,7 @@ def metrics_of(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> list
     known = settings.get("metrics", {})
     shown = [name for name in versions if name in known]
     shown.sort(key=lambda n: PRIMARY.index(n) if n in PRIMARY else len(PRIMARY))
-    return [MetricInfo(name, **{**known[name], "version": versions[name]}) for name in shown]
+    return [MetricInfo(**{**known[n], "name": n, "version": versions[n]}) for n in shown]
 
 
 def codecs_of(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> dict[str, CodecFacts]:

@@ -272,9 +272,21 @@ def missing(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Iterato
     return (f"{what} {', '.join(where)}" for what, where in lacks.items())
 
 
+def _load_named(folder: str | Path) -> BenchRun:
+    """`load_run`, with a user's metrics (module:Class) by their own names."""
+    found = load_run(folder)
+    metrics = found.settings.get("metrics", {})
+    own = {one: n for one, facts in metrics.items() if (n := facts.get("name", one)) not in metrics}
+    found.settings["metrics"] = {own.get(one, one): facts for one, facts in metrics.items()}
+    for decode in (decode for cell in found.cells for decode in cell.decodes):
+        for one in own.keys() & decode.scores:
+            decode.scores[own[one]] = decode.scores.pop(one)
+    return found
+
+
 def load_summary(folder: str | Path) -> tuple[BenchRun, Summary]:
     """A run's folder and its summary. Raises InputError when the folder holds no run."""
-    found = load_run(folder)
+    found = _load_named(folder)
     return found, summarise(found.settings, found.cells)
 
 
@@ -290,7 +302,7 @@ def load_kept(place: str | Path) -> BenchRun:
     path = Path(place)
     file = path if path.suffix == ".csv" else path / "summary.csv"
     if (path / "run.json").exists() or not file.exists():
-        return load_run(path)
+        return _load_named(path)
     from gsvc.eval.metrics import metrics
 
     cells: dict[str, CellRecord] = {}

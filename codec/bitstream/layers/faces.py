@@ -20,8 +20,7 @@ POSE_NUMBERS = 4
 EXPRESSIONS = 6
 NUMBERS = POSE_NUMBERS + EXPRESSIONS
 """Numbers of a face's state: x, y, right and down in face units, then weights of expressions. At
-(x, y) is the face's origin; (right, down) is the vector of its x axis, as long as its eyes are
-apart."""
+(x, y) is the face's origin; (right, down) is its x axis, as long as its eyes are apart."""
 MAX_NUMBER = 1 << 16
 """Largest magnitude of one of them."""
 

@@ -210,8 +210,7 @@ class AnalysisSource:
     name: str
     """Unique among those found together."""
     load: Callable[[str, int | None], tuple[TestClip, Boxes | None]] = field(repr=False)
-    """From a size of the evaluation protocol and a number of frames (None: all) to the clip and its
-    truth, None where it has none."""
+    """From a size of the protocol and a number of frames (None: all) to clip and truth, if any."""
 
 
 def find_sources(names: list[str]) -> list[AnalysisSource]:
