@@ -76,11 +76,10 @@ _DARKEST, _BRIGHTEST, _SEEN = 16, 240, 0.2
 class Flicker:
     """Flicker of a shot's pictures."""
 
-    def __init__(self, pictures: Sequence[Picture], *, open_ended: bool) -> None:
-        """`pictures`: RGB uint8 (H, W, 3); `open_ended`: the last is the next group's first, which
-        is no flash to either group."""
-        self._pictures = pictures
-        self._thumbnails, self._jumps = _measured(pictures)
+    def __init__(self, thumbnails: Sequence[Thumbnail], *, open_ended: bool) -> None:
+        """`thumbnails`: of its pictures; `open_ended`: the last is the next group's first, which is
+        no flash to either group."""
+        self._thumbnails, self._jumps = _measured(thumbnails)
         self._changes = _changes(self._thumbnails, self._jumps)
         if open_ended:
             self._changes[:] = 0
@@ -97,16 +96,16 @@ class Flicker:
             self._steps[-1] = 0
         self._removed = np.clip(self._steps + self._changes, -MAX_BRIGHTNESS, MAX_BRIGHTNESS)
 
-    def steady(self, *, low_memory: bool) -> Sequence[Picture]:
-        """The pictures without it; `low_memory`: as of `FrameBuffer`."""
+    def steady(self, pictures: Sequence[Picture], *, low_memory: bool) -> Sequence[Picture]:
+        """Its pictures, RGB uint8 (H, W, 3), without it; `low_memory`: as of `FrameBuffer`."""
         if not self._removed.any():
-            return self._pictures
+            return pictures
         others = np.flatnonzero(self._removed).tolist()
-        steady = (brightened(self._pictures[k], -int(self._removed[k])) for k in others)
+        steady = (brightened(pictures[k], -int(self._removed[k])) for k in others)
         mended = FrameBuffer(steady, low_memory=low_memory)
         runs = {k: mended[n : n + 1] for n, k in enumerate(others)}
-        frames = range(len(self._pictures))
-        return JoinedFrames(*(runs.get(k) or self._pictures[k : k + 1] for k in frames))
+        frames = range(len(pictures))
+        return JoinedFrames(*(runs.get(k) or pictures[k : k + 1] for k in frames))
 
     def signalled(self, probe: Probe) -> Probe:
         """The probe, whose intervals are drawn with the brightness of their frames."""
@@ -141,9 +140,9 @@ class Flicker:
         return np.asarray(shown, np.float32)
 
 
-def lasting_changes(pictures: Sequence[Picture]) -> list[int]:
-    """The frames of a shot, RGB uint8 (H, W, 3), where it becomes brighter or darker for good."""
-    return np.flatnonzero(np.diff(_changes(*_measured(pictures)), prepend=0)).tolist()
+def lasting_changes(thumbnails: Sequence[Thumbnail]) -> list[int]:
+    """The frames of a shot where it becomes brighter or darker for good."""
+    return np.flatnonzero(np.diff(_changes(*_measured(thumbnails)), prepend=0)).tolist()
 
 
 def _changes(thumbnails: Thumbnail, jumps: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -159,9 +158,8 @@ def _changes(thumbnails: Thumbnail, jumps: NDArray[np.float64]) -> NDArray[np.in
     return np.zeros_like(changes) if clipped.any() else changes
 
 
-def _measured(pictures: Sequence[Picture]) -> tuple[Thumbnail, NDArray[np.float64]]:
+def _measured(thumbnails: Sequence[Thumbnail]) -> tuple[Thumbnail, NDArray[np.float64]]:
     """Thumbnails of a shot's frames, and how many steps brighter than the last one each jumps."""
-    thumbnails = [thumbnail(picture) for picture in pictures]
     pairs = zip([thumbnails[0], *thumbnails], thumbnails, strict=False)
     return np.stack(thumbnails), np.array([_jump(*pair) for pair in pairs])
 

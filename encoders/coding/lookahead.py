@@ -12,7 +12,7 @@ from gsvc.codec.bitstream.layers import BRIGHTNESS, CAMERA, GUIDE, POSE, SEGMENT
 from gsvc.codec.bitstream.scaffold import Interval, Place, Values
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.keyframes.restorer.runtime import RestorerNetwork
-from gsvc.encoders.coding.cuts import Flicker, lasting_changes
+from gsvc.encoders.coding.cuts import Flicker, Thumbnail, lasting_changes, thumbnail
 from gsvc.encoders.coding.face_rdo import FaceRdo, WaysToPack
 from gsvc.encoders.coding.group_coder import GroupCoder, Target
 from gsvc.encoders.coding.keyframes import Keyframes, encode_keyframes, fit_quantizer
@@ -39,6 +39,7 @@ class _Shot:
     """A shot, or what a group has of one."""
 
     pictures: Sequence[Picture]
+    thumbnails: Sequence[Thumbnail]
     ticks: Sequence[int]
     """Durations of all frames that its packets complete: it may go on from another group."""
     slot: int | None = None
@@ -96,6 +97,7 @@ class Lookahead(GroupCoder):
             if self._before is not None or not self._config.header.returns:
                 coded = self._code_shots()
         self._group.append(picture)
+        self._thumbnails.append(thumbnail(picture))  # before it is packed
         self._ticks.append(ticks)
         most = 1 if opens_group else self._longest
         if len(self._group) > most:
@@ -111,6 +113,7 @@ class Lookahead(GroupCoder):
 
     def drop(self) -> None:
         self._group = FrameBuffer(low_memory=self._config.low_memory)
+        self._thumbnails: list[Thumbnail] = []
         self._before: KeyBefore | None = None
         # Of every frame that is not sent yet: those of `_before.unsent`, then the group's.
         self._ticks: list[int] = []
@@ -163,10 +166,11 @@ class Lookahead(GroupCoder):
     def _code_full_group(self) -> list[CodedPacket]:
         """Code all that waits; its last frame is the next group's intra picture."""
         # That frame keeps its brightness, so frames before a lasting change are coded apart.
-        self._cuts = lasting_changes(self._group)[-1:]
+        self._cuts = lasting_changes(self._thumbnails)[-1:]
         packets = self._code_shots()
-        rest = self._code_sequence([_Shot(self._group, self._ticks)], open_ended=True)
-        self._group, self._done = self._group[-1:], 0.0
+        shot = _Shot(self._group, self._thumbnails, self._ticks)
+        rest = self._code_sequence([shot], open_ended=True)
+        self._group, self._thumbnails, self._done = self._group[-1:], self._thumbnails[-1:], 0.0
         self._ticks = self._ticks[sum(packet.frames for packet in rest) :]
         return [*packets, *rest]
 
@@ -174,8 +178,9 @@ class Lookahead(GroupCoder):
         """The first frames of the group, which wait no longer, as a shot."""
         # Its packets carry the frames of `_before.unsent`, too.
         count = len(self._ticks) - len(self._group) + frames
-        shot = _Shot(self._group[:frames], self._ticks[:count])
+        shot = _Shot(self._group[:frames], self._thumbnails[:frames], self._ticks[:count])
         self._group, self._ticks = self._group[frames:], self._ticks[count:]
+        del self._thumbnails[:frames]
         return shot
 
     def _code_sequence(
@@ -208,8 +213,9 @@ class Lookahead(GroupCoder):
     def _planned(self, shot: _Shot, goal: float, open_ended: bool) -> _PlannedShot:
         """The shot with the plan of its coded pictures, of about `goal` bits."""
         self._frames = len(shot.pictures)
-        flicker = Flicker(shot.pictures, open_ended=open_ended)
-        shot = replace(shot, pictures=flicker.steady(low_memory=self._config.low_memory))
+        flicker = Flicker(shot.thumbnails, open_ended=open_ended)
+        steady = flicker.steady(shot.pictures, low_memory=self._config.low_memory)
+        shot = replace(shot, pictures=steady)
         given, begins = (self._config, self._distortion, self._pool), self._before is None
 
         def tell(made: int) -> None:

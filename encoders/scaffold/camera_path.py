@@ -32,12 +32,10 @@ Matrix = NDArray[np.float64]
 class CameraPath:
     """Where the camera was over consecutive frames."""
 
-    def __init__(self, frames: Sequence[Picture], pool: Executor) -> None:
-        """`frames`: RGB or luma, equal shapes."""
-        height, width = frames[0].shape[:2]
-        self._geometry = Geometry(width, height)
+    def __init__(self, small: Sequence[Picture], geometry: Geometry, pool: Executor) -> None:
+        """`small`: the frames, of `geometry`, as of `tracked_luma`."""
+        self._geometry, width, height = geometry, geometry.width, geometry.height
         self._corners = np.array([[0, 0, 1], [width - 1, 0, 1], [0, height - 1, 1]], np.float64).T
-        small = list(pool.map(lambda index: _small(frames[index]), range(len(frames))))
         scale = np.diag([width / small[0].shape[1], height / small[0].shape[0], 1.0])
         self._poses = [np.eye(3)]
         """Maps from each frame to the first."""
@@ -85,7 +83,8 @@ class CameraPath:
         return np.asarray((moved - self._corners)[:2].T)
 
 
-def _small(picture: Picture) -> Picture:
+def tracked_luma(picture: Picture) -> Picture:
+    """Luma of RGB or luma uint8, (H, W, 3) or (H, W), in which the camera is tracked."""
     height, width = picture.shape[:2]
     scale = min(1.0, _LINES / min(height, width))
     size = max(1, round(width * scale)), max(1, round(height * scale))

@@ -35,7 +35,7 @@ from gsvc.encoders.plans import (
     Probe,
     planned_intervals,
 )
-from gsvc.encoders.scaffold.camera_path import CameraPath
+from gsvc.encoders.scaffold.camera_path import CameraPath, tracked_luma
 from gsvc.encoders.svt_av1 import Planes, encode_pictures, planes_of
 
 Parts = list[tuple[float, float]]
@@ -187,9 +187,11 @@ class Probes:
         self._samples = {i: self.reference(i) for i in sorted(spread)}
         self._weight = fmean(one.weight for one in self._samples.values())
         # Whole numbers: bytes take a quarter of the memory.
-        self.thumbnails = [quarter(gray(picture)).astype(np.uint8) for picture in pictures]
+        looks = pool.map(lambda index: _look(pictures[index]), range(len(pictures)))
+        self.thumbnails, tracked = zip(*looks, strict=True)
         """Luma of every frame at a quarter of the size, uint8."""
-        path = CameraPath(pictures, pool) if CAMERA.name in config.header.tools else None
+        has_path = CAMERA.name in config.header.tools
+        path = CameraPath(tracked, self._geometry, pool) if has_path else None
         self._drawer = DrawingChoice(self.thumbnails, self._samples, self.reference, path)
 
     def make(self, lmbda: float, plans: Sequence[GroupPlan]) -> None:
@@ -299,6 +301,12 @@ class Probes:
         decoder = KeyframeDecoder((self._geometry.width, self._geometry.height), self._color)
         size = self._geometry.coded_size(plan.scale)
         return [decoder.decode(unit, size, luma=True) for unit in units]
+
+
+def _look(picture: Picture) -> tuple[Picture, Picture]:
+    """Of a frame that may have to be unpacked: its luma for the search, and for the camera."""
+    luma = gray(picture)
+    return quarter(luma).astype(np.uint8), tracked_luma(luma)
 
 
 def _parts(frames: int) -> list[range]:
