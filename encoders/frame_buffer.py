@@ -187,7 +187,7 @@ class FrameBuffer(_Frames[Picture | bytes | _Filed]):
 # What glibc does with freed memory; other C libraries are left alone. Once a block of megabytes
 # has been freed, it takes smaller ones from its heap, too, where one that stays keeps all below it.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # mallopt's numbers in <malloc.h>
-_LARGEST_KEPT, _SMALLEST_RETURNED = 2**30, 2**16
+_LARGEST_KEPT = 2**30
 _ELSEWHERE = OSError, TypeError, AttributeError  # no such library, no such function
 
 
@@ -199,10 +199,10 @@ def keep_freed_memory() -> None:
         library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
 
 
-def return_freed_memory() -> None:
-    """From now on blocks of 64 KiB and more go back to the system when they are freed."""
+def return_freed_memory(smallest: int) -> None:
+    """From now on blocks of `smallest` bytes and more go back to the system when they are freed."""
     with suppress(*_ELSEWHERE):
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _SMALLEST_RETURNED)
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, smallest)
 
 
 def malloc_trim() -> None:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream import coded_pictures, errors, scaffold
 from gsvc.codec.bitstream.frames import Color, Picture
 from gsvc.codec.media.color import yuv_from_rgb
+from gsvc.encoders.frame_buffer import malloc_trim
 
 
 @contextmanager
@@ -67,6 +68,9 @@ CDEF or restoration filters, whose flags cost bits and whose search costs time."
 _EVENER = ":qp-scale-compress-strength=1"
 """Quantisers of temporal layers lie closer together: 3 to 6 % fewer bits at equal PSNR and SSIM
 with _FAITHFUL ("Final coding")."""
+
+_SMALL = 1 << 18
+"""Pixels of a picture: of larger ones SVT-AV1 leaves .1 to .6 GB of freed blocks in the heap."""
 
 MAX_CRF = 70
 """SVT-AV1 since 3.1: beyond 63 the coarsest quantiser also codes less of the prediction error."""
@@ -123,7 +127,10 @@ def encode_pictures(
     layers = 3 if len(planes) <= _SHORT else 4
     spread = "" if visual else _EVENER
     more = f":lp={threads}:hierarchical-levels={layers}{spread}{more}"
-    return _units(planes, color, partial(_open, size, crf, preset, color, visual, more))
+    units = _units(planes, color, partial(_open, size, crf, preset, color, visual, more))
+    if size[0] * size[1] > _SMALL:
+        malloc_trim()
+    return units
 
 
 def _units(

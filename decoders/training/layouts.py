@@ -443,7 +443,7 @@ def compare(trial: Trial, batch: int, name: str) -> dict[str, float]:
         raise ConfigError(f"--check {name}: with {count} processes take {', '.join(found)}")
     asked = found[wanted]
     group = parallel.group_of(asked.kind, asked.tensor)
-    return_freed_memory()  # else what a step freed counts, too
+    return_freed_memory(1 << 16)  # else what a step freed counts, too
 
     def steps(count: int, samples: int) -> None:
         learner = trial.learner(recomputes=asked.recomputes, layout=asked.kind, tensor=asked.tensor)

@@ -46,7 +46,6 @@ def encode_keyframes(
         visual=config.tune.visual,
         threads=1 if config.low_memory else 2,
     )
-    frame_buffer.malloc_trim()  # SVT-AV1 fills the heap with small blocks
     return Keyframes(plan, prepared, config, openings, units, group.picture_bits(units))
 
 

@@ -65,8 +65,7 @@ class Lookahead(GroupCoder):
 
     def __init__(self, config: CodingConfig) -> None:
         self._config = config
-        if config.low_memory:
-            return_freed_memory()
+        return_freed_memory(1 << (16 if config.low_memory else 21))
         # One pool for good: threads that come and go leave the allocator's memory behind.
         self._pool = ThreadPoolExecutor(1 if config.low_memory else _AT_ONCE)
         self._distortion = config.distortion()

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from statistics import fmean
 
 import cv2
@@ -25,7 +25,6 @@ from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
 from gsvc.encoders import tuning
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Distortion, Reference, quarter
-from gsvc.encoders.frame_buffer import malloc_trim
 from gsvc.encoders.plans import (
     PLAIN,
     DrawingMode,
@@ -124,8 +123,9 @@ _GOLDEN = 0.6180339887
 _WHOLE, _PART, _SHARE = 128, 48, 0.25
 """Frames of a group up to which probes look at all of it; frames of a part of a longer one; share
 of the group that parts make up, at least two of them."""
-_KEPT_BYTES = 1 << 27
-"""Bytes of prepared pictures that are kept, as several plans have them in common."""
+_KEPT_BYTES = 1 << 26
+"""Bytes of prepared pictures, and of references, that are kept, as several plans have them in
+common."""
 
 
 def emphasised(source: Picture, reference: Reference, decoded: Picture, crf: float) -> Picture:
@@ -173,10 +173,9 @@ class Probes:
 
         pixels = self._geometry.width * self._geometry.height
         self._low_memory = config.low_memory
-        kept = 0 if self._low_memory else 1 + _KEPT_BYTES * 2 // (3 * pixels)
-        self._planes = lru_cache(kept)(planes)
-        remember = lru_cache(1) if self._low_memory else cache
-        self.reference = remember(lambda index: distortion.reference(pictures[index]))
+        kept = 0 if self._low_memory else _KEPT_BYTES // (2 * pixels)
+        self._planes = lru_cache(1 + kept)(planes)
+        self.reference = lru_cache(1 + kept)(lambda index: distortion.reference(pictures[index]))
         """Gives a frame to compare with."""
         self.made: dict[GroupPlan, Probe] = {}
         """All probes so far."""
@@ -203,7 +202,6 @@ class Probes:
         new = [plan for plan in dict.fromkeys(plans) if plan not in self.made]
         made = self._pool.map(lambda plan: self._try(plan, lmbda), new)
         self.made.update(zip(new, made, strict=True))
-        malloc_trim()  # SVT-AV1 fills the heap with small blocks
 
     def whole(self, probe: Probe, lmbda: float) -> Probe:
         """The probe, made on all of the group."""
