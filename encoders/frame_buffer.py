@@ -101,12 +101,8 @@ class _FramePacker:
 
 def _planes(frame: av.VideoFrame) -> list[NDArray[np.uint8]]:
     """Red, green and blue of a `_FORMAT` frame, (H, W) each, which share its memory."""
-    green, blue, red = (
-        np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)[
-            :, : plane.width
-        ]
-        for plane in frame.planes
-    )
+    rows = (np.frombuffer(memoryview(p), np.uint8).reshape(p.height, -1) for p in frame.planes)
+    green, blue, red = (row[:, : frame.width] for row in rows)
     return [red, green, blue]
 
 

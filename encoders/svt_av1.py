@@ -69,9 +69,6 @@ _EVENER = ":qp-scale-compress-strength=1"
 """Quantisers of temporal layers lie closer together: 3 to 6 % fewer bits at equal PSNR and SSIM
 with _FAITHFUL ("Final coding")."""
 
-_SMALL = 1 << 18
-"""Pixels of a picture: of larger ones SVT-AV1 leaves .1 to .6 GB of freed blocks in the heap."""
-
 MAX_CRF = 70
 """SVT-AV1 since 3.1: beyond 63 the coarsest quantiser also codes less of the prediction error."""
 
@@ -128,8 +125,8 @@ def encode_pictures(
     spread = "" if visual else _EVENER
     more = f":lp={threads}:hierarchical-levels={layers}{spread}{more}"
     units = _units(planes, color, partial(_open, size, crf, preset, color, visual, more))
-    if size[0] * size[1] > _SMALL:
-        malloc_trim()
+    if size[0] * size[1] > 1 << 18:
+        malloc_trim()  # .1 to .6 GB of small blocks
     return units
 
 
@@ -155,8 +152,7 @@ class PictureStream:
     ) -> None:
         """Arguments as of `encode_pictures`."""
         self._size, self._color, self._count = size, color, 0
-        more = ":lp=2:pred-struct=1:lookahead=0"
-        self._coder = _open(size, crf, preset, color, visual, more)
+        self._coder = _open(size, crf, preset, color, visual, ":lp=2:pred-struct=1:lookahead=0")
 
     def encode(self, picture: Picture) -> bytes:
         """The picture's temporal unit."""

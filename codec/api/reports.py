@@ -115,8 +115,7 @@ def shown_rate(total: float, video: float, bpp: float, frames: int) -> str:
 
 def shown_time(seconds: float) -> str:
     """Minutes and seconds, or hours too, with tenths where they are not 0: "0:07.6", "1:02:03"."""
-    tenths = round(10 * seconds)
-    minutes, rest = divmod(tenths, 600)
+    minutes, rest = divmod(round(10 * seconds), 600)
     hours, minutes = divmod(minutes, 60)
     begin = f"{hours}:{minutes:02d}" if hours else f"{minutes}"
     return f"{begin}:{rest // 10:02d}" + (f".{rest % 10}" if rest % 10 else "")

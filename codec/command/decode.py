@@ -68,8 +68,7 @@ def _places(options: Namespace) -> tuple[str | list[str], str]:
     if not (options.others and piece_paths(options.source)):
         return options.source, arguments.target_of(options, ".decoded.mp4")
     names = [options.source, options.target, *options.others]
-    target = options.output or names.pop()
-    return names, target
+    return names, options.output or names.pop()
 
 
 def _spending(options: Namespace) -> "tuple[DecoderSettings, DeadlinePace | None, Foretold | None]":

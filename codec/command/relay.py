@@ -39,8 +39,7 @@ _UNASKED = {"start": 0.0, "frames": None, "loop": False, "audio": "none", "sdp":
 
 def run(options: Namespace) -> int:
     """Relay until interrupted, or to the end of a file."""
-    is_from_gsvc = options.source.startswith(_GSVC)
-    return (_to_player if is_from_gsvc else _from_camera)(options)
+    return (_to_player if options.source.startswith(_GSVC) else _from_camera)(options)
 
 
 def _to_player(options: Namespace) -> int:

@@ -133,8 +133,7 @@ def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "loop.Run"
         compiled=on_gpu if options.compiled is None else options.compiled,
     )
     run.go_on(run.folder)
-    steps = range(learner.step, options.stop)
-    learner.packs = feed.packs(steps, learner.rng, run.place)
+    learner.packs = feed.packs(range(learner.step, options.stop), learner.rng, run.place)
     spread = {"processes": parallel.processes(), "layout": options.layout}
     tell("begun", epoch_samples=feed.epoch, from_step=learner.step, **spread)
     return run

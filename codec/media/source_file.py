@@ -251,8 +251,7 @@ class End:
         """Whether it ends in trouble, or before an end that is never stated wrongly."""
         if in_trouble and self._name != "mpjpeg":  # whose last border FFmpeg takes for a picture's
             return True
-        is_matroska = "matroska" in self._name
-        return 0 < self._size < (self.stated - 1 if is_matroska else self._indexed())
+        return 0 < self._size < (self.stated - 1 if "matroska" in self._name else self._indexed())
 
     def _indexed(self) -> int:
         """The byte after the last packet that the index of an MP4 names."""

@@ -427,8 +427,7 @@ class UdpSender(asyncio.DatagramProtocol):
         now = time.monotonic()
         if self._captured and now - self._reported >= max(_REPORT_SECONDS, self._report_seconds):
             self._reported = now
-            leaves = time.time() + self.waits
-            self._put([self._rtp.report_capture(*self._captured, leaves)])
+            self._put([self._rtp.report_capture(*self._captured, time.time() + self.waits)])
 
     def captured(self, pts: int, now: float) -> None:
         """Note for the next report that the frame at `pts` was captured at time of day `now`."""

@@ -190,8 +190,7 @@ class SyntheticScene:
     def _standing(
         self, actor: drawing.Actor, projection: drawing.Matrix, index: int
     ) -> drawing.PlacedSprite | None:
-        before = actor.path[: index + 1]
-        gone = np.linalg.norm(np.diff(before, axis=0), axis=1).sum()
+        gone = np.linalg.norm(np.diff(actor.path[: index + 1], axis=0), axis=1).sum()
         ahead = actor.path[min(index + 1, len(actor.path) - 1)] - actor.path[max(index - 1, 0)]
         sprite = actor.look(float(gone / (_STRIDE * actor.height)) % 1)
         return drawing.placed(actor, sprite, projection, actor.path[index], ahead)

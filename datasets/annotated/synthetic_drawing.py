@@ -115,8 +115,7 @@ class Backdrop:
         y, x = (np.mgrid[: height * _FINE, : width * _FINE] + 0.5) / _FINE - self._margin
         rays = np.stack([x, y, np.ones_like(x)], axis=-1) @ np.linalg.inv(camera.calibration).T
         rays = rays @ camera.rotation(0)
-        down = np.maximum(-rays[..., 2], 1e-3)
-        far = camera.position[2] / down
+        far = camera.position[2] / np.maximum(-rays[..., 2], 1e-3)
         places = rays[..., :2] * far[..., None] + camera.position[:2]
         paving = _paving(random, places.astype(np.float32))
         # Detail finer than a pixel would flicker: it fades where a pixel spans much ground.

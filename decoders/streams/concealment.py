@@ -48,8 +48,7 @@ class Extrapolator:
         """Motion from the last picture to the one before, scaled by trust."""
         before, last = gray(self._before), gray(self._last)
         back = dense_flow(last, before)
-        there = dense_flow(before, last)
-        return np.asarray(back * trust(back, there)[..., None], np.float32)
+        return np.asarray(back * trust(back, dense_flow(before, last))[..., None], np.float32)
 
     def picture(self, time: float) -> Picture:
         """The picture `time` after the last one; 1 is the time between the two."""

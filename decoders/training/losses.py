@@ -186,8 +186,7 @@ def random_views(estimate: Tensor, truth: Tensor, rng: Rng) -> tuple[Tensor, Ten
     darker. `estimate` and `truth`: (B, 3, S, S) in [-1, 1].
     """
     count, side = len(truth), truth.shape[-1]
-    goal = min(VIEW_SIDE, side)
-    grid = _grid(rng, count, side, goal)
+    grid = _grid(rng, count, side, min(VIEW_SIDE, side))
     orders = _ORDERS.to(truth.device)[rng.below(len(_ORDERS), count)]
     gain = 0.7 + 0.3 * rng.uniform(count, 1, 1, 1)
     offset = 0.4 * rng.uniform(count, 1, 1, 1) - 0.2

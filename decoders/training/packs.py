@@ -56,8 +56,7 @@ class Pack:
         arrays.setdefault("held", np.zeros(len(samples), np.uint8))
         if "frames" in arrays:
             frames = arrays.pop("frames")
-            ends = np.cumsum(frames, dtype=np.int32)
-            arrays["window"] = np.stack([ends - frames, frames], 1)
+            arrays["window"] = np.stack([np.cumsum(frames, dtype=np.int32) - frames, frames], 1)
         rows = {name: torch.from_numpy(array) for name, array in arrays.items()}
         return cls(dict(manifest or {}), stacks, rows, dict(networks or {}))
 

@@ -285,8 +285,7 @@ class Restore(Task):
         return self._cut(pack, torch.arange(len(stack), device=stack.device), rng)
 
     def _cut(self, pack: Pack, numbers: Tensor, rng: Rng) -> Batch:
-        full = pack.stacks["truth"].shape[-1]
-        cuts = drawn_cuts(rng, len(numbers), full, self._recipe.side)
+        cuts = drawn_cuts(rng, len(numbers), pack.stacks["truth"].shape[-1], self._recipe.side)
         batch = cut_pictures(pack, numbers, cuts)
         if "drawn" in pack.stacks and self._prior == _DRAWN_PRIOR:
             each = torch.arange(_DRAWINGS, device=numbers.device)

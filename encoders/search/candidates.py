@@ -190,8 +190,7 @@ class Placement:
         )
         errors = []
         for offset in seen:
-            is_left = 2 * offset <= length
-            near, flow = (left, to_left) if is_left else (right, to_right)
+            near, flow = (left, to_left) if 2 * offset <= length else (right, to_right)
             share = np.float32(min(offset, length - offset) / length)
             mixed = dissolved(left, right, offset / length)
             moved = warp(near, grid + share * flow())

@@ -178,7 +178,7 @@ class GroupSearch:
         return found
 
     def _features(self, plans: Sequence[GroupPlan]) -> PlanFeatures:
-        counts = [self._count(plan) for plan in plans]
+        counts = [len(self.probes.own_keys(plan)) for plan in plans]
         return PlanFeatures(
             [count / len(self.probes.thumbnails) for count in counts],
             [plan.crf for plan in plans],
@@ -191,9 +191,6 @@ class GroupSearch:
         gaps = len(plan.keys) - 1
         count = gaps * len(self.probes.thumbnails) / (plan.keys[-1] - plan.keys[0]) if gaps else 1
         return replace(plan, keys=self._placement.placed(round(count)))
-
-    def _count(self, plan: GroupPlan) -> int:
-        return len(self.probes.own_keys(plan))
 
 
 def price(distortion: float, bits: float) -> float:

@@ -124,8 +124,7 @@ _WHOLE, _PART, _SHARE = 128, 48, 0.25
 """Frames of a group up to which probes look at all of it; frames of a part of a longer one; share
 of the group that parts make up, at least two of them."""
 _KEPT_BYTES = 1 << 26
-"""Bytes of prepared pictures, and of references, that are kept, as several plans have them in
-common."""
+"""Bytes of prepared pictures, and of references, that are kept for other plans."""
 
 
 def emphasised(source: Picture, reference: Reference, decoded: Picture, crf: float) -> Picture:

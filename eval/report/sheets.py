@@ -148,8 +148,7 @@ def worst_place(
     window = min(WINDOW, height), min(WINDOW, width)
     both = zip(_changes(ours[start:end]), _changes(source[start:end]), strict=True)
     for index, (change, true_change) in enumerate(both, start=start + 1):
-        apart = cv2.absdiff(change, true_change)
-        means = cv2.boxFilter(apart, -1, window[::-1], anchor=(0, 0))
+        means = cv2.boxFilter(cv2.absdiff(change, true_change), -1, window[::-1], anchor=(0, 0))
         inside = means[: height - window[0] + 1, : width - window[1] + 1]
         _, value, _, (x, y) = cv2.minMaxLoc(inside)
         if value > worst:

@@ -79,8 +79,7 @@ class Key:
 
     def write(self, folder: Path) -> None:
         """Replace the key in a study's folder. Raises OutputError."""
-        values = {"schema": SCHEMA, **asdict(self)}
-        write_text(folder / FILE, json.dumps(values, indent=1) + "\n")
+        write_text(folder / FILE, json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n")
 
     def trial(self, name: str) -> StudyTrial | None:
         """The trial of that id."""

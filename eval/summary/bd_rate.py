@@ -179,8 +179,7 @@ def _nearest(
         here, there = rate_at(test, least), rate_at(anchor, least)
         assert here is not None and there is not None, "both hulls reach a shared distance"
         return RateRatio(here / there, least, least)
-    best_test = test[-1][1] > anchor[0][1]
-    one, other = (test[-1], anchor[0]) if best_test else (test[0], anchor[-1])
+    one, other = (test[-1], anchor[0]) if test[-1][1] > anchor[0][1] else (test[0], anchor[-1])
     return RateRatio(one[0] / other[0], one[1], other[1])
 
 

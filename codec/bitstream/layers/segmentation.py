@@ -46,8 +46,7 @@ def _code(
 ) -> Segmentation:
     if value is None and not coder.reading:
         raise ConfigError("this stream has segmentation: a sample needs labels and their motion")
-    shape = site.geometry.label_shape
-    past = np.zeros(shape, np.uint8) if before is None else before.labels
+    past = np.zeros(site.geometry.label_shape, np.uint8) if before is None else before.labels
     if value is not None and value.labels.shape != past.shape:
         raise ConfigError(
             f"segmentation of shape {value.labels.shape}: this video takes {past.shape}"

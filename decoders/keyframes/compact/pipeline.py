@@ -87,8 +87,7 @@ class RefinerPipeline:
         loop = CachedLoop(state, num_inference_steps)
         if cache is not None:
             kind = f"{model}, {height}x{width}x3, seed {seed}"
-            seen = embedding(keys[0].picture[None])
-            loop = cache.begin(kind, seen, state, num_inference_steps)
+            loop = cache.begin(kind, embedding(keys[0].picture[None]), state, num_inference_steps)
         denoise = partial(_denoise, self.refiner, given, scalars)
         estimate = walk(denoise, state, noise_levels(num_inference_steps), loop)
         loop.keep()

@@ -103,8 +103,7 @@ def attended(confidence: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def shifted(frames: NDArray[Any]) -> NDArray[Any]:
     """Frames (n, ...) with the first one twice, and the last one up to 8k + 1 again."""
-    behind = -len(frames) % _GRID
-    return np.concatenate([frames[:1], frames, np.repeat(frames[-1:], behind, 0)])
+    return np.concatenate([frames[:1], frames, np.repeat(frames[-1:], -len(frames) % _GRID, 0)])
 
 
 def _conditions(window: pretrained.PretrainedWindow) -> list[Any]:
