@@ -75,8 +75,7 @@ class TlsSettings:
     """Files in PEM. Raises ConfigError for a certificate without its key or a key without it."""
 
     certificate: str | Path | None = None
-    """Certificate of this side and those above it; who listens needs one, who connects where the
-    other side asks for it."""
+    """Certificate of this side and those above it: who listens needs one, who connects if asked."""
     private_key: str | Path | None = None
     """Its key."""
     authorities: str | Path | None = None

@@ -38,8 +38,7 @@ class PlayoutClock:
     """Estimates the playout delay from the packets of one stream.
 
     A frame is due when its packet would have arrived with the largest delay of the last 32 packets
-    and then waited for `patience` seconds. Times are seconds of any monotonic clock, `pts` is in
-    units of `time_base`.
+    and then waited for `patience` seconds. Times are seconds of any clock, `pts` in `time_base`.
     """
 
     def __init__(self, time_base: Fraction, patience: float) -> None:

@@ -261,9 +261,8 @@ class Predictor:
     def ways_at(self, bitrate: float) -> list[str]:
         """Names of the ways to decode that can be foretold and have something to do at a rate.
 
-        Learned motion does nothing where a single picture is held, and where nearly every picture
-        is coded: the trial's preset places pictures otherwise than those of a plan, which may
-        leave nothing to draw.
+        Learned motion does nothing where a single picture is held, or nearly every one is coded:
+        a plan's preset places pictures otherwise than the trial's, and may leave nothing to draw.
         """
         keys = seen_at(self.trial, "keys", bitrate / (self.trial.pixels * self.trial.rate))
         draws = keys * self.trial.tried > _HELD and keys < _ALL_CODED

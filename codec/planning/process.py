@@ -226,8 +226,7 @@ def main(arguments: list[str]) -> None:
     """Encode or decode files, one after the other; one JSON line for each.
 
     `[--cpu] '{"preset": "fast"}' FOLDER IN ...`, or with the settings of a decoder: a process of
-    its own, because memory at the peak is one number for a process. With --cpu, seconds are the
-    processor's.
+    its own, because memory at the peak is one number for a process. --cpu: the processor's seconds.
     """
     cpu = arguments[0] == CPU
     settings, folder, *sources = arguments[cpu:]

@@ -321,8 +321,7 @@ def read_wildtrack(root: str | Path) -> annotated.MultiViewClip:
     Format: T. Chavdarova et al., "WILDTRACK: A Multi-camera HD Dataset for Dense Unscripted
     Pedestrian Detection", CVPR 2018. ROOT/annotations_positions/00000000.json lists people, each
     with `personID`, `positionID` (a cell of a grid on the ground) and `views` (a box a camera, -1
-    where it does not see the person). ROOT/Image_subsets/C1/00000000.png is the first camera's
-    picture.
+    where it does not see the person). ROOT/Image_subsets/C1/00000000.png is of the first camera.
     """
     root = Path(root)
     folder = root / "annotations_positions"

@@ -91,8 +91,7 @@ def card_shares(
     """The share of a GPU that a process of each operator takes, by name; none: on the CPU.
 
     It is as large as the memory that the operator was measured to take, or else declares. All that
-    fit live there together, the smallest first; Ray starts more processes of the slow ones where
-    shares are left.
+    fit live there together, the smallest first; Ray starts more of the slow ones in what is left.
     """
     room = [_UNIT] * (cards.count if cards else 0)
     found: dict[str, float] = {}

@@ -221,8 +221,7 @@ def forecast(path: Path, clips: int, nodes: int, cores: int) -> tuple[list[Row],
 
     Returns for each operator its seconds of processors for a clip that is taken (the survey looks
     at more) and core hours, and for the whole: core hours, hours if all cores are as busy as one
-    was, samples, shards, bytes, memory of a node's workers. Raises InputError where `path` holds no
-    finished shards.
+    was, samples, shards, bytes, memory of a node's workers. Raises InputError without such shards.
     """
     folder = pipeline.Folder(path)
     try:

@@ -2,8 +2,7 @@
 
 Network: MobileNetV3 encoder-decoder, "MediaPipe Selfie Segmentation" model card (Google, 2021), for
 people within about two metres. It finds distant people weakly or not at all, and in pictures
-without people it marks what stands out: 15 % of the pixels of 120 photographs of animals and
-monuments.
+without people it marks what stands out: 15 % of pixels (120 photographs, animals and monuments).
 """
 
 from collections.abc import Sequence

@@ -214,8 +214,7 @@ def make_study(
     """Write a study of the streams of a run; returns the pairs that it shows.
 
     `ours`, `others`: names of curves, as `find_pairs` takes them. `within`: the most that the bits
-    of a pair differ by, a factor. `tell` is told of each clip as it is decoded, of what is left out
-    and of what is wrong.
+    of a pair differ by, a factor. `tell` hears of each clip decoded, and what is left out or wrong.
 
     Raises ConfigError where `folder` holds a study, a curve is unknown or `within` is below 1,
     InputError where nothing can be compared or a clip or stream is not as measured, OutputError.
