@@ -83,6 +83,8 @@ class CodingConfig:
     """Bytes that any packet may take, framing included."""
     gop: float = tuning.FILE_GOP
     """Seconds from one intra picture to the next, at most; infinite for no limit."""
+    is_gop_asked: bool = True
+    """Whether `gop` holds; else without look-ahead it may take three times as long."""
     lookahead: float = inf
     """Seconds for which look-ahead may hold a frame back, at most."""
 

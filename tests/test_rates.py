@@ -163,6 +163,24 @@ def test_a_look_ahead_too_short_for_the_rate_is_told_once(
         assert sum("look-ahead is too short" in line for line in told) == times
 
 
+@pytest.mark.parametrize(("gop", "room", "begun"), [(None, 1e6, 4), (4, 800, 4), (None, 800, 12)])
+def test_an_intra_picture_that_a_thin_link_would_smear_waits(
+    pictures: list[Picture], gop: float | None, room: float, begun: float
+) -> None:
+    """Three times the usual interval; one that was asked for holds."""
+    height, width = pictures[0].shape[:2]
+    video = VideoFormat(width, height, Fraction(1, 2), Fraction(2))
+    settings = replace(FAST, low_delay=True, bitrate=2000, gop=gop, faces=False)
+    with Encoder(video, settings) as encoder:
+        encoder.hold(is_held=False, intra_bits=20_000, fills=True)
+        packets = encoder.encode(pictures[0], pts=0)
+        encoder.hold(is_held=False, intra_bits=room, fills=True)
+        for second in range(1, 60):
+            packets += encoder.encode(pictures[0], pts=second)
+    second_intra = [packet.pts for packet in packets if packet.is_intra][1]
+    assert second_intra == pytest.approx(2 * begun, abs=2)
+
+
 def test_the_window_slides() -> None:
     rng = np.random.default_rng(5)
     for _ in range(50):

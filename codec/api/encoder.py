@@ -116,6 +116,7 @@ def config_of(settings: EncoderSettings, header: Header) -> CodingConfig:
         max_bitrate=settings.max_bitrate,
         packet_bytes=settings.max_packet_bytes,
         gop=settings.longest_group(),
+        is_gop_asked=settings.gop is not None,
         lookahead=inf if settings.lookahead is None else settings.lookahead,
     )
 

@@ -445,7 +445,7 @@ def _live_lines(plan: BudgetPlan) -> Iterator[str]:
     told += ": much, a lower --fps is safer" if _CALM * max(shares) > 1 else ""
     yield f"{told}; a lost packet is waited for up to {link.wait:g} s more (--wait)"
     copies = f"{link.one_way * plan.best.settings.bitrate / 1000:.2f} kbit/s of copies and parity"
-    one = f"one way: {copies} and an intra picture every {LIVE_GOP:g} s go on even without loss"
+    one = f"one way: {copies} and an intra picture every {LIVE_GOP:g} to 12 s go on without loss"
     yield one if link.one_way else "for a link without a way back, plan with --no-feedback"
     if link.most is not None and link.most < 8_000:
         yield "live video smears below 8 kbit/s: send pieces (gsvc encode --packets) or a file"

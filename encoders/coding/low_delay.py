@@ -78,6 +78,7 @@ class LowDelay(GroupCoder):
         self._distortion = config.distortion()
         self._extractor = extraction.ScaffoldExtractor(config, self._distortion, self._pool)
         self._faces = live_faces(config, self._distortion, self._pool)
+        self._patience = 1 if config.is_gop_asked else 3
         self._effort = config.effort
         self._crf = tuning.usual_crf(self._level.lmbda)
         # How much coarser than the rate asks for, and how small, packets' limit makes pictures.
@@ -159,7 +160,7 @@ class LowDelay(GroupCoder):
             return False
         frames, coded = self._group.frames + len(self._waiting), self._rate.frames
         if frames > self._longest:
-            return True
+            return not self._would_smear() or frames > self._patience * self._longest
         if self._fills:
             is_settled = frames > self._usual and 2 * frames > self._frames
             is_settled &= not self._usual < self._longest < _MOST_FRAMES  # one asked for holds
@@ -170,6 +171,11 @@ class LowDelay(GroupCoder):
             return False
         excess = self._rate.take_excess()
         return excess is not None and abs(math.log(excess)) > _MISSED
+
+    def _would_smear(self) -> bool:
+        """Whether an intra picture, as small as a link wants it, would be far poorer."""
+        assert self._group is not None
+        return self._small(self._group.crf) - self._group.crf > _WORTH
 
     def _spacing_of(self, level: tuning.Level) -> int:
         """Frames from a coded picture to the next."""
