@@ -10,7 +10,6 @@ from gsvc.eval.summary.rate_tables import (
     headline_gaps,
     headline_table,
     slideshow_table,
-    warnings,
 )
 from gsvc.eval.summary.summarise import Summary, slowest, summarise
 from gsvc.eval.summary.write import headline_csv, tables
@@ -144,7 +143,7 @@ def test_the_slideshow_test_names_metric_clips_and_what_moves() -> None:
     assert [one.clip for one in failing.clips if one.wins] == ["runner", "card"]
     assert [one.moves for one in failing.clips] == [True, False]
     assert failing.pooled is not None and failing.pooled.clips == 1
-    (warning,) = warnings(made)
+    warning = [*headline_gaps(made)][-1]
     assert "st_lpips_vgg" in warning and "-40.0" in warning
     assert ["st_lpips_vgg", "fails", "-40.0 (1)", "runner, card", "-40.0", "-40.0 (still)"] in (
         list(slideshow_table(made).rows)
@@ -154,7 +153,7 @@ def test_the_slideshow_test_names_metric_clips_and_what_moves() -> None:
 def test_a_still_clip_alone_proves_nothing() -> None:
     made = summary(*both("card"))
     assert {test.passes for test in made.slideshow} == {None}
-    assert list(warnings(made)) == []
+    assert not any("WARNING" in one for one in headline_gaps(made))
 
 
 @pytest.mark.parametrize(

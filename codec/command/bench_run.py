@@ -16,7 +16,7 @@ from gsvc.eval.bench.cells import CONDITIONS, CodecSpec, RunSettings, codec_spec
 from gsvc.eval.bench.run import JsonReporter, Reporter, TextReporter, make_plan, make_run
 from gsvc.eval.bench.store import BenchFolder, load_run
 from gsvc.eval.bench.workers import Pool, RayWorkers, Workers, ray_cluster, usable_cores
-from gsvc.eval.summary.rate_tables import headline_gaps, protocol, warnings
+from gsvc.eval.summary.rate_tables import headline_gaps, protocol
 from gsvc.eval.summary.summarise import reasons_without_rate, slowest
 from gsvc.eval.summary.write import tables, write_summary
 
@@ -160,7 +160,7 @@ def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> 
         if table.title.startswith(_MAIN_TABLES):
             parts += [table.title, layout.markdown(table.header, table.rows)]
     slow = [f"Slowest: {', '.join(slowest(summary.durations))}"] if summary.durations else []
-    parts += [*reasons_without_rate(summary), *slow, *headline_gaps(summary), *warnings(summary)]
+    parts += [*reasons_without_rate(summary), *slow, *headline_gaps(summary)]
     if summary.missing:
         lacks = "; ".join(summary.missing)
         parts.append(f"Missing: {lacks}. gsvc bench run --out {folder} adds it.")

@@ -250,7 +250,7 @@ def page(folder: Path, run: BenchRun, summary: Summary) -> str:
         "summary": summary,
         "protocol": rate_tables.protocol(summary),
         "title": rate_tables.HEADLINE_TITLE,
-        "warnings": [*rate_tables.headline_gaps(summary), *rate_tables.warnings(summary)],
+        "warnings": [*rate_tables.headline_gaps(summary)],
         "judges": list(PRIMARY),
         "headline": list(map(_headline_row, summary.headline.rows)),
         "plots": _plots(summary, run.cells),

@@ -98,13 +98,13 @@ def headline_table(summary: Summary) -> Table:
         "BD-rate in per cent (negative: fewer bits at equal quality) against SVT-AV1's lower hull, "
         "pooled over clips by each judge, with its 95 % bootstrap interval (too narrow with few "
         f"clips) and, in brackets, how many of {len(summary.frames)} clips have one; the worse of "
-        f"them counts. {' '.join([*headline_gaps(summary), *warnings(summary), protocol(summary)])}"
+        f"them counts. {' '.join([*headline_gaps(summary), protocol(summary)])}"
     )
     return Table(HEADLINE_TITLE, note, ["curve", "headline", *PRIMARY], rows)
 
 
 def headline_gaps(summary: Summary) -> Iterator[str]:
-    """A sentence for each judge that is missing in the run, and one where the anchor is."""
+    """A sentence for each judge or anchor that is missing, and for each doubt about the rest."""
     missing = summary.headline.missing
     if all(missing.get(judge, "").startswith("not asked for") for judge in PRIMARY):
         return
@@ -125,7 +125,7 @@ def _judged(summary: Summary, row: bd_comparisons.HeadlineRow) -> str:
 
 
 def _doubts(summary: Summary) -> Iterator[str]:
-    """A sentence where rows of the headline pool different clips, and one on little overlap."""
+    """Sentences on rows of different clips, little overlap, few points, judges that fail."""
     counted: dict[str, set[str]] = {}
     shares: dict[str, list[float]] = {}
     for one in summary.comparisons:
@@ -147,11 +147,7 @@ def _doubts(summary: Summary) -> Iterator[str]:
     pairs = (p for p in summary.pooled if p.metric in PRIMARY and p.test in counted)
     if few := dict.fromkeys(p.test for p in pairs if p.doubts.endswith(TWO_POINTS)):
         yield f"TWO POINTS on a hull of some clip, add rates: {', '.join(few)}."
-
-
-def warnings(summary: Summary) -> Iterator[str]:
-    """A sentence for each judge of the headline that fails the slideshow test."""
-    for test in summary.slideshow:
+    for test in summary.slideshow:  # a judge that a slideshow satisfies
         if test.metric in PRIMARY and test.passes is False:
             bits = f" ({percent(test.pooled.mean)} % bits)" if test.pooled else ""
             yield f"WARNING: by {test.metric} a slideshow wins{bits}: it must not stand alone."
