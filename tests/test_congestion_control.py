@@ -107,6 +107,17 @@ def test_a_large_picture_is_no_congestion() -> None:
     assert all(seen.bitrate == pytest.approx(40_000, rel=0.15) for seen in found)
 
 
+def test_headers_of_small_packets_do_not_keep_a_free_rate_down() -> None:
+    controller, headers, rates = CongestionController(BOUNDS, 8_000.0, 768_000.0), 1_150, []
+    for second in range(15):  # a calm scene: of its rate only intra pictures take much
+        rate = controller.order(second).bitrate
+        controller.tried = 1.5 * rate
+        sent = 0.1 * rate + headers
+        controller.report(Reception(second, sent, 0.0, 0.06), 1 - headers / sent)
+        rates.append(controller.order(second).bitrate)
+    assert min(rates) > 7_000 and rates[-1] > 12_000
+
+
 def test_noise_does_not_move_a_rate() -> None:
     controller = CongestionController(BOUNDS, 30_000.0, PIXEL_RATE)
     for second in range(60):

@@ -165,6 +165,7 @@ class CongestionController:
         self._heard = seen.at
         waiting = self._waiting(seen)
         self._recent = [one for one in self._recent if seen.at - one.at < _RECENT] + [seen]
+        share = min(1.0, max(0.1, share))
         lost = fmean(one.lost for one in self._recent)
         if not seen.bitrate and seen.under_way:
             self._paused_until = seen.at + _STALLED
@@ -181,18 +182,21 @@ class CongestionController:
             tried = _BEYOND * max(self.tried, fmean(one.bitrate for one in self._recent))
             grown = min(growth * self.estimate, max(self.estimate, tried))
             self.estimate, self._is_congested = grown, False
-        low, high = self._bounds.least, self._bounds.most / min(1.0, max(0.1, share)) / _MARGIN
+        low, high = self._bounds.least, self._bounds.most / share / _MARGIN
         self.estimate = min(high, max(low, self.estimate))
-        if dropped:
-            self._ladder.late(seen.at)
-        else:
-            self._ladder.rested(seen.at)
+        (self._ladder.late if dropped else self._ladder.rested)(seen.at)
         self._steer(seen.at, share)
 
     def carried(self, rate: float) -> None:
         """A queue emptied at `rate` bits per second: that much the network carries."""
         low, high = self._bounds.least, self._bounds.most / _MARGIN
         self.estimate += _TRUST * (min(high, max(low, _BACK * rate)) - self.estimate)
+
+    def of_packets(self, rate: float, share: float) -> float:
+        """Bits per second that packets have of `rate`, after headers: of these come as many as of
+        late, in larger packets too. `share`: of all bits sent, those of packets."""
+        came = fmean(one.bitrate for one in self._recent) if self._recent else rate
+        return rate - (1 - share) * min(rate, came)
 
     @property
     def shortest_trip(self) -> float | None:
@@ -226,8 +230,7 @@ class CongestionController:
 
     def _steer(self, now: float, share: float) -> None:
         carried = min(_MARGIN * self.estimate, self.limit or float("inf"))
-        wanted = min(self._bounds.most, carried * min(1.0, max(0.1, share)))
-        wanted = max(self._bounds.least, wanted)
+        wanted = min(self._bounds.most, max(self._bounds.least, self.of_packets(carried, share)))
         old, is_calm = self._order.bitrate, now - self._moved >= _CALM
         if not (wanted <= _LESS * old or (is_calm and wanted >= _MORE * old)):
             wanted = old
@@ -241,13 +244,9 @@ class CongestionController:
 
     def _able(self, old: int) -> int:
         """The highest level whose pictures the receiver has time for; near a limit it stays."""
-        if self.pictures is None:
-            return len(LEVELS) - 1
-        able = 0
-        for number, level in enumerate(LEVELS):
-            if (1.0 if number <= old else _BAND) / level.spacing <= self.pictures:
-                able = number
-        return able
+        most = float("inf") if self.pictures is None else self.pictures
+        fits = [(1.0 if n <= old else _BAND) / one.spacing <= most for n, one in enumerate(LEVELS)]
+        return max((number for number, is_able in enumerate(fits) if is_able), default=0)
 
     def _level(self, bitrate: float, old: int) -> int:
         """The level for a rate; near a limit between two it stays."""

@@ -143,7 +143,8 @@ class RateAdapter:
         if self.controller.is_paused(now):
             return False
         rate = self.controller.estimate
-        if not self._pacer.lets(now, self._flight.waiting(now, rate), rate * self._share):
+        room = self.controller.of_packets(rate, self._share)
+        if not self._pacer.lets(now, self._flight.waiting(now, rate), room):
             return False
         order = self.controller.order(now)
         if order != self._order:
