@@ -217,13 +217,19 @@ def test_a_kept_summary_csv_says_what_the_run_said(tmp_path: Path) -> None:
         load_kept(tmp_path)
 
 
-def test_the_usual_interval_is_the_same_cell_told_or_not(tmp_path: Path) -> None:
-    for name, told in {"a": {}, "b": {"gop": 4.0}}.items():
+def test_the_usual_interval_is_the_same_cell_told_or_not_other_frames_are_not(
+    tmp_path: Path,
+) -> None:
+    for name, told in {"a": {}, "b": {"gop": 4.0}, "short": {}}.items():
         (tmp_path / name).mkdir()
         made = [cell("gsvc", b, b / 10, settings={**told, "level": b}) for b in (1, 3)]
+        made = [replace(one, frames=one.frames - (name == "short")) for one in made]
         (tmp_path / name / "summary.csv").write_text(summary_csv(summarise(RUN, made)))
     text = compare_runs(tmp_path / "a", tmp_path / "b")
     assert "level 3" in text and "## Only in one\n\nNone." in text
+    text = compare_runs(tmp_path / "a", tmp_path / "short")
+    assert "is not compared: A coded" in text and "## Cells in both\n\nNone." in text
+    assert "## BD-rate of B against A\n\nNone." in text
 
 
 def test_the_commit_and_a_hull_of_two_points_are_told() -> None:

@@ -38,7 +38,7 @@ def compare_runs(a: str | Path, b: str | Path) -> str:
         for f in summary.failed
     ]
     sections = [
-        ("BD-rate of B against A", _bd_rates(left, first.cells, second.cells)),
+        ("BD-rate of B against A", _bd_rates(left, right, first.cells, second.cells)),
         ("Cells in both", _cells(rows["A"], rows["B"], metrics)),
         ("Failed", "\n".join(failed)),
         ("Settings that differ", _settings(first.settings, second.settings)),
@@ -51,6 +51,9 @@ def compare_runs(a: str | Path, b: str | Path) -> str:
             f"Quality was measured on one frame in {strides[0]} in A, in {strides[1]} in B: "
             "scores are means over different frames."
         )
+    for clip, frames in left.frames.items():
+        if (other := right.frames.get(clip, frames)) != frames:
+            parts.append(f"{clip} is not compared: A coded {frames} of its frames, B {other}.")
     parts += [f"## {title}\n\n{text or 'None.'}" for title, text in sections]
     return "\n\n".join(parts) + "\n"
 
@@ -83,15 +86,16 @@ def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, str]:
     return found
 
 
-_Rows = dict[tuple[str, str, str, str], PointRow]
+_Rows = dict[tuple[str, ...], PointRow]
 
 
 def _by_identity(summary: Summary) -> _Rows:
-    """By clip, codec, settings, way; the interval that codecs have unless told is no setting."""
+    """By clip, codec, settings, way and frames; the usual interval of codecs is no setting."""
     rows: _Rows = {}
     for row in summary.points:
         chosen = dict(row.settings.items() - {("gop", RANDOM_ACCESS_SECONDS)})
-        rows[row.clip, row.codec, settings_label(chosen), settings_label(row.way)] = row
+        labels = settings_label(chosen), settings_label(row.way)
+        rows[row.clip, row.codec, *labels, f"{row.frames} frames"] = row
     return rows
 
 
@@ -110,7 +114,9 @@ def _cells(left: _Rows, right: _Rows, metrics: Sequence[str]) -> str:
     return f"B less A.\n\n{markdown(header, rows)}" if rows else ""
 
 
-def _bd_rates(a: Summary, a_cells: Sequence[CellRecord], b_cells: Sequence[CellRecord]) -> str:
+def _bd_rates(
+    a: Summary, b: Summary, a_cells: Sequence[CellRecord], b_cells: Sequence[CellRecord]
+) -> str:
     left = curves_by_metric(a_cells, a.metrics, a.codecs)
     right = curves_by_metric(b_cells, a.metrics, a.codecs)
     rows = []
@@ -118,7 +124,8 @@ def _bd_rates(a: Summary, a_cells: Sequence[CellRecord], b_cells: Sequence[CellR
         theirs = {(curve.clip, curve.name): curve for curve in right[metric.name]}
         pairs: dict[str, list[tuple[Curve, Curve]]] = {}
         for curve in left[metric.name]:
-            if other := theirs.get((curve.clip, curve.name)):
+            other = theirs.get((curve.clip, curve.name))
+            if other and a.frames[curve.clip] == b.frames[curve.clip]:
                 pairs.setdefault(curve.name, []).append((curve, other))
         rows += [[name, metric.name, *_pooled(mine)] for name, mine in pairs.items()]
     note = "PCHIP over the shared range of the hulls, in per cent; negative: B needs fewer bits."
