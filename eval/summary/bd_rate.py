@@ -168,7 +168,12 @@ def doubts(results: Iterable[BdRate]) -> str:
     told = [one for one in results if one.pchip is not None]
     share = min((one.share for one in told), default=1)
     few = any(one.points == 2 for one in told)
-    return f", {100 * share:.0f} % shared" * (share < NARROW) + TWO_POINTS * few
+    return f", {below(share)} % shared" * (share < NARROW) + TWO_POINTS * few
+
+
+def below(share: float) -> str:
+    """Per cent of a share under `NARROW`, never rounded up to it."""
+    return f"{min(100 * share, 100 * NARROW - 1):.0f}"
 
 
 def _nearest(

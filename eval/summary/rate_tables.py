@@ -6,7 +6,7 @@ from statistics import fmean
 
 from gsvc.codec.weights.hub import RANDOM
 from gsvc.eval.summary import bd_comparisons
-from gsvc.eval.summary.bd_rate import LEAST_CLIPS, NARROW, TWO_POINTS, Pooled, doubts
+from gsvc.eval.summary.bd_rate import LEAST_CLIPS, NARROW, TWO_POINTS, Pooled, below, doubts
 from gsvc.eval.summary.curves import OURS, PRIMARY, MetricInfo, PointRow
 from gsvc.eval.summary.summarise import Summary
 
@@ -133,14 +133,14 @@ def _doubts(summary: Summary) -> Iterator[str]:
         if is_told and one.result.pchip is not None:
             counted.setdefault(one.test, set()).add(f"{one.clip} by {one.metric}")
             if one.result.share < NARROW:
-                shares.setdefault(one.test, []).append(100 * one.result.share)
+                shares.setdefault(one.test, []).append(one.result.share)
     every = set[str]().union(*counted.values())
     lacks = {test: ", ".join(sorted(every - own)) for test, own in counted.items()}
     if told := "; ".join(f"{test} lacks {without}" for test, without in lacks.items() if without):
         yield f"DIFFERENT CLIPS, do not compare these rows with the others: {told}."
     if shares:
         told = "; ".join(
-            f"{test} ({len(mine)} of {len(counted[test])}, least {min(mine):.0f} %)"
+            f"{test} ({len(mine)} of {len(counted[test])}, least {below(min(mine))} %)"
             for test, mine in shares.items()
         )
         yield f"LITTLE OVERLAP, add rates: hulls share under {100 * NARROW:.0f} %: {told}."
