@@ -438,6 +438,7 @@ _LONGEST = audio_and_text.SAMPLE_RATE // 5
 """Of a piece, in samples: what is lost with a datagram at most."""
 _CONCEALED = 2 * audio_and_text.SAMPLE_RATE
 """Longest loss that is concealed, in samples; a longer one stays a gap."""
+_SILENT = 960  # samples of a packet of silence
 _KEPT = 256
 """Pieces that wait to be taken; beyond, the oldest are dropped."""
 
@@ -473,8 +474,8 @@ def cut_to_fit(chunks: Iterable[frames.AudioChunk], most: int) -> Iterator[frame
 class ArrivedSound:
     """The sound of streams that come one after another, in order, until it is taken.
 
-    A loss of up to two seconds is filled with packets by which an Opus decoder conceals one (RFC
-    6716, section 3.2.1: a frame of no bytes was not received).
+    A loss of up to two seconds is filled with silence that any Opus decoder takes (RFC 6716,
+    section 4.3). After frames of no bytes, which tell of a loss, FFmpeg's own bangs.
     """
 
     def __init__(self) -> None:
@@ -505,11 +506,10 @@ class ArrivedSound:
             lost = chunk.pts - before.end
             if lost < 0:
                 return  # late: its place is taken
-            if 0 < lost <= _CONCEALED:  # packets of one frame without bytes, of the kind before
-                empty = bytes([before.packets[-1][0] & 0xFC])
-                samples = audio_and_text.packet_samples(empty)
-                packets = (empty,) * (lost // samples)
-                gap = replace(before, pts=before.end, packet_samples=samples, packets=packets)
+            if _SILENT <= lost <= _CONCEALED:  # CELT, mono or stereo as before
+                silent = bytes([0xF8 | before.packets[-1][0] & 4, 0xFF, 0xFE])
+                packets = (silent,) * (lost // _SILENT)
+                gap = replace(before, pts=before.end, packet_samples=_SILENT, packets=packets)
                 self._waiting.append((stream, gap))
         self._last = stream, chunk
         self._waiting.append((stream, chunk))
