@@ -56,6 +56,7 @@ class Blocks(Codec):
 
     def encode(self, clip: TestClip, settings: Settings) -> Encoded:
         note(f"encode {clip.name} {settings['side']}")
+        assert clip.frames[0].shape == (clip.height, clip.width, 3)
         side = int(settings["side"])
         if side >= self.held:
             wait_while_held()

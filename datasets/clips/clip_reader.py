@@ -53,6 +53,9 @@ class TestClip:
         height, width = self.frames[0].shape[:2]
         return ClipFormat(width, height, self.frame_rate, len(self.frames))
 
+    width = property(lambda self: self.format.width, doc="Pixels.")
+    height = property(lambda self: self.format.height, doc="Pixels.")
+
     @cached_property
     def sha256(self) -> str:
         """Hash of the size and of all pixels."""

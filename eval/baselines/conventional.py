@@ -182,7 +182,7 @@ class ConventionalCodec(base.Codec, ABC):
         """Code the clip. Raises ConfigError for settings out of range, InputError for no frames."""
         preset, quality, scale = self._read(settings)
         base.require_frames(clip)
-        coded = coded_size((clip.format.width, clip.format.height), scale)
+        coded = coded_size((clip.width, clip.height), scale)
         start = time.perf_counter()
         pictures = (shrink(frame, coded) for frame in clip.frames)
         interval = key_interval(clip.frame_rate, settings.get("gop", RANDOM_ACCESS_SECONDS))

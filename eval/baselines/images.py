@@ -71,7 +71,7 @@ class ImageCodec(QualityCodec):
         """Code the clip. Raises ConfigError for settings out of range, InputError for no frames."""
         quality, scale = self._read(settings)
         base.require_frames(clip)
-        size = coded_size((clip.format.width, clip.format.height), scale)
+        size = coded_size((clip.width, clip.height), scale)
         start = time.perf_counter()
         data = base.join_parts(self._file(shrink(frame, size), quality) for frame in clip.frames)
         return base.Encoded(data, time.perf_counter() - start, {"pictures": 8 * len(data)})

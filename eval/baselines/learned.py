@@ -67,7 +67,7 @@ class LearnedCodec(QualityCodec):
         """Code the clip on the CPU. Raises as `version`, ConfigError, InputError without frames."""
         quality, scale = self._read(settings)
         base.require_frames(clip)
-        size = conventional.coded_size((clip.format.width, clip.format.height), scale)
+        size = conventional.coded_size((clip.width, clip.height), scale)
         network = self._network(quality)
         start, interval = time.perf_counter(), conventional.key_interval(clip.frame_rate)
         shrunk = (conventional.shrink(frame, size) for frame in clip.frames)

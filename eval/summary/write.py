@@ -347,10 +347,7 @@ def summary_csv(summary: Summary) -> str:
         ]
         for point, values in zip(summary.points, given, strict=True)
     ]
-    for failure in summary.failed:
-        known = {"clip": failure.clip, "codec": failure.codec, "key": failure.key}
-        known |= {"settings": failure.settings, "error": failure.error}
-        rows.append([known.get(name) for name in header])
+    rows += [[asdict(failure).get(name) for name in header] for failure in summary.failed]
     return _csv(header, rows)
 
 
