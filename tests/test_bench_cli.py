@@ -188,6 +188,10 @@ def test_a_metric_in_the_current_folder_keeps_its_traceback(clips: Path, tmp_pat
     assert b"gsvc: traceback: " in done.stderr
     texts = [file.read_text() for file in (tmp_path / "run" / "errors").iterdir()]
     assert texts and all("of_mine.py" in one and "return 1 / 0" in one for one in texts)
+    mine = tmp_path / "of_mine.py"
+    mine.write_text(mine.read_text().replace("1 / 0", "super().measure(source, tests, indices)"))
+    assert run_gsvc(*command, *more, cwd=tmp_path).returncode == 0
+    assert not [*(tmp_path / "run" / "errors").iterdir()]
 
 
 def test_the_metric_of_the_page_measures(clips: Path, tmp_path: Path) -> None:

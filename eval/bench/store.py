@@ -198,7 +198,11 @@ class BenchFolder:
         return values
 
     def write_settings(self, values: Mapping[str, Any]) -> None:
-        """Replace run.json."""
+        """Replace run.json; tracebacks of cells that it does not have any more go."""
+        known = {cell["key"] for cell in values["cells"]}
+        for file in (self.path / "errors").glob("*.txt"):
+            if file.stem not in known:
+                file.unlink()
         write_bytes(self.path / "run.json", _json_text(values).encode())
 
     def read(self, key: str) -> CellRecord | None:
@@ -241,6 +245,7 @@ class BenchFolder:
         values = asdict(record)
         values[_DIGEST] = _digest(values)
         write_bytes(self._record_file(record.key), _json_text(values).encode())
+        self.traceback_file(record.key).unlink(missing_ok=True)
         if record.traceback:
             write_bytes(self.traceback_file(record.key), record.traceback.encode())
 

@@ -182,7 +182,7 @@ class Batch:
 
 def failed(job: cells.CellJob, why: str) -> Outcome:
     """The cell with its error; what was done of it before stays."""
-    return Outcome(replace(job.record or job.cell.empty_record(), error=why))
+    return Outcome(replace(job.record or job.cell.empty_record(), error=why, traceback=""))
 
 
 class _CellWork:
