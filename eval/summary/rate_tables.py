@@ -28,9 +28,9 @@ def protocol(summary: Summary) -> str:
     """One sentence on what every number of the run stands on."""
     counts = sorted(set(summary.frames.values()) or {0})
     frames = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
-    measured = (
-        "every frame" if summary.stride == 1 else f"one frame in {summary.stride} from the first"
-    )
+    whole = " (CVVDP: all)" * any(one.name.startswith("cvvdp") for one in summary.metrics)
+    some = f"one frame in {summary.stride} from the first{whole}"
+    measured = some if summary.stride > 1 else "every frame"
     warning = f" {RANDOM.upper()}: what is restored here says nothing about the model."
     return (
         f"{len(summary.frames)} clip{'s' * (len(summary.frames) != 1)}, {frames} frames coded of "
