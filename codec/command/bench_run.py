@@ -113,7 +113,8 @@ def _carry_out(
     try:
         plan, errors = make_run(settings, folder, _workers(options), reporter)
     except (KeyboardInterrupt, SystemExit) as error:  # SystemExit: terminated
-        kept = f"{folder.path} keeps what is done: the same command resumes"
+        streams = len([*(folder.path / "streams").glob("[!.]*")])
+        kept = f"{folder.path} keeps {streams} streams and their scores: the same command resumes"
         reporter.note("interrupted", kept if folder.settings() else "no cell was begun")
         if isinstance(error, SystemExit):
             raise

@@ -296,7 +296,7 @@ def make_plan(
     versions = {name: one["version"] for name, one in metrics.items() if name not in absent}
     cells = _cells(clips, codecs, versions, absent)
     jobs = list(_jobs(cells, folder, reporter))
-    if any(_SLOW in job.cell.metrics for job in jobs):
+    if settings.stride == asked.RunSettings.stride and any(_SLOW in j.cell.metrics for j in jobs):
         reporter.note("time", f"{_SLOW} takes most of it; a new run with --stride N scores less")
     return RunPlan(
         settings,
