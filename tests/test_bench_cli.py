@@ -247,7 +247,7 @@ def test_what_is_left_out_is_as_in_the_run(clips: Path, tmp_path: Path) -> None:
     done = more(*another)
     assert done.returncode == 0 and b"Missing:" not in done.stdout
     said = f"as in this run: clips {clips}; metric bench_doubles:Distance; size native; "
-    assert f"{said}frames 97; stride 2\n".encode() in done.stderr
+    assert f"{said}condition join; frames 97; stride 2\n".encode() in done.stderr
     assert {len(c.decodes[0].scores[PROTOCOL[1]].values) for c in load_run(tmp_path).cells} == {3}
     done = more(*another, "--metric", "bench_doubles:Worst", str(clips / "day.mp4"))
     lacks = b"Missing: worst of blocks, failing. gsvc bench run --out "
@@ -255,7 +255,10 @@ def test_what_is_left_out_is_as_in_the_run(clips: Path, tmp_path: Path) -> None:
     done = more()
     assert b"Missing:" not in done.stdout and b"codec bench_doubles:Blocks:sides=4, " in done.stderr
     assert all(len(cell.decodes[0].scores) == 2 for cell in load_run(tmp_path).cells)
-    for wrong, says in {"--size 288": "with --size native", "--condition whole": "without"}.items():
+    for wrong, says in {
+        "--size 288": "with --size native",
+        "--condition whole": "with --c",
+    }.items():
         done = more(*wrong.split())
         assert done.returncode == 2 and f"was made {says}".encode() in done.stderr
 

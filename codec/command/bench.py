@@ -57,7 +57,7 @@ clips [CLIP...]         a set, SET/CLIP, a video or a folder (packaged)
 --steps N,N             steps of gsvc's refiner (0,1)
 --seeds N,N             seeds of gsvc's refiner (0)
 --condition {join,whole}  whole: 30 s, any keyframe interval; join: 97 frames, keyframes at most 4 s
-                        apart
+                        apart (join)
 --frames N              frames of each clip, 0 for all (97)
 --longest SECONDS       longest part of each clip
 --stride N              score every N-th frame (7)

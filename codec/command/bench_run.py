@@ -29,7 +29,9 @@ def run(options: Namespace) -> int:
     folder = BenchFolder(Path(options.out))
     options.clips = [*options.clips, *(options.more_clips or [])]
     reporter: Reporter = JsonReporter(JsonLines(sys.stdout)) if options.json else TextReporter()
-    if (kept := folder.settings()) and (taken := _take(options, kept)):
+    if (kept := folder.settings()) is None:
+        options.condition = options.condition or "join"
+    elif taken := _take(options, kept):
         reporter.note("settings", f"as in this run: {'; '.join(taken)}")
     action = _list_cells if options.dry_run else _carry_out
     return action(options, _settings(options), folder, reporter)
@@ -114,7 +116,7 @@ def _carry_out(
         plan, errors = make_run(settings, folder, _workers(options), reporter)
     except (KeyboardInterrupt, SystemExit) as error:  # SystemExit: terminated
         streams = len([*(folder.path / "streams").glob("[!.]*")])
-        kept = f"{folder.path} keeps {streams} streams and their scores: the same command resumes"
+        kept = f"{folder.path} keeps all scores and streams ({streams}): the same command resumes"
         reporter.note("interrupted", kept if folder.settings() else "no cell was begun")
         if isinstance(error, SystemExit):
             raise
