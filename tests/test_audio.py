@@ -1,5 +1,6 @@
 """Sound: Opus packets stay with the pictures, through the stream's payload and any container."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -24,12 +25,15 @@ from gsvc import (
     MissingDependencyError,
     VideoFormat,
 )
+from gsvc.codec.api.inspection import info
 from gsvc.codec.bitstream.audio_and_text import (
     SAMPLE_RATE,
     pack_audio,
     packet_samples,
     unpack_audio,
 )
+from gsvc.codec.bitstream.container import PacketType
+from gsvc.codec.command.main import main
 from gsvc.codec.media.muxer import OPUS_ENCODER
 from gsvc.codec.media.track_source import encode_audio, read_audio
 from gsvc.codec.media.video_reader import open_video
@@ -384,3 +388,16 @@ def test_no_sound_is_no_chunk(tmp_path: Path) -> None:
 def test_a_bitrate_opus_has_not_is_a_settings_error(tmp_path: Path, bitrate: int) -> None:
     with pytest.raises(ConfigError, match="6000 to 510000"):
         read_audio(tmp_path / "a.mp4", bitrate=bitrate)
+
+
+def test_the_rate_of_pictures_is_not_called_the_link_where_there_is_sound(
+    clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["encode", clip, "-o", tmp_path / "out.gsv", "--bitrate", "20k", "--preset", "fast"]
+    assert main([*map(str, words)]) == 0
+    found = info(tmp_path / "out.gsv")
+    beside = (
+        8 * sum(one.size for one in found.packets if one.type is PacketType.AUDIO) / found.duration
+    )
+    (told,) = re.findall(r"to send at ([\d.]+) kbit/s", capsys.readouterr().err)
+    assert float(told) == pytest.approx((20_000 + beside) / 1000, rel=0.02) and beside > 5_000

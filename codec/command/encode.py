@@ -279,7 +279,7 @@ def run(options: Namespace) -> int:
     if options.json:
         arguments.json_lines(options).put("done", **as_json(report))
     elif sys.stderr is not None and not options.quiet:  # into a log too: it was asked for
-        wait = _startup(options, target) if report.frames > 1 else ""
+        wait = _startup(options, report, target) if report.frames > 1 else ""
         print(as_line(report) + wait, file=sys.stderr)
     if log_predictions:
         log_predictions(report)
@@ -293,15 +293,16 @@ def _planned(options: Namespace) -> Callable[[reports.EncodeReport], None]:
     return partial(planned.log_predictions, options, *planned.planned_encoding(options))
 
 
-def _startup(options: Namespace, target: str) -> str:
+def _startup(options: Namespace, report: reports.EncodeReport, target: str) -> str:
     """How long sending takes, where a rate was asked for and a file was made."""
-    rate = options.max_bitrate or options.total_bitrate or options.bitrate
+    pictures = options.bitrate and options.bitrate + report.total_bitrate - report.bitrate
+    rate = options.max_bitrate or options.total_bitrate or pictures  # these leave out sound
     if rate is None or target == STANDARD_OUTPUT or options.task is not None:
         return ""
     from gsvc.codec.api.inspection import info
 
     found = info(target)
-    sent = f"{reports.shown_time(8 * found.size / rate)} to send at {rate / 1000:g} kbit/s"
+    sent = f"{reports.shown_time(8 * found.size / rate)} to send at {rate / 1000:.4g} kbit/s"
     return f", {sent} (start-up delay {found.startup_delay(rate):.1f} s)"
 
 
