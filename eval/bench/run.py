@@ -510,6 +510,9 @@ def _batch(plan: RunPlan, jobs: Sequence[asked.CellJob]) -> Batch:
     return Batch(plan.readings[own.name, own.size], tuple(jobs), plan.settings.stride, others)
 
 
+_CELL_ENTRY = "key", "clip", "size", "codec", "settings"
+
+
 def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
     """The values of run.json: those it had, updated by this plan."""
     before: Mapping[str, Any] = kept or {}
@@ -520,7 +523,9 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
     gaps = {name: why for name, why in before.get("gaps", {}).items() if name not in wanted}
     gaps |= {gap.label: gap.reason for gap in plan.gaps}
     cells = {_identity(cell): cell for cell in before.get("cells", [])}
-    cells |= {_identity(cell): cell for cell in map(_cell_entry, plan.cells)}
+    records = [cell.empty_record() for cell in plan.cells]
+    entries = ({name: getattr(one, name) for name in _CELL_ENTRY} for one in records)
+    cells |= {_identity(entry): entry for entry in entries}
     lists: dict[str, Iterable[str]] = {
         "clips": [clip for clip, _ in plan.readings],
         # Names of clips and sets as they can be found from any folder.
@@ -546,16 +551,6 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
         "commit": commit(),
         "seconds": before.get("seconds", 0.0),
         "cells": list(cells.values()),
-    }
-
-
-def _cell_entry(cell: asked.Cell) -> dict[str, Any]:
-    return {
-        "key": cell.key,
-        "clip": cell.clip.name,
-        "size": cell.clip.size,
-        "codec": cell.codec_name,
-        "settings": cell.settings,
     }
 
 

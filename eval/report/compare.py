@@ -45,12 +45,8 @@ def compare_runs(a: str | Path, b: str | Path) -> str:
         ("Only in one", "\n".join(lone)),
     ]
     parts = [f"# B against A\n\nA: {a}\n\nB: {b}"]
-    strides = [run.settings["stride"] for run in (first, second) if "stride" in run.settings]
-    if len({*strides}) > 1:
-        parts.append(
-            f"Quality was measured on one frame in {strides[0]} in A, in {strides[1]} in B: "
-            "scores are means over different frames."
-        )
+    if len({run.settings["stride"] for run in (first, second) if "stride" in run.settings}) > 1:
+        parts.append("The strides differ: scores are means over different frames.")
     for clip, frames in left.frames.items():
         if (other := right.frames.get(clip, frames)) != frames:
             parts.append(f"{clip} is not compared: A coded {frames} of its frames, B {other}.")

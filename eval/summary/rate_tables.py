@@ -85,11 +85,15 @@ SLIDESHOW_TITLE = "Slideshow test: BD-rate of holding key pictures against SVT-A
 
 
 def headline_table(summary: Summary) -> Table:
-    """Every curve's BD-rates by the judges, and the worse one."""
+    """Every curve's BD-rates by the judges, and the worse one, with the least share if small."""
+    mine = [one for one in summary.pooled if one.anchor == summary.headline.anchor]
+    doubt = {(one.test, one.metric): one.doubts.removesuffix(TWO_POINTS) for one in mine}
     rows = [
         [
             row.curve,
-            NONE if row.worse is None else f"{percent(row.worse)} ({_judged(summary, row)})",
+            NONE
+            if row.worse is None
+            else f"{percent(row.worse)} ({row.judge}{doubt[row.curve, row.judge]})",
             *(pooled_text(row.rates[j]) if j in row.rates else NONE for j in PRIMARY),
         ]
         for row in summary.headline.rows
@@ -115,13 +119,6 @@ def headline_gaps(summary: Summary) -> Iterator[str]:
     if summary.headline.rows and len(summary.frames) < LEAST_CLIPS:
         yield f"No interval with fewer than {LEAST_CLIPS} clips."
     yield from _doubts(summary)
-
-
-def _judged(summary: Summary, row: bd_comparisons.HeadlineRow) -> str:
-    """The judge of a row; where hulls share little by it, also the least share."""
-    pair = row.judge, row.curve, summary.headline.anchor
-    found = (one for one in summary.pooled if (one.metric, one.test, one.anchor) == pair)
-    return row.judge + next(found).doubts.removesuffix(TWO_POINTS)
 
 
 def _doubts(summary: Summary) -> Iterator[str]:
