@@ -156,6 +156,7 @@ _USUAL = "BD-rate pooled over clips", "Points"
 
 def _table(options: Namespace) -> int:
     from gsvc.eval import layout
+    from gsvc.eval.baselines import code_hash
     from gsvc.eval.summary import rate_tables, summarise, write
 
     if (form := layout.FORMATS.get(options.format)) is None:
@@ -182,7 +183,9 @@ def _table(options: Namespace) -> int:
     print("\n\n".join(form(table.title, table.header, table.rows) for table in found))
     told = [] if options.title else [*summarise.reasons_without_rate(summary)]
     if "Headline".startswith(options.title or ""):
+        folder = root if (root := Path(options.run)).is_dir() else root.parent
         told += rate_tables.headline_gaps(summary)
+        told += code_hash.measured_by(folder / "summary.md")
     for line in told:
         print(line, file=sys.stderr)
     return 0

@@ -9,6 +9,7 @@ Code that nobody compared has a hash of its own.
 import ast
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,14 @@ def code_hash() -> str:
     compared = json.loads(SAME_BYTES.read_text())
     here = own_hash()
     return str(compared["as"]) if here == compared["code"] else here
+
+
+def measured_by(page: Path) -> Iterator[str]:
+    """A line on the code that a summary.md names, if any: whether this code makes its bytes."""
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    if named := re.search(r"\| +gsvc [\d.]+ ([0-9a-f]{16})-", text):
+        same = "gives its bytes" if named[1] == code_hash() else "was not shown to give its bytes"
+        yield f"gsvc's code {named[1]} was measured; this code ({own_hash()}) {same}."
 
 
 def own_hash() -> str:

@@ -82,9 +82,8 @@ def write_points(folder: Path, points: Sequence[AccuracyPoint]) -> None:
     """Replace `points.csv`. Raises OutputError."""
     rows = [[*_COLUMNS, *ACCURACIES]]
     for point in points:
-        rate, seconds = f"{point.bits_per_second:.1f}", f"{point.seconds:.3f}"
-        size = str(point.bytes)
-        row = [point.clip, point.curve, point.settings, size, rate, seconds, _truth(point)]
+        numbers = str(point.bytes), f"{point.bits_per_second:.1f}", f"{point.seconds:.3f}"
+        row = [point.clip, point.curve, point.settings, *numbers, _truth(point)]
         scores = (point.accuracies[name] for name in ACCURACIES)
         rows.append([*row, *("" if score is None else f"{score:.6f}" for score in scores)])
     write_text(folder / POINTS, csv_text(rows))
@@ -99,7 +98,11 @@ def tables(points: Sequence[AccuracyPoint], detector: str, anchors: Sequence[str
     for accuracy, title in ACCURACIES.items():
         if any(point.accuracies[accuracy] is not None for point in points):
             parts += [f"## BD-rate over {title}, per cent of bits (clips)"]
-            parts.append(markdown(*_bd_table(points, anchors, accuracy)))
+            rows = [
+                [name, *(_difference(points, name, anchor, accuracy) for anchor in anchors)]
+                for name in curves(points)
+            ]
+            parts.append(markdown(["curve", *(f"against {anchor}" for anchor in anchors)], rows))
             parts += [f"## Read from the stream: bits in per cent of others' at equal {title}"]
             parts.append(markdown(*_share_table(points, anchors, accuracy)))
     return "\n\n".join(parts) + "\n"
@@ -154,16 +157,6 @@ def _point_table(points: Sequence[AccuracyPoint]) -> tuple[list[str], list[list[
         row = [point.clip, point.curve, point.settings, rate, f"{point.seconds:.2f}", _truth(point)]
         rows.append([*row, *(number(point.accuracies[name]) for name in measured)])
     return header, rows
-
-
-def _bd_table(
-    points: Sequence[AccuracyPoint], anchors: Sequence[str], accuracy: str
-) -> tuple[list[str], list[list[str]]]:
-    rows = [
-        [name, *(_difference(points, name, anchor, accuracy) for anchor in anchors)]
-        for name in curves(points)
-    ]
-    return ["curve", *(f"against {anchor}" for anchor in anchors)], rows
 
 
 def _difference(points: Sequence[AccuracyPoint], name: str, anchor: str, accuracy: str) -> str:
