@@ -1,6 +1,8 @@
 """`gsvc plan`: budgets, the model, the search, and what stands in the way."""
 
 import json
+import re
+from argparse import Namespace
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -150,6 +152,23 @@ def test_the_nearest_that_is_named_can_be_met(planner: BudgetPlanner) -> None:
         planner.plan(parse_budgets({"memory": "1M"}))
     nearest = str(caught.value).rpartition(" ")[2]
     assert planner.plan(parse_budgets({"memory": nearest}))
+
+
+def test_a_bandwidth_is_named_only_after_it_was_tried(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def planner_of(_: Namespace, __: object, budgets: Budgets) -> BudgetPlanner:
+        link = LinkLoad(beside=min(0.95 * (budgets.bandwidth or 0), 5_000))  # sound grows with it
+        return BudgetPlanner(Predictor(TRIAL, MACHINE), link=link)
+
+    monkeypatch.setattr("gsvc.codec.command.plan.planner_of", planner_of)
+    assert main(["plan", "a.mp4", "--bandwidth", "2k"]) == 2
+    told = capsys.readouterr().err
+    named = re.findall(r"can be met: --bandwidth ([\d.]+k)", told)
+    assert len(named) == 1 and main(["plan", "a.mp4", "--bandwidth", named[0]]) == 0
+    capsys.readouterr()
+    assert main(["plan", "a.mp4", "--bandwidth", "8k", "--no-feedback"]) == 2
+    assert "gsvc encode --packets" in capsys.readouterr().err
 
 
 def test_stated_power_makes_energy_a_budget() -> None:

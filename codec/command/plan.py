@@ -23,7 +23,7 @@ from gsvc.codec.planning.process import RADIOS
 
 if TYPE_CHECKING:
     from gsvc.codec.planning.machine_profile import Profile, ResourceUsage
-    from gsvc.codec.planning.plan_search import BudgetPlanner
+    from gsvc.codec.planning.plan_search import BudgetPlan, BudgetPlanner
 
 _KINDS = {
     "whole": "whole",
@@ -173,9 +173,9 @@ def run(options: Namespace) -> int:
 
     budgets, kind = budgets_of(options), kind_of(options)
     if not (options.feedback or budgets.is_live):
-        raise ConfigError("--no-feedback is for live video: add a --latency below 8s")
-    planner = planner_of(options, kind or options.source, budgets)
-    plan = planner.plan(budgets, options.judge or JUDGES[0])
+        why = "add a --latency below 8s, or send pieces of a file (gsvc encode --packets)"
+        raise ConfigError(f"--no-feedback is for live video: {why}")
+    plan = _planned(options, kind or options.source, budgets)
     source = options.source or f"{options.kind}.mp4"
     models = PretrainedChoice(budgets, plan.size, plan.frame_rate) if budgets.vram else None
     if options.json:
@@ -189,6 +189,16 @@ def run(options: Namespace) -> int:
         lines += models.as_lines(source)
     print("\n".join(lines))
     return 0
+
+
+def _planned(options: Namespace, source: str | VideoClass, budgets: Budgets) -> "BudgetPlan":
+    """The plan. Raises ConfigError, which names a bandwidth only after it was tried."""
+    try:
+        return planner_of(options, source, budgets).plan(budgets, options.judge or JUDGES[0])
+    except asked.UnmetError as error:
+        if error.more is not None:
+            _planned(options, source, error.more)
+        raise
 
 
 def kind_of(options: Namespace) -> VideoClass | None:

@@ -81,6 +81,13 @@ class Budgets:
         return self.latency is not None and self.latency < LONG_LATENCY
 
 
+class UnmetError(ConfigError):
+    """Nothing keeps the budgets."""
+
+    more: Budgets | None = None
+    """These with the bandwidth that is named, if it alone binds: it may have another size."""
+
+
 def parse_budgets(texts: Mapping[str, str | None]) -> Budgets:
     """Budgets from their texts by name; None: not given. Raises ConfigError for an unknown name,
     and for what is no positive number with its unit."""

@@ -12,7 +12,7 @@ import numpy as np
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.media.video_reader import Size
-from gsvc.codec.planning.budgets import Budgets, Time, VideoClass, option
+from gsvc.codec.planning.budgets import Budgets, Time, UnmetError, VideoClass, option, parse_budgets
 from gsvc.codec.planning.machine_profile import WAYS, Profile, Way, known_profile
 from gsvc.codec.planning.prediction import PlanSettings, Prediction, Predictor, Range, own_numbers
 from gsvc.codec.planning.video_trial import Judge, trial_of, try_video
@@ -142,7 +142,7 @@ class BudgetPlanner:
         goal = next(name for name in (*_GOALS, "none") if name not in budgets.given)
         ranked = self._ranked(budgets, goal, judge)
         if not ranked:
-            raise ConfigError(self._nearest(budgets))
+            raise self._unmet(budgets)
         best, trial = ranked[0], self.model.trial
         priced = [name for name in budgets.given if name != "vram"]  # nothing planned takes any
         prices = tuple(self._price(budgets, name, goal, judge, best) for name in priced)
@@ -248,8 +248,8 @@ class BudgetPlanner:
             gain = 1 - _rank(freer[0], goal, judge)[0] / _rank(best, goal, judge)[0]
         return Price(name, by, max(0.0, gain))
 
-    def _nearest(self, budgets: Budgets) -> str:
-        """Which budgets bind, and what the nearest settings ask for."""
+    def _unmet(self, budgets: Budgets) -> ConfigError:
+        """Says which budgets bind, and what the nearest settings ask for."""
         everything = self.choices(replace(budgets, bandwidth=None))
 
         def worst(choice: PlanChoice) -> float:
@@ -258,21 +258,24 @@ class BudgetPlanner:
         nearest = min(everything, key=worst)
         if budgets.is_live and worst(nearest) <= 1:
             seen = min(everything, key=self._pace).prediction
-            return (
+            return ConfigError(
                 f"no settings keep up with this video live: {self._duration:.1f} s of it take "
                 f"{seen.encode_seconds.mean:.1f} s to encode and {seen.decode_seconds.mean:.1f} s "
                 "to decode at the fastest; take a smaller --size or a lower --fps"
             )
         over = {n: r for n, r in self.excess(nearest, budgets).items() if r > 1}
-        shown = (f"{option(n)} {_shown(budgets, n, nearest, r)}" for n, r in over.items())
+        shown = {n: _shown(budgets, n, nearest, r) for n, r in over.items()}
         smaller = ", or a smaller --size and --fps" if budgets.is_live else ", or --size auto"
         smaller += ", or --audio none" if self._link.beside else ""
-        return (
+        more = parse_budgets(shown).bandwidth if list(over) == ["bandwidth"] else None
+        error = UnmetError(
             f"no settings keep all budgets for this video: {' and '.join(map(option, over))} "
-            f"{'bind' if len(over) > 1 else 'binds'}; "
-            f"the nearest that can be met: {' and '.join(shown)}"
+            f"{'bind' if len(over) > 1 else 'binds'}; the nearest that can be met: "
+            f"{' and '.join(f'{option(n)} {text}' for n, text in shown.items())}"
             f"{smaller if 'bandwidth' in over else ''}"
         )
+        error.more = more and replace(budgets, bandwidth=more)
+        return error
 
     def _pace(self, choice: PlanChoice) -> float:
         """Time to encode, or to decode, over the video's own."""
