@@ -274,7 +274,7 @@ class BudgetPlanner:
             f"{' and '.join(f'{option(n)} {text}' for n, text in shown.items())}"
             f"{smaller if 'bandwidth' in over else ''}"
         )
-        error.more = more and replace(budgets, bandwidth=more)
+        error.more = replace(budgets, bandwidth=more) if more else None
         return error
 
     def _pace(self, choice: PlanChoice) -> float:
@@ -420,7 +420,7 @@ def as_json(source: str, plan: BudgetPlan) -> dict[str, object]:
 def as_lines(source: str, plan: BudgetPlan) -> list[str]:
     """The plan for people."""
     rows = zip(("best", "second", "third"), (plan.best, *plan.runners_up), strict=False)
-    seen, jod = plan.best.prediction, "JOD, up to 1.5 less" if plan.link.live else "JOD"
+    seen, jod = plan.best.prediction, "JOD, often 1-3 less" if plan.link.live else "JOD"
     late = seen.latency + plan.link.intra
     return [
         f"{'':<11}{'pictures':>8}{'preset':>8}  {'decoding':<22}{jod:>20}{'texture':>9}",
