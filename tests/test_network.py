@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -37,10 +38,11 @@ from gsvc import (
     VideoSender,
     WireSettings,
 )
-from gsvc.codec.command.recv import status_text
+from gsvc.codec.command.recv import Watch, status_text
 from gsvc.codec.network.address import Address, parse_address
 from gsvc.codec.network.live_decoder import ArrivedPacket, LiveDecoder, PlayoutClock
 from gsvc.codec.network.rtp_session import RtpSender, UdpSender
+from gsvc.codec.network.stats import Latency, ReceiverStats, SenderStats
 from gsvc.codec.network.tcp_websocket import Broadcaster
 from gsvc.codec.network.video_sender import Haste, LinkRate
 from live import (
@@ -562,6 +564,25 @@ def test_why_frames_are_concealed_is_told_and_rates_count_headers() -> None:
     told = status_text(replace(stats, frames=90, concealed=9, overdue=2, bitrate=5000.0))
     assert told.startswith("received 90 frames, 9 concealed (packets lost: 7, packets late: 2), 0 ")
     assert told.endswith("5.0 kbit/s with headers")
+
+
+def test_the_remedy_is_of_what_was_slow() -> None:
+    options = Namespace(stats=None, verbose=False)
+    sender = VideoSender(f"udp://127.0.0.1:{free_port()}", gsvc.Encoder(VIDEO, SETTINGS))
+    sent = replace(sender.stats(), frames=100, dropped=20)
+    receiver = receiver_at(free_port())
+    late = Latency(99, 9.0, 9.0, 9.0)
+    came = replace(receiver.stats(), seconds=100.0, packets=100, frames=900, latency=late)
+
+    def told(session: VideoSender | VideoReceiver, stats: SenderStats | ReceiverStats) -> str:
+        return Watch(session, options)._closing(stats).rpartition(": ")[2]
+
+    assert "a lower fps" in told(sender, sent)
+    assert "the link is too slow" in told(sender, replace(sent, left_out=15))
+    quick, slow = (Latency(99, s, s, s) for s in (0.1, 0.9))
+    assert "sender looks ahead" in told(receiver, replace(came, decoding=quick))
+    assert "decoder is slow" in told(receiver, replace(came, decoding=slow))
+    assert "decoder is slow" in told(receiver, replace(came, decoding=quick, dropped=1))
 
 
 def test_frames_are_sent_when_their_packets_are() -> None:

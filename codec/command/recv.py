@@ -50,6 +50,7 @@ def security_of(options: Namespace) -> dict[str, Any]:
 _MANY = 0.05
 """Part of the frames dropped from which that is told."""
 _LATE, _STATS_SECONDS = 5.0, 1.0
+_BUSY = 0.5  # part of the time spent decoding from which frames are late by it
 _SIGNALS = signal.SIGINT, signal.SIGTERM
 
 
@@ -150,9 +151,13 @@ class Watch:
             told = [f"{part / seconds / 1000:.1f} {n}" for n, part in parts.items() if part > 0]
             split = f" ({', '.join(told)})" if told else ""
             if stats.dropped > _MANY * stats.frames:
-                remedy = f": {main.as_options(faster(self._preset))}"
+                is_link = 2 * stats.left_out > stats.dropped
+                cause = "the link is too slow, allow more or take a smaller size"
+                remedy = f": {cause if is_link else main.as_options(faster(self._preset))}"
         elif stats.dropped or (stats.latency.p95 or 0.0) > _LATE:
-            remedy = ": the decoder is slow, give --load 0.8x or --steps 0"
+            is_slow = stats.dropped or (stats.decoding.p50 or 0.0) * stats.packets > _BUSY * seconds
+            cause = "the decoder is slow, give --load 0.8x or --steps 0"
+            remedy = f": {cause if is_slow else 'the sender looks ahead, or the link is full'}"
         mean = status_text(replace(stats, bitrate=stats.wire_bits / seconds), split)
         return f"{mean}, {stats.wire_bits / 8:.0f} bytes in {seconds:.1f} s{remedy}"
 
