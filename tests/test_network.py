@@ -379,6 +379,26 @@ def test_a_relay_with_an_outage_loses_all_for_so_long() -> None:
     assert asyncio.run(relayed()) == (1, 1)
 
 
+def test_a_relay_with_a_rate_lets_datagrams_wait_and_loses_those_beyond() -> None:
+    async def relayed() -> tuple[int, int, float]:
+        kind = socket.SOCK_DGRAM
+        with socket.socket(type=kind) as target, socket.socket(type=kind) as at:
+            target.bind(("127.0.0.1", 0))
+            async with LossyRelay(target.getsockname()[1], Loss(0.0), rate=100_000.0) as relay:
+                began = asyncio.get_running_loop().time()
+                for _ in range(30):  # of .1 s each
+                    at.sendto(bytes(1222), ("127.0.0.1", relay.port))
+                while not relay.lost:
+                    await asyncio.sleep(0.01)
+                target.setblocking(False)
+                for _ in range(3):
+                    await asyncio.get_running_loop().sock_recv(target, 2000)
+                return relay.lost, relay.passed, asyncio.get_running_loop().time() - began
+
+    lost, passed, took = asyncio.run(relayed())
+    assert lost + passed == 30 and 20 <= passed <= 22 and 0.29 < took
+
+
 @pytest.mark.parametrize("loss", [Loss(0.0), Loss(0.2), Loss(0.05, burst=4)], ids=str)
 def test_a_relay_loses_as_much_as_it_is_told(loss: Loss) -> None:
     is_lost = loss.pattern(0)

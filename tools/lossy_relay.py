@@ -3,7 +3,9 @@
     python tools/lossy_relay.py 5012 5010 --loss 0.1 --burst 2 --delay 0.05
 
 Send to port 5012 and receive at 5010. Ctrl-C or SIGTERM ends it. `--outage 10 4` loses everything
-for 4 s, 10 s after the first datagram. It needs Python 3.11 alone, not gsvc.
+for 4 s, 10 s after the first datagram. `--rate 12` lets 12 kbit/s through to the receiver, headers
+of IP and UDP included; 2 s of that wait, and what comes beyond is lost. It needs
+Python 3.11 alone, not gsvc.
 """
 
 import asyncio
@@ -13,6 +15,9 @@ from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
+
+_QUEUE, _HEADERS = 2.0, 28
+"""Seconds that datagrams wait for a thin link; bytes of IP and UDP."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ class LossyRelay:
 
     `port`: where to send to; 0: a free one, known when it has begun. `delay`: seconds each way.
     `outage`: seconds from the first datagram until nothing passes, and for how long.
+    `rate`: bits per second that pass towards the target; 0: any.
     `passed`, `lost`: datagrams towards the target.
     """
 
@@ -58,9 +64,13 @@ class LossyRelay:
         port: int = 0,
         delay: float = 0.0,
         outage: tuple[float, float] = (0.0, 0.0),
+        rate: float = 0.0,
     ) -> None:
+        if rate < 0:
+            raise ValueError("a rate is above 0")
         self._target, self._loss, self._delay, self._outage = target, loss, delay, outage
         self.port, self.passed, self.lost = port, 0, 0
+        self._rate, self._free_at = rate, 0.0
         self._sender: Any = None
         self._began: float | None = None
 
@@ -82,11 +92,15 @@ class LossyRelay:
 
     def _forward(self, data: bytes, sender: Any) -> None:
         self._sender = sender
-        if self._lost_forward() or self._is_down():
+        waits = max(0.0, self._free_at - self._loop.time())
+        if self._lost_forward() or self._is_down() or waits > _QUEUE:
             self.lost += 1
             return
         self.passed += 1
-        self._put(self._outside, data)
+        if self._rate:
+            waits += 8 * (len(data) + _HEADERS) / self._rate
+            self._free_at = self._loop.time() + waits
+        self._put(self._outside, data, after=waits)
 
     def _back(self, data: bytes, _: Any) -> None:
         if self._sender and not self._lost_back() and not self._is_down():
@@ -97,12 +111,12 @@ class LossyRelay:
         self._began = now if self._began is None else self._began
         return begin <= now - self._began < begin + seconds
 
-    def _put(self, port: asyncio.DatagramTransport, *what: Any) -> None:
+    def _put(self, port: asyncio.DatagramTransport, *what: Any, after: float = 0.0) -> None:
         def put() -> None:
             if not port.is_closing():
                 port.sendto(*what)
 
-        self._loop.call_later(self._delay, put) if self._delay else put()
+        self._loop.call_later(self._delay + after, put) if self._delay + after else put()
 
 
 class _Port(asyncio.DatagramProtocol):
@@ -128,6 +142,9 @@ def main() -> None:
         "--outage", type=float, nargs=2, default=(0.0, 0.0), metavar=("FROM", "SECONDS"),
         help="lose everything for so long, so many seconds after the first datagram",
     )  # fmt: skip
+    parser.add_argument(
+        "--rate", type=float, default=0.0, metavar="KBIT", help="kbit/s towards the receiver"
+    )
     options = parser.parse_args()
     try:
         asyncio.run(_relay(options))
@@ -140,7 +157,7 @@ async def _relay(options: Namespace) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     async with LossyRelay(
-        options.target, loss, options.port, options.delay, options.outage
+        options.target, loss, options.port, options.delay, options.outage, 1000 * options.rate
     ) as relay:
         await ended.wait()
     print(f"{relay.lost} of {relay.lost + relay.passed} datagrams lost")
