@@ -21,7 +21,8 @@ from gsvc.eval.summary.summarise import reasons_without_rate, slowest
 from gsvc.eval.summary.write import tables, write_summary
 
 _INTERRUPTED = 130
-_MAIN_TABLES = "Headline", "Slideshow test", "What is missing", "BD-rate pooled", "Points"
+_FIXED = "At fixed rates"
+_MAIN_TABLES = "Headline", "Slideshow test", "What is missing", "BD-rate pooled", "Points", _FIXED
 
 
 def run(options: Namespace) -> int:
@@ -160,8 +161,10 @@ def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> 
     summary = write_summary(folder)
     parts = [protocol(summary)]
     for table in tables(summary):
-        if table.title.startswith(_MAIN_TABLES):
-            parts += [table.title, layout.markdown(table.header, table.rows)]
+        is_whole, gain = not table.title.startswith(_FIXED), f" against {summary.headline.anchor}"
+        rows = [row for row in table.rows if is_whole or row[0].endswith(gain)]
+        if rows and table.title.startswith(_MAIN_TABLES):
+            parts += [table.title, layout.markdown(table.header, rows)]
     slow = [f"Slowest: {', '.join(slowest(summary.durations))}"] if summary.durations else []
     parts += [*reasons_without_rate(summary), *slow, *headline_gaps(summary)]
     if summary.missing:

@@ -24,11 +24,8 @@ def lower_hull(points: Sequence[RatePoint]) -> list[RatePoint]:
 
     Andrew's monotone chain (Information Processing Letters 9, 1979). Empty without points.
     """
-    least: dict[float, float] = {}
-    for bpp, distance in sorted(points):
-        least.setdefault(bpp, distance)
     hull: list[RatePoint] = []
-    for point in least.items():
+    for point in sorted(dict(sorted(points, reverse=True)).items()):  # the best of each rate
         while len(hull) > 1 and _turn(hull[-2], hull[-1], point) <= 0:
             hull.pop()
         hull.append(point)

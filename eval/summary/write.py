@@ -321,9 +321,8 @@ def pooled_csv(summary: Summary) -> str:
     for one in summary.pooled:
         mean = one.pchip and [one.pchip.mean, one.pchip.low, one.pchip.high]
         akima, clips = one.akima and one.akima.mean, one.pchip.clips if one.pchip else 0
-        left_out = "; ".join(one.left_out)
         names = one.metric, one.test, one.anchor
-        rows.append([*names, *(mean or [None] * 3), akima, clips, left_out])
+        rows.append([*names, *(mean or [None] * 3), akima, clips, "; ".join(one.left_out)])
     return _csv(header, rows)
 
 
