@@ -84,8 +84,7 @@ class VVenC(FfmpegCodec):
     def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
         # VVenC places intra pictures at multiples of its group of pictures: 32, or 16 at low rates.
         group = 32 if interval >= 32 else 16
-        period = max(1, interval // group) * group
-        parameters = f"intraperiod={period}:gopsize={group}"
+        parameters = f"intraperiod={max(1, interval // group) * group}:gopsize={group}"
         return {"preset": str(preset), "qp": str(quality), "vvenc-params": parameters}
 
 

@@ -83,8 +83,7 @@ class ImageCodec(QualityCodec):
         start = time.perf_counter()
         parts = (self._picture(part) for part in base.split_parts(data) if part)
         frames = [enlarge(picture, (clip.width, clip.height)) for picture in parts]
-        shown = base.all_frames(self.name, frames, clip)
-        return base.Decoded(shown, time.perf_counter() - start)
+        return base.Decoded(base.all_frames(self.name, frames, clip), time.perf_counter() - start)
 
     def _file(self, picture: Picture, quality: int) -> bytes:
         options = (self.quality_parameter, quality, *self.parameters)

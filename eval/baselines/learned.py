@@ -207,8 +207,7 @@ class Ssf2020(LearnedCodec):
                 found.append(network.decode_keyframe(first, shape))
                 continue
             strings = {"motion": first, "residual": [[next(parts)], [next(parts)]]}
-            shapes = dict.fromkeys(strings, shape)
-            found.append(network.decode_inter(found[-1], strings, shapes))
+            found.append(network.decode_inter(found[-1], strings, dict.fromkeys(strings, shape)))
         return found
 
 

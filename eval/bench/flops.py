@@ -125,7 +125,6 @@ def table(rows: Sequence[BackendFlops]) -> str:
 
 
 def _row(row: BackendFlops) -> list[str]:
-    computed = row.steps * (1 - row.saved)
     return [
         row.name,
         str(row.frames),
@@ -133,7 +132,7 @@ def _row(row: BackendFlops) -> list[str]:
         f"{row.width}x{row.height}",
         _three(row.once / 1e12),
         _three(row.step / 1e12),
-        f"{computed:g}",
+        f"{row.steps * (1 - row.saved):g}",
         _three(row.total / 1e12),
         _three(row.per_pixel / 1e6),
         "–" if row.latents is None else f"{row.latents / 1e6:.3g}",

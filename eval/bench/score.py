@@ -153,8 +153,7 @@ def _fitted(picture: Picture, size: tuple[int, int]) -> Picture:
     height, width = picture.shape[:2]
     if (width, height) == size:
         return picture
-    is_larger = width * height > size[0] * size[1]
-    return shrink(picture, size) if is_larger else enlarge(picture, size)
+    return shrink(picture, size) if width * height > size[0] * size[1] else enlarge(picture, size)
 
 
 @dataclass(frozen=True)
@@ -227,8 +226,7 @@ def stream_pairs(
             origin = video.origin
         for first in _firsts(index.frames, length):
             test = decoded_part(shown(stream), index, first, length)
-            part = _source_part(source, start, rate, origin, test, deinterlace)
-            yield pair_of(part, test)
+            yield pair_of(_source_part(source, start, rate, origin, test, deinterlace), test)
 
 
 def measured_parts(

@@ -203,8 +203,7 @@ class _CellWork:
         except Exception as error:  # noqa: BLE001
             self.note(reason(error), traceback_of(error))
             return []
-        ways = self.cell.lacking_ways(self.record)
-        return [_Decode(self, way, wanted) for way, wanted in ways]
+        return [_Decode(self, way, wanted) for way, wanted in self.cell.lacking_ways(self.record)]
 
     def note(self, why: str, traceback: str) -> None:
         """Note the first failure, and where it comes from."""

@@ -238,8 +238,7 @@ class Cvvdp(base.ProvedMetric):
         base.check_sides(source.frames, SMALLEST_SIDE, "ColorVideoVDP")
         if len(source.frames) == 1:
             return _of_pictures(source.frames[0], [test[0] for test in tests])
-        found = _observer(source).differences(source.frames, tests)
-        return _pooled(found)[:, np.newaxis]
+        return _pooled(_observer(source).differences(source.frames, tests))[:, np.newaxis]
 
 
 class CvvdpEnlarged(Cvvdp):

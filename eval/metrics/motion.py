@@ -255,8 +255,7 @@ class FlowWeighted(base.FrameMetric):
 
         def distance(test: base.Frames) -> float:
             found = motion_between(test[index], test[index - 1])
-            wrong = np.linalg.norm(found - motion, axis=2)
-            return _weighted(features, test[index], wrong)
+            return _weighted(features, test[index], np.linalg.norm(found - motion, axis=2))
 
         return distance
 

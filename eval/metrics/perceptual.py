@@ -71,8 +71,7 @@ class StLpips(base.ProvedMetric):
     def _values(self, source: TestClip, tests: base.Tests, indices: base.Indices) -> base.Values:
         reference = base.chosen(source.frames, indices)
         base.check_sides(reference, SMALLEST_SIDE, self.method)
-        shown = [base.chosen(test, indices) for test in tests]
-        return distances(self._network(), reference, shown)
+        return distances(self._network(), reference, [base.chosen(test, indices) for test in tests])
 
     def _network(self) -> torch.nn.Module:
         return load_network(self.net)

@@ -126,8 +126,7 @@ class FaceError(_SemanticMetric):
 
     def version(self) -> str:
         _face_points()
-        models = models_version(*FACE_MODELS)
-        return f"468 points over the outer eye corners' distance, {models}"
+        return f"468 points over the outer eye corners' distance, {models_version(*FACE_MODELS)}"
 
     def _against(self, source: base.Frames, index: int) -> Callable[[base.Frames], float] | None:
         look = _face_points()

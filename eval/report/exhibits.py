@@ -98,8 +98,7 @@ def new_figure(title: str, height: float, columns: int = COLUMNS) -> "Figure":
         from matplotlib.figure import Figure
     width = max(_LEAST_WIDTH, columns * _PANEL[0])
     title = fill(title, int(width / _TITLE_LETTER))
-    size = width, height + 0.8
-    figure = Figure(figsize=size, layout="constrained", facecolor=PAPER)
+    figure = Figure(figsize=(width, height + 0.8), layout="constrained", facecolor=PAPER)
     figure.suptitle(title, fontsize=10, color=INK, x=0.01, ha="left", fontweight="bold")
     return figure
 

@@ -235,8 +235,7 @@ def differences(source: TestClip, versions: Sequence[Sequence[Picture]]) -> Diff
 def worst_second(line: Sequence[float], frame_rate: float) -> tuple[int, int]:
     """First frame, and the one after the last, of the second with the greatest sum."""
     length = max(1, min(len(line), round(frame_rate)))
-    sums = np.convolve(line, np.ones(length), "valid")
-    first = int(sums.argmax())
+    first = int(np.convolve(line, np.ones(length), "valid").argmax())
     return first, first + length
 
 

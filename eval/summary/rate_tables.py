@@ -247,8 +247,7 @@ def fixed_rate_table(summary: Summary, metric: MetricInfo) -> Table:
     anchors = dict.fromkeys(row.curve for row in mine if row.is_anchor)
     for name in dict.fromkeys(row.curve for row in mine if row.curve.split(",")[0] == OURS):
         for anchor in anchors:
-            cells = _at_fixed_rates(mine, name, anchor, metric)
-            rows.append([f"{name} against {anchor}", *cells])
+            rows.append([f"{name} against {anchor}", *_at_fixed_rates(mine, name, anchor, metric)])
     unit = metric.unit or "points" if metric.higher_is_better else "% of the anchor's value"
     note = (
         f"By the lower hull, linear between its points; {NONE}: the codec does not get there. "

@@ -255,7 +255,6 @@ def followed(frames: Sequence[Picture], following: SourceFollowing) -> Boxes:
 
 
 def _detections(boxes: Boxes, frame: int) -> list[Detection]:
-    rows = np.flatnonzero(boxes.frame == frame)
     return [
         Detection(
             str(boxes.label[row]),
@@ -263,5 +262,5 @@ def _detections(boxes: Boxes, frame: int) -> list[Detection]:
             float(boxes.score[row]),
             begins=not boxes.ignored[row],
         )
-        for row in rows
+        for row in np.flatnonzero(boxes.frame == frame)
     ]
