@@ -79,9 +79,8 @@ class PretrainedChoice:
         for one in asked.preferred(self.models):
             lines.append(f"  {one.name:<16}{one.memory / 1e9:>5.1f} GB  {_KINDS[one.kind or '']}")
         if missing := [m for m in self.models if m.kind is None]:
-            lines.append(
-                f"  not {', '.join(f'{m.name} ({m.memory / 1e9:.1f} GB)' for m in missing)}"
-            )
+            told = ", ".join(f"{m.name} ({m.memory / 1e9:.1f} GB)" for m in missing)
+            lines.append(f"  not {told}")
         return [*lines, *self._told(source)]
 
     def _told(self, source: str) -> list[str]:

@@ -53,9 +53,8 @@ class PresetLadder:
 
     def rested(self, now: float) -> None:
         """Nothing is late: after its rest it takes one preset more at a time."""
-        if self.is_tired(now) or now - self._rose < self._rest:
-            return
-        if self._step + 1 < len(self._names):
+        is_rested = not self.is_tired(now) and now - self._rose >= self._rest
+        if is_rested and self._step + 1 < len(self._names):
             self._rose, self._step = now, self._step + 1
 
 

@@ -24,7 +24,7 @@ def wire_bits(datagram: bytes) -> int:
 
 
 def faster(preset: str) -> str:
-    """What loses fewer frames to an encoder of this preset, or to a link, that is too slow."""
+    """What loses fewer frames to an encoder of this preset that is too slow."""
     told = "" if preset == "fast" else 'preset="fast", '
     return f"take {told}a lower fps or size"
 

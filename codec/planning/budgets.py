@@ -82,10 +82,9 @@ class Budgets:
 
 
 class UnmetError(ConfigError):
-    """Nothing keeps the budgets."""
+    """Nothing keeps the budgets. `more`: these with the bandwidth that it names, if that binds."""
 
     more: Budgets | None = None
-    """These with the bandwidth that is named, if it alone binds: it may have another size."""
 
 
 def parse_budgets(texts: Mapping[str, str | None]) -> Budgets:

@@ -214,11 +214,7 @@ class BudgetPlanner:
         }[name]
 
     def _ranked(self, budgets: Budgets, goal: str, judge: str) -> list[PlanChoice]:
-        kept = [
-            choice
-            for choice in self.choices(budgets)
-            if all(ratio <= 1 for ratio in self.excess(choice, budgets).values())
-        ]
+        kept = [one for one in self.choices(budgets) if self._worst(one, budgets) <= 1]
         if budgets.is_live:
             able = sorted((c for c in kept if _MARGIN * self._pace(c) <= 1), key=self._pace)
             kinds = [(c.settings.preset, c.settings.way) for c in able]
@@ -251,12 +247,8 @@ class BudgetPlanner:
     def _unmet(self, budgets: Budgets) -> ConfigError:
         """Says which budgets bind, and what the nearest settings ask for."""
         everything = self.choices(replace(budgets, bandwidth=None))
-
-        def worst(choice: PlanChoice) -> float:
-            return max(self.excess(choice, budgets).values())
-
-        nearest = min(everything, key=worst)
-        if budgets.is_live and worst(nearest) <= 1:
+        nearest = min(everything, key=lambda choice: self._worst(choice, budgets))
+        if budgets.is_live and self._worst(nearest, budgets) <= 1:
             seen = min(everything, key=self._pace).prediction
             return ConfigError(
                 f"no settings keep up with this video live: {self._duration:.1f} s of it take "
@@ -277,6 +269,9 @@ class BudgetPlanner:
         error.more = replace(budgets, bandwidth=more) if more else None
         return error
 
+    def _worst(self, choice: PlanChoice, budgets: Budgets) -> float:
+        return max(self.excess(choice, budgets).values(), default=0.0)
+
     def _pace(self, choice: PlanChoice) -> float:
         """Time to encode, or to decode, over the video's own."""
         seen = choice.prediction
@@ -296,14 +291,8 @@ def _rank(choice: PlanChoice, goal: str, judge: str) -> tuple[float, ...]:
     """Lower is better: the goal, then what costs less."""
     seen, quality = choice.prediction, round(-quality_of(choice, judge), 3)
     times = _times(choice)
-    first = {
-        "quality": quality,
-        "bandwidth": seen.bitrate.mean,
-        "decoder_time": times[0],
-        "encoder_time": times[1],
-        "none": quality,
-    }[goal]
-    return first, quality, *times
+    other = {"bandwidth": seen.bitrate.mean, "decoder_time": times[0], "encoder_time": times[1]}
+    return other.get(goal, quality), quality, *times
 
 
 def _times(choice: PlanChoice) -> tuple[float, float]:
@@ -314,9 +303,8 @@ def _times(choice: PlanChoice) -> tuple[float, float]:
 def _shown(budgets: Budgets, name: str, nearest: PlanChoice, ratio: float) -> str:
     allowed = getattr(budgets, name)
     if name == "quality":
-        judge, _ = allowed
-        seen = nearest.prediction
-        return f"jod:{seen.jod.low:.2f}" if judge == "jod" else f"texture:{seen.texture.high:.3f}"
+        jod, texture = nearest.prediction.jod.low, nearest.prediction.texture.high
+        return f"jod:{jod:.2f}" if allowed[0] == "jod" else f"texture:{texture:.3f}"
     units = {"latency": ("s", 1.0), "energy": ("J", 1.0), "bandwidth": ("k", 1e3)}
     unit, size = units.get(name, ("M", 1e6))
     if isinstance(allowed, Time):
