@@ -112,8 +112,7 @@ def _lanes(spans: Iterable[TimelineBar], apart: float) -> list[list[TimelineBar]
     """Spans one under another where they overlap in time."""
     lanes: list[list[TimelineBar]] = []
     for span in sorted(spans, key=lambda one: one.start):
-        free = (lane for lane in lanes if lane[-1].end + apart < span.start)
-        lane = next(free, None)
+        lane = next((lane for lane in lanes if lane[-1].end + apart < span.start), None)
         if lane is None:
             lanes.append([span])
         else:
@@ -147,8 +146,7 @@ def _axis(last: float, scale: float, bottom: float) -> Iterator[str]:
 
 def _bar(span: TimelineBar, y: float, scale: float, colour: int) -> str:
     x, width = _LABELS + span.start * scale, max(2.5, (span.end - span.start) * scale)
-    times = f"{shown_time(span.start)} to {shown_time(span.end)}"
-    title = escape(f"{span.title}, {times}")
+    title = escape(f"{span.title}, {f'{shown_time(span.start)} to {shown_time(span.end)}'}")
     colour = colour if span.colour is None else span.colour
     place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{_LANE - 3}" rx="2"'
     return f'<rect class="c{colour}" {place}><title>{title}</title></rect>'

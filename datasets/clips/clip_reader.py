@@ -309,8 +309,7 @@ def load_clip(
         return _at_size(read_raw(path, form, frames), short_side), form.frame_rate
     source = image_pattern(path) if path.is_dir() else path
     with video_reader.open_video(source, frames=frames) as video:
-        pictures = (frame.pixels for frame in video)
-        return _at_size(pictures, short_side), video.format.frame_rate
+        return _at_size((frame.pixels for frame in video), short_side), video.format.frame_rate
 
 
 def image_pattern(folder: Path) -> str:

@@ -87,8 +87,7 @@ def average_precision(truth: Boxes, found: Boxes) -> AveragePrecision | None:
 
 
 def _box_entries(boxes: Boxes, classes: Mapping[str, int]) -> list[dict[str, Any]]:
-    sizes = boxes.box[:, 2:] - boxes.box[:, :2]
-    corners = np.hstack([boxes.box[:, :2], sizes]).tolist()
+    corners = np.hstack([boxes.box[:, :2], boxes.box[:, 2:] - boxes.box[:, :2]]).tolist()
     return [
         {
             "image_id": int(boxes.frame[row]),
@@ -154,11 +153,10 @@ def oks_ap(truth: Sequence[Pose], found: Sequence[Pose]) -> AveragePrecision | N
 def _pose_entry(one: Pose) -> dict[str, Any]:
     shown = one.points[one.visible] if one.visible.any() else one.points
     low, size = shown.min(axis=0), np.ptp(shown, axis=0)
-    flags = np.where(one.visible, 2, 0)
     return {
         "image_id": one.frame,
         "category_id": 1,
-        "keypoints": np.column_stack([one.points, flags]).ravel().tolist(),
+        "keypoints": np.column_stack([one.points, np.where(one.visible, 2, 0)]).ravel().tolist(),
         "num_keypoints": int(one.visible.sum()),
         "bbox": [*low.tolist(), *size.tolist()],
         "area": float(np.prod(size)),
@@ -197,8 +195,7 @@ def event_f1(truth: Sequence[TimedEvent], found: Sequence[TimedEvent]) -> float 
                 common = min(one.end, other.end) - max(one.start, other.start) + _TOLERANCE
                 whole = max(one.end, other.end) - min(one.start, other.start) + _TOLERANCE
                 shared[row, column] = max(0.0, common) / whole
-    right = len(pairs(1 - shared, 1 - LEAST_OVERLAP)[0])
-    return 2 * right / (len(truth) + len(found))
+    return 2 * len(pairs(1 - shared, 1 - LEAST_OVERLAP)[0]) / (len(truth) + len(found))
 
 
 RADIUS = 0.5

@@ -52,8 +52,7 @@ def standing(boxes: Boxes, homographies: Floats, height: int) -> Places:
     ground = np.einsum("nij,nj->ni", np.linalg.inv(homographies[boxes.frame]), feet)
     # Depth: of the point found, in the camera; below 0 beyond the horizon.
     ahead = ground[:, 2] > 0
-    places = ground[ahead, :2] / ground[ahead, 2:]
-    return make_places(boxes.frame[ahead], places, boxes.id[ahead])
+    return make_places(boxes.frame[ahead], ground[ahead, :2] / ground[ahead, 2:], boxes.id[ahead])
 
 
 def merged(views: Sequence[Places]) -> Places:
@@ -73,8 +72,7 @@ def _one_frame(views: Sequence[Floats]) -> Floats:
     sums, counts = np.empty((0, 2)), np.empty(0)
     for places in views:
         means = sums / counts[:, None]
-        distance = np.linalg.norm(means[:, None] - places[None], axis=-1)
-        old, new = accuracy.pairs(distance, APART)
+        old, new = accuracy.pairs(np.linalg.norm(means[:, None] - places[None], axis=-1), APART)
         sums[old] += places[new]
         counts[old] += 1
         others = np.delete(places, new, axis=0)
