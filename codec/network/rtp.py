@@ -495,8 +495,7 @@ class ArrivedSound:
     def take(self, stream: int, shift: Fraction) -> list[frames.AudioChunk]:
         """What came of a stream, `shift` seconds later; that of older streams is dropped."""
         taken = [chunk for number, chunk in self._waiting if number == stream]
-        later = [one for one in self._waiting if one[0] > stream]
-        self._waiting = deque(later, maxlen=_KEPT)
+        self._waiting = deque((one for one in self._waiting if one[0] > stream), maxlen=_KEPT)
         ticks = round(shift * audio_and_text.SAMPLE_RATE)
         return [replace(chunk, pts=chunk.pts + ticks) for chunk in taken]
 

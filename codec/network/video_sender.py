@@ -340,9 +340,8 @@ class VideoSender:
                 "receivers begin at a picture, and a task has none: send objects beside pictures"
             )
         self._encoder, self._settings = encoder, settings or SendSettings()
-        bounds = self._settings.adapt
+        bounds, link = self._settings.adapt, self._settings.total_bitrate
         self._adapter = None if bounds is None else RateAdapter(encoder, bounds)
-        link = self._settings.total_bitrate
         self._link = None if link is None else LinkRate(encoder, link)
         size = max(4, round(_WAITING_SECONDS * encoder.header.format.frame_rate))
         self._queue: LatestQueue[tuple[Frame, float]] = LatestQueue(size)

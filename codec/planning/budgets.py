@@ -91,9 +91,7 @@ def parse_budgets(texts: Mapping[str, str | None]) -> Budgets:
     """Budgets from their texts by name; None: not given. Raises ConfigError for an unknown name,
     and for what is no positive number with its unit."""
     values: dict[str, object] = {}
-    for name, text in texts.items():
-        if text is None:
-            continue
+    for name, text in ((name, text) for name, text in texts.items() if text is not None):
         if name == "quality":
             values[name] = _quality(text)
         elif name in _UNITS:
