@@ -167,9 +167,8 @@ SOUND_HEADERS = 4_500.0
 about as many with pictures, which then have the least of rates."""
 _LEAST_SHARE, _INTRA_SHARE, _BARE_SHARE = 0.1, 0.65, 0.9
 """Of a link, for pictures; of all that an intra picture takes, itself, with parity and without."""
-LINK_ROOM, _LONG_ROOM, _ROOM_SHARE = 1.0, 2.0, 0.2
-"""Seconds of the link that an intra picture and what waits before it may take, at first and later;
-in between such a share of the time so far: a short video is to keep the rate too."""
+LINK_ROOM = 1.0
+"""Seconds of the link that an intra picture and what waits before it may take."""
 THIN, _THIN_AGAIN = (3.0, 9_000.0), (1.2, 6_000.0)
 """Seconds that an intra picture may take on a thin link, and bits from which it needs no more: with
 fewer it is a smear, at any size. The second where groups begin without a request, after the first.
@@ -206,11 +205,10 @@ class LinkRate:
         waits = max(0.0, self._queue - self._total * (seconds - self._sent[0])) / self._total
         rate = max(_LEAST_SHARE * self._total, self._total - beside)
         rate *= _INTRA_SHARE if protects else _BARE_SHARE
-        most = min(_LONG_ROOM, max(LINK_ROOM, _ROOM_SHARE * seconds))
         # A group that nobody asked for comes every few seconds: it is not to take most of them.
         is_free = self._encoder.keyframes_on_request or not self._sent[0]
         thin, bits = THIN if is_free else _THIN_AGAIN
-        most = max(most, min(thin, bits / max(1.0, rate)))
+        most = max(LINK_ROOM, min(thin, bits / max(1.0, rate)))
         ahead = _AHEAD if self._sent[1] else _LONGEST_WAIT  # the first picture waits for nothing
         return self._pacer.lets(seconds, waits, rate, most, ahead)
 

@@ -22,7 +22,7 @@ from gsvc.encoders.coding.keyframes import choose_texture
 from gsvc.encoders.config import CodedPacket, CodingConfig
 from gsvc.encoders.scaffold import extraction
 from gsvc.encoders.search.rate_control import RateControl
-from gsvc.encoders.svt_av1 import MAX_CRF, PictureStream
+from gsvc.encoders.svt_av1 import MAX_CRF, MOST_COARSER, PictureStream
 
 _LEAST_CRF = 20.0
 _MOST_FRAMES = 1 << 15
@@ -34,10 +34,14 @@ _IDLE = 0.7
 second, or where what it overspent is made up for. By hand."""
 _FILLING = 8
 """A link with room takes coded pictures up to this many times as often as the level. By hand."""
-_WORTH = 7.0
-"""Change of crf, or half as many again of the bits, that is worth an intra picture. By hand."""
-_SHARED = 2.0
+_WORTH, _TOO_RARE = 7.0, 25.0
+"""Change of crf, or half as many again of the bits, that is worth an intra picture; towards coarser
+pictures, which only come more often, four times as many. By hand."""
+_SHARED = 3.0
 """A link with room: pictures are to be the level's spacing divided by this apart. By hand."""
+_MOST_INTRA = 80.0
+_FOLLOW = 0.45
+"""Bits of a second of pictures in proportion to those of their intra picture. By hand."""
 _LATE = 16
 """Coded pictures over which the bits of one are averaged."""
 _LARGE = 1.2
@@ -56,6 +60,8 @@ class _OpenGroup:
     """Writes its payloads."""
     crf: float
     """Quantiser of its coded pictures."""
+    intra: float
+    """The same for its intra picture, which may be coarser: as of `PictureStream`."""
     sends_faces: bool
     """Whether it has the layer of faces."""
     faces: Faces | None = None
@@ -89,7 +95,7 @@ class LowDelay(GroupCoder):
         self._most_bits: float | None = None
         self._fills = False
         self._inter, self._inters, self._frames = 0.0, 0, 0
-        self._intra: tuple[float, int] | None = None  # quantiser and bits of the last one
+        self._last_intra: tuple[float, int] | None = None  # quantiser and bits of the last one
         self._waiting: list[tuple[Picture, int]] = []
         self._before: extraction.KeyBefore | None = None
 
@@ -164,8 +170,8 @@ class LowDelay(GroupCoder):
         if self._fills:
             is_settled = frames > self._usual and 2 * frames > self._frames
             is_settled &= not self._usual < self._longest < _MOST_FRAMES  # one asked for holds
-            wanted = self._crf_after(self._take_excess())
-            return is_settled and abs(wanted - self._group.crf) > _WORTH
+            coarser = self._crf_after(self._take_excess()) - self._group.crf
+            return is_settled and not -_WORTH < coarser < _TOO_RARE
         is_young = min(frames, coded) <= self._usual or frames < coded / 2
         if is_young or not self._rate.exact:
             return False
@@ -175,7 +181,7 @@ class LowDelay(GroupCoder):
     def _would_smear(self) -> bool:
         """Whether an intra picture, as small as a link wants it, would be far poorer."""
         assert self._group is not None
-        return self._small(self._group.crf) - self._group.crf > _WORTH
+        return self._small(self._group.intra) - self._group.intra > _WORTH
 
     def _spacing_of(self, level: tuning.Level) -> int:
         """Frames from a coded picture to the next."""
@@ -199,7 +205,6 @@ class LowDelay(GroupCoder):
                 self._make_coarser(excess)
             else:
                 self._end_group()
-                self._crf = self._small(self._crf)
             coded, now = self._tried()
         assert self._group is not None
         self._group.frames += coded.frames
@@ -228,20 +233,29 @@ class LowDelay(GroupCoder):
         first one, far less."""
         if not coded.is_intra or self._group is None:
             return False
-        is_first, self._intra = self._intra is None, (self._group.crf, coded.bits)
+        is_first, self._last_intra = self._last_intra is None, (self._group.intra, coded.bits)
         most = self._most_bits or math.inf
-        if is_first and self._fills and _LARGE * coded.bits < most:
-            self._crf = _LEAST_CRF
+        if is_first and self._fills:
+            self._crf = self._first_crf(coded.bits, most)
             return True
-        return coded.bits > _LARGE * most and self._group.crf < MAX_CRF
+        return coded.bits > _LARGE * most and self._group.intra < _MOST_INTRA
+
+    def _first_crf(self, bits: int, most: float) -> float:
+        """The first quantiser of a link with room, after an intra picture of `bits` at another:
+        that which has `most` bits, or a finer one where those after it would leave the rate."""
+        form = self._config.header.format
+        rate = self._rate.bpp * form.width * form.height * float(form.frame_rate)
+        finer = math.log(max(1.0, rate / (_FOLLOW * most))) / tuning.CRF_SLOPE
+        like_most = self._crf + math.log(bits / most) / tuning.CRF_SLOPE
+        return min(float(MAX_CRF), max(_LEAST_CRF, like_most - finer))
 
     def _small(self, wanted: float) -> float:
         """The quantiser, coarser where the last intra picture would take more than it may."""
-        if not (self._intra and self._most_bits):
+        if not (self._last_intra and self._most_bits):
             return wanted
-        crf, bits = self._intra
+        crf, bits = self._last_intra
         small = math.ceil(crf + math.log(bits / self._most_bits) / tuning.CRF_SLOPE)
-        return min(float(MAX_CRF), max(wanted, small))
+        return min(_MOST_INTRA, max(wanted, small))
 
     def _tried(self) -> tuple[CodedPacket, extraction.KeyBefore]:
         pictures, ticks = zip(*self._waiting, strict=True)
@@ -305,11 +319,11 @@ class LowDelay(GroupCoder):
     def _crf_after(self, excess: float | None) -> float:
         """The quantiser that the next group is to have."""
         if excess is None:
-            return self._small(self._crf)
+            return self._crf
         jump = tuning.FREE_JUMP if self._most_bits else self._jump
         wanted = tuning.crf_of_log_bits(tuning.log_bits_of_crf(self._crf) - math.log(excess))
         wanted = min(self._crf + jump, max(self._crf - jump, wanted))
-        return self._small(min(float(MAX_CRF), max(_LEAST_CRF, round(4 * wanted) / 4)))
+        return min(float(MAX_CRF), max(_LEAST_CRF, round(4 * wanted) / 4))
 
     def _take_excess(self) -> float | None:
         """Bits spent in proportion to those that are due; None if that is unknown."""
@@ -322,14 +336,24 @@ class LowDelay(GroupCoder):
     def _opened(self, first: Picture) -> _OpenGroup:
         sends_faces = self._faces is not None and self._faces.in_sight(first)
         crf = min(float(MAX_CRF), round(4 * (self._crf + self._coarser)) / 4)
+        intra = self._small(crf) if self._most_bits else None
+        crf = max(crf, (intra or crf) - MOST_COARSER)
         header, size = self._config.header, self._geometry.coded_size(self._scale)
         color, visual = header.format.color, self._config.tune.visual
         layers = frozenset({FACES.name} if sends_faces else ())
         return _OpenGroup(
-            PictureStream(size=size, crf=crf, color=color, preset=self._effort.live, visual=visual),
+            PictureStream(
+                size=size,
+                crf=crf,
+                color=color,
+                preset=self._effort.live,
+                visual=visual,
+                intra=intra,
+            ),
             KeyframeDecoder((self._geometry.width, self._geometry.height), color),
             # Whoever codes without delay may send over a network that loses packets.
             GroupWriter(header, Coding(round(crf), self._scale, alone=True, layers=layers)),
             crf,
+            intra or crf,
             sends_faces,
         )
