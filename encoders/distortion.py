@@ -207,5 +207,4 @@ def quarter(luma: Picture | FloatMap) -> FloatMap:
 
 
 def _mean(values: FloatMap) -> FloatMap:
-    window = _SSIM_WINDOW, _SSIM_WINDOW
-    return np.asarray(cv2.boxFilter(values, cv2.CV_32F, window), np.float32)
+    return np.asarray(cv2.boxFilter(values, cv2.CV_32F, (_SSIM_WINDOW, _SSIM_WINDOW)), np.float32)

@@ -422,8 +422,7 @@ class Salvage:
         except errors.BitstreamError:
             return None, at
         end = at + min(_HEAD_BYTES, len(self._data) - at) - len(head.rest()) + length + 4
-        can_be = (kind in PICTURES) == (frames > 0)
-        return (Packet(kind, frames, b"") if can_be else None), end
+        return (Packet(kind, frames, b"") if (kind in PICTURES) == (frames > 0) else None), end
 
     def _is_packet(self, at: int) -> bool:
         head, end = self._framing(at)

@@ -192,8 +192,7 @@ class PageFormat:
 
     def end(self, totals: Totals, cost: AnalysisCost) -> None:
         self._file.writelines(self._seen.drawn())
-        cuts = {"cuts": f"{totals.cuts}"}
-        self._file.writelines(told_sums({**sums(totals), **cuts}, cost))
+        self._file.writelines(told_sums({**sums(totals), "cuts": f"{totals.cuts}"}, cost))
 
 
 def told_sums(told: Mapping[str, str], cost: AnalysisCost) -> Iterator[str]:

@@ -212,8 +212,7 @@ class LivePace:
         is_more = number > kind.now
         if is_more and self._clock() - kind.fell[number] < kind.holds[number]:
             return False
-        safe = _AGAIN if is_more else _SAFE
-        return kind.shares[number] * self._needs(kind, safe) <= self._room
+        return kind.shares[number] * self._needs(kind, _AGAIN if is_more else _SAFE) <= self._room
 
     def _needs(self, kind: _Work, safe: float) -> float:
         """Seconds for all of it: what it took last, slower where all has become slower since."""

@@ -354,8 +354,7 @@ def _coded(
 
 def _halves(motion: _FaceMotion, face: Face, site: Site) -> bool:
     """Whether the mouth speaks, and the error of its opening is half of what it is without."""
-    times = range(1, len(motion.states) + 1)
-    drawn = openings(face_states(face, site.place, site.length, times))
+    drawn = openings(face_states(face, site.place, site.length, range(1, len(motion.states) + 1)))
     even = openings(_straight(motion, site.place, site.length))
     wanted = openings(motion.states)
     without, left = (float(np.sqrt(np.mean((one - wanted) ** 2))) for one in (even, drawn))

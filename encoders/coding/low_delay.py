@@ -22,7 +22,7 @@ from gsvc.encoders.coding.keyframes import choose_texture
 from gsvc.encoders.config import CodedPacket, CodingConfig
 from gsvc.encoders.scaffold import extraction
 from gsvc.encoders.search.rate_control import RateControl
-from gsvc.encoders.svt_av1 import MAX_CRF, MOST_COARSER, PictureStream
+from gsvc.encoders.svt_av1 import MAX_CRF, PictureStream
 
 _LEAST_CRF = 20.0
 _MOST_FRAMES = 1 << 15
@@ -39,9 +39,8 @@ _WORTH, _TOO_RARE = 7.0, 25.0
 pictures, which only come more often, four times as many. By hand."""
 _SHARED = 3.0
 """A link with room: pictures are to be the level's spacing divided by this apart. By hand."""
-_MOST_INTRA = 80.0
-_FOLLOW = 0.45
-"""Bits of a second of pictures in proportion to those of their intra picture. By hand."""
+_MOST_INTRA, _FOLLOW = 80.0, 0.45
+"""Its coarsest quantiser, and bits of a second after it in proportion to its own. By hand."""
 _LATE = 16
 """Coded pictures over which the bits of one are averaged."""
 _LARGE = 1.2
@@ -53,11 +52,8 @@ class _OpenGroup:
     """State that lives as long as a group."""
 
     stream: PictureStream
-    """Codes its coded pictures."""
     decoder: KeyframeDecoder
-    """Decodes them."""
     writer: GroupWriter
-    """Writes its payloads."""
     crf: float
     """Quantiser of its coded pictures."""
     intra: float
@@ -67,7 +63,6 @@ class _OpenGroup:
     faces: Faces | None = None
     """Faces of its last interval."""
     frames: int = 0
-    """Frames coded so far."""
 
 
 class LowDelay(GroupCoder):
@@ -166,7 +161,9 @@ class LowDelay(GroupCoder):
             return False
         frames, coded = self._group.frames + len(self._waiting), self._rate.frames
         if frames > self._longest:
-            return not self._would_smear() or frames > self._patience * self._longest
+            # Unless an intra picture, as small as a link wants it, would be far poorer.
+            coarser = self._small(self._group.intra) - self._group.intra
+            return coarser <= _WORTH or frames > self._patience * self._longest
         if self._fills:
             is_settled = frames > self._usual and 2 * frames > self._frames
             is_settled &= not self._usual < self._longest < _MOST_FRAMES  # one asked for holds
@@ -177,11 +174,6 @@ class LowDelay(GroupCoder):
             return False
         excess = self._rate.take_excess()
         return excess is not None and abs(math.log(excess)) > _MISSED
-
-    def _would_smear(self) -> bool:
-        """Whether an intra picture, as small as a link wants it, would be far poorer."""
-        assert self._group is not None
-        return self._small(self._group.intra) - self._group.intra > _WORTH
 
     def _spacing_of(self, level: tuning.Level) -> int:
         """Frames from a coded picture to the next."""
@@ -245,9 +237,8 @@ class LowDelay(GroupCoder):
         that which has `most` bits, or a finer one where those after it would leave the rate."""
         form = self._config.header.format
         rate = self._rate.bpp * form.width * form.height * float(form.frame_rate)
-        finer = math.log(max(1.0, rate / (_FOLLOW * most))) / tuning.CRF_SLOPE
-        like_most = self._crf + math.log(bits / most) / tuning.CRF_SLOPE
-        return min(float(MAX_CRF), max(_LEAST_CRF, like_most - finer))
+        crf = self._crf + math.log(bits / max(most, rate / _FOLLOW)) / tuning.CRF_SLOPE
+        return min(float(MAX_CRF), max(_LEAST_CRF, crf))
 
     def _small(self, wanted: float) -> float:
         """The quantiser, coarser where the last intra picture would take more than it may."""
@@ -337,19 +328,11 @@ class LowDelay(GroupCoder):
         sends_faces = self._faces is not None and self._faces.in_sight(first)
         crf = min(float(MAX_CRF), round(4 * (self._crf + self._coarser)) / 4)
         intra = self._small(crf) if self._most_bits else None
-        crf = max(crf, (intra or crf) - MOST_COARSER)
         header, size = self._config.header, self._geometry.coded_size(self._scale)
         color, visual = header.format.color, self._config.tune.visual
         layers = frozenset({FACES.name} if sends_faces else ())
         return _OpenGroup(
-            PictureStream(
-                size=size,
-                crf=crf,
-                color=color,
-                preset=self._effort.live,
-                visual=visual,
-                intra=intra,
-            ),
+            PictureStream(size, crf, color, self._effort.live, visual, intra),
             KeyframeDecoder((self._geometry.width, self._geometry.height), color),
             # Whoever codes without delay may send over a network that loses packets.
             GroupWriter(header, Coding(round(crf), self._scale, alone=True, layers=layers)),

@@ -142,8 +142,7 @@ def emphasised(source: Picture, reference: Reference, decoded: Picture, crf: flo
     gain = cv2.resize(raised, (width, height), interpolation=cv2.INTER_LINEAR)
     luma = gray(source).astype(np.float32)
     finer, coarser = (cv2.GaussianBlur(luma, (0, 0), spread) for spread in tuning.EMPHASIS_BAND)
-    added = gain * (finer - coarser)
-    shown = np.rint(source + added[..., None])
+    shown = np.rint(source + (gain * (finer - coarser))[..., None])
     return np.asarray(np.clip(shown, 0, 255, out=shown), np.uint8)
 
 

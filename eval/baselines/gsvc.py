@@ -235,8 +235,7 @@ class Gsvc(base.Codec):
         start = time.perf_counter()
         chosen = replace(_encoder_settings(settings), low_delay=self.low_delay)
         data = coded(clip.frames, video, chosen)
-        seconds = time.perf_counter() - start
-        return base.Encoded(data, seconds, read_info(io.BytesIO(data)).bits)
+        return base.Encoded(data, time.perf_counter() - start, read_info(io.BytesIO(data)).bits)
 
     def decode(
         self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings

@@ -54,8 +54,7 @@ class Observer:
         self._light, self._steps = _sight(package, frame_rate)
         self._masking = _Masking(package)
         # The package doubles the bands between the first and the last, and gains all but the last.
-        between = len(self.frequencies) - 2
-        gains = [_GAIN, *[2 * _GAIN] * between, np.ones(4)]
+        gains = [_GAIN, *[2 * _GAIN] * (len(self.frequencies) - 2), np.ones(4)]
         self._tables = [
             _sensitivities(package, rho, gain)
             for rho, gain in zip(self.frequencies, gains, strict=True)
@@ -135,8 +134,7 @@ class _Masking:
         self._powers = np.diag(powers).astype(np.float32)
         self._scale = float(np.exp(scale))
         weights = 2 ** package.xcm_weights.numpy().astype(np.float64).reshape(4, 4)
-        offset = 1 - _TINY**powers @ weights
-        self._mix = np.column_stack([weights.T, offset]).astype(np.float32)
+        self._mix = np.column_stack([weights.T, 1 - _TINY**powers @ weights]).astype(np.float32)
 
     def difference(self, test: Channels, own: Channels, *, masks: bool) -> NDArray[np.float64]:
         """The four channels' differences pooled over the picture; the lowest band masks nothing."""

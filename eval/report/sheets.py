@@ -392,8 +392,7 @@ def _chosen_mouths(cells: Sequence[CellRecord]) -> Iterator[tuple[str, float, li
             points.setdefault(point, {})[bool(cell.settings.get("faces", 1))] = cell
     for (clip, rate), ours in points.items():
         there = [one for one in done if one.codec == ANCHOR and clip_label(one) == clip]
-        bits = next(iter(ours.values())).bits
-        best = sorted(there, key=lambda one: _rank(one, bits))[:1]
+        best = sorted(there, key=lambda one: _rank(one, next(iter(ours.values())).bits))[:1]
         choices = [VersionChoice(_name(one), one, one.decodes[0]) for one in best]
         for layer, name in ((False, "gsvc without faces"), (True, "gsvc with faces")):
             if layer in ours:

@@ -33,8 +33,7 @@ def brightened(picture: Picture, steps: int) -> Picture:
 
 @cache
 def _table(steps: int) -> NDArray[np.uint8]:
-    factor = round(_ONE * 2 ** (steps / STEPS))
-    values = (np.arange(256) * factor + _ONE // 2) >> 16
+    values = (np.arange(256) * round(_ONE * 2 ** (steps / STEPS)) + _ONE // 2) >> 16
     return np.asarray(np.minimum(values, 255), np.uint8)
 
 
