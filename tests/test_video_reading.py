@@ -374,3 +374,14 @@ def test_damage_in_y4m_names_the_frame(tmp_path: Path) -> None:
     data[at : at + 5] = b"BROKE"
     path.write_bytes(data)
     assert "damaged at frame 3" in refused(InputError, path)
+
+
+def test_a_closed_reader_says_so(clip: Path) -> None:
+    """FFmpeg's would end the process."""
+    video = open_video(clip)
+    frames = iter(video)
+    next(frames)
+    video.close()
+    video.close()
+    with pytest.raises(ConfigError, match="this reader is closed: open the video again"):
+        next(frames)

@@ -94,8 +94,7 @@ class RangeReader:
     """Decodes the bits of a `RangeWriter`. The packet's CRC detects damage; this does not."""
 
     def __init__(self, data: bytes) -> None:
-        padded = data + bytes(-len(data) % 4) + bytes(8)
-        words = np.frombuffer(padded, ">u4").astype(np.uint32)
+        words = np.frombuffer(data + bytes(-len(data) % 4) + bytes(8), ">u4").astype(np.uint32)
         self._coder = constriction.stream.queue.RangeDecoder(words)
 
     def bit(self, _bit: int | None, probability: int) -> int:

@@ -104,8 +104,7 @@ class StreamIndex:
             raise errors.ConfigError(f"seconds is {seconds}: give a time")
         if not self.times:
             return 0
-        ticks = seconds / self.header.format.time_base
-        return bisect_left(self.times, self.times[0] + ticks)
+        return bisect_left(self.times, self.times[0] + seconds / self.header.format.time_base)
 
     @errors.typed
     def decode(self, decoder: container.PacketDecoder, first: int, count: int) -> Iterator[Frame]:

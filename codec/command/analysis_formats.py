@@ -33,8 +33,7 @@ class JsonFormat:
 
     def begin(self, header: Header) -> None:
         form = header.format
-        rate = float(form.frame_rate)
-        self._put("stream", width=form.width, height=form.height, frame_rate=rate)
+        self._put("stream", width=form.width, height=form.height, frame_rate=float(form.frame_rate))
 
     def frame(self, frame: FrameAnalysis) -> None:
         self._put(

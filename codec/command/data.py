@@ -198,8 +198,7 @@ def _prepare(options: Namespace) -> int:
     sources, folder = find_sources(options.sources), Folder(out)
     begun, spent, told = monotonic(), cpu_seconds(folder), dict[str, Any]()
     with _engine(options) as (engine, cores), shown_work(options, out, len(sources), cores) as line:
-        tell = partial(tell_beside, options, line)
-        job = Preparation(sources, folder, settings, engine, tell)
+        job = Preparation(sources, folder, settings, engine, partial(tell_beside, options, line))
         if options.survey_only:
             job.look_through()
         else:

@@ -223,8 +223,7 @@ def _next_aim(tried: list[_Pass], wanted: float) -> float:
     last, slope = tried[-1], _USUAL
     if len(tried) > 1:
         before = tried[-2]
-        rise = log(last.measured / before.measured)
-        slope = max(_FLATTEST, rise / log(last.aim / before.aim))
+        slope = max(_FLATTEST, log(last.measured / before.measured) / log(last.aim / before.aim))
     aim: float = last.aim * (wanted / last.measured) ** (1 / slope)
     return min(max(aim, _LEAST), _MOST)
 

@@ -74,8 +74,7 @@ class AudioTrack:
             _log.warning("%s cannot carry audio, which is left out", self._container.format.name)
             return iter(())
         # AVI has no start times: a packet before time 0 would push back the pictures.
-        earliest = 0 if self._container.format.name == "avi" else None
-        return _recoded(stream, self._chunks, earliest)
+        return _recoded(stream, self._chunks, 0 if self._container.format.name == "avi" else None)
 
 
 def _opened_live(container: OutputContainer) -> av.AudioStream | None:

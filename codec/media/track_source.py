@@ -409,8 +409,7 @@ def _subtitles(container: InputContainer, lost: list[str]) -> Iterator[audio_and
             text = _STYLE.sub("", _DRAWING.sub("", ass)).replace("\\N", "\n").replace("\\h", " ")
             if text := _clean(text).strip():
                 begin = packet.pts * base
-                end = begin + packet.duration * base
-                cues[packet.stream.index].append(_span(begin, end, text))
+                cues[packet.stream.index].append(_span(begin, begin + packet.duration * base, text))
     except av.FFmpegError as error:
         _log.warning("the subtitles break off: %s", error.strerror)
     for stream in streams:
@@ -426,8 +425,7 @@ def _ass(packet: "av.Packet[Stream]") -> str:
     parts = [part for part in packet.stream.decode(packet) or () if isinstance(part, AssSubtitle)]
     # Eight fields come before it: order, layer, style, name, three margins, effect.
     text = "\n".join(part.ass.decode(errors="replace").split(",", 8)[-1] for part in parts)
-    is_ass = packet.stream.codec_context.name in ("ass", "ssa")
-    return _COMMENT.sub("", text) if is_ass else text
+    return _COMMENT.sub("", text) if packet.stream.codec_context.name in ("ass", "ssa") else text
 
 
 def _clean(text: str) -> str:

@@ -8,8 +8,10 @@ import math
 import sys
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from threading import Lock
 from typing import Self
 
 import av
@@ -25,7 +27,6 @@ INTERLACED = (
     "interlaced, moving edges are combs that cost bits: deinterlace=True draws whole pictures"
 )
 """What to tell of such a video."""
-
 
 Size = int | tuple[int, int]
 """Of pictures, at most: pixels of the shorter side, or width and height."""
@@ -163,7 +164,8 @@ class VideoReader:
         except BaseException:
             source.close()
             raise
-        self._frames = chain((first,), rest)
+        self._frames = iter(partial(self._next, chain((first,), rest)), None)
+        self._lock, self._is_closed = Lock(), False
 
     @property
     def seconds(self) -> Fraction | None:
@@ -180,11 +182,20 @@ class VideoReader:
 
     def __iter__(self) -> Iterator[Frame]:
         """Raises InputError when the source is damaged or changes its size, UnsupportedInputError
-        when it changes to HDR or alpha."""
+        when it changes to HDR or alpha, and ConfigError once the reader is closed."""
         return self._frames
 
     def close(self) -> None:
-        self._source.close()
+        """Let go of the source, once no other thread reads from it."""
+        with self._lock:
+            self._is_closed = True
+            self._source.close()
+
+    def _next(self, frames: Iterator[Frame]) -> Frame | None:
+        with self._lock:
+            if self._is_closed:
+                raise ConfigError("this reader is closed: open the video again")
+            return next(frames, None)
 
     def _read(self) -> Iterator[Frame]:
         """The frames from the start on, RGB uint8 (H, W, 3); the first one sets the format."""

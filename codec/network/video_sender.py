@@ -491,8 +491,7 @@ class VideoSender:
         one, and a receiver over UDP that reports asks."""
         if self.address.scheme != "udp":
             return True
-        recently = time.monotonic() - self._heard_at < _ANSWERING
-        return recently and not self.address.is_multicast
+        return time.monotonic() - self._heard_at < _ANSWERING and not self.address.is_multicast
 
     def _steered(self, frame: Frame) -> list[Packet]:
         """Encode a frame at the rate of the time. Runs in the coder's thread."""

@@ -340,8 +340,7 @@ def decoding_seconds(
     usage: ResourceUsage, way: Way, pixels: float, keys: float, fitted: Mapping[str, Any]
 ) -> float:
     """Of decoding a whole video; `pixels`, `keys`: as of `decoding_parts`."""
-    parts = decoding_parts(usage, way, pixels, keys)
-    return float(np.dot(fitted["decoding"][kind_of(way)], parts))
+    return float(np.dot(fitted["decoding"][kind_of(way)], decoding_parts(usage, way, pixels, keys)))
 
 
 def decoding_parts(usage: ResourceUsage, way: Way, pixels: float, keys: float) -> list[float]:

@@ -163,8 +163,7 @@ def key_point_similarity(reference: DetectedPose, found: DetectedPose) -> float:
     left, top, right, bottom = reference.box
     area = (right - left) * (bottom - top)
     squares = np.sum((points - _points(found)[0]) ** 2, axis=1)
-    closeness = np.exp(-squares / (2 * area * (2 * _COCO_SIGMAS) ** 2))
-    return float(closeness[visible].mean())
+    return float(np.exp(-squares / (2 * area * (2 * _COCO_SIGMAS) ** 2))[visible].mean())
 
 
 def correct_key_points(reference: DetectedPose, found: DetectedPose) -> float:

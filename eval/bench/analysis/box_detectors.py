@@ -126,8 +126,7 @@ class PeopleDetector:
         found = [(index, pose) for index, frame in enumerate(frames) for pose in self._poses(frame)]
         height, width = frames[0].shape[:2]
         box = np.array([pose.box for _, pose in found], np.float64).reshape(-1, 4)
-        size = np.tile(box[:, 2:] - box[:, :2], 2)
-        box += size * (-self._SIDES, -self._HEAD, self._SIDES, 0)
+        box += np.tile(box[:, 2:] - box[:, :2], 2) * (-self._SIDES, -self._HEAD, self._SIDES, 0)
         boxes = make_boxes(
             [index for index, _ in found],
             np.clip(box, 0, (width, height, width, height)),
