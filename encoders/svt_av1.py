@@ -71,7 +71,7 @@ with _FAITHFUL ("Final coding")."""
 
 _FINER, _INTRA_FINER, _LAYERS = 4, 59, ":qindex-offsets=[-32,0,12,16,16,16]"
 """Offsets of quantiser indices that code about as SVT-AV1's own do without look-ahead."""
-
+MOST_COARSER = 30.0
 MAX_CRF = 70
 """SVT-AV1 since 3.1: beyond 63 the coarsest quantiser also codes less of the prediction error."""
 
@@ -160,11 +160,11 @@ class PictureStream:
         intra: float | None,
     ) -> None:
         """Arguments as of `encode_pictures`; `intra`: of which quantiser's sequence the intra
-        picture is to be, up to 30 above `crf`; None: as SVT-AV1 finds best."""
+        picture is to be, up to `MOST_COARSER` above `crf`; None: as SVT-AV1 finds best."""
         self._size, self._color, self._count = size, color, 0
         more = ":lp=2:pred-struct=1:lookahead=0"
         if intra is not None:
-            crf, offset = crf - _FINER, min(63, round(4 * (intra - crf)) - _INTRA_FINER)
+            crf, offset = crf - _FINER, round(4 * (intra - crf)) - _INTRA_FINER
             more += f":use-fixed-qindex-offsets=1:key-frame-qindex-offset={offset}{_LAYERS}"
         self._coder = _open(size, crf, preset, color, visual, more)
 

@@ -22,7 +22,7 @@ from gsvc.encoders.coding.keyframes import choose_texture
 from gsvc.encoders.config import CodedPacket, CodingConfig
 from gsvc.encoders.scaffold import extraction
 from gsvc.encoders.search.rate_control import RateControl
-from gsvc.encoders.svt_av1 import MAX_CRF, PictureStream
+from gsvc.encoders.svt_av1 import MAX_CRF, MOST_COARSER, PictureStream
 
 _LEAST_CRF = 20.0
 _MOST_FRAMES = 1 << 15
@@ -34,9 +34,9 @@ _IDLE = 0.7
 second, or where what it overspent is made up for. By hand."""
 _FILLING = 8
 """A link with room takes coded pictures up to this many times as often as the level. By hand."""
-_WORTH, _TOO_RARE = 7.0, 25.0
+_WORTH, _TOO_RARE = 7.0, 15.0
 """Change of crf, or half as many again of the bits, that is worth an intra picture; towards coarser
-pictures, which only come more often, four times as many. By hand."""
+pictures, which only come more often, twice as many. By hand."""
 _SHARED = 3.0
 """A link with room: pictures are to be the level's spacing divided by this apart. By hand."""
 _MOST_INTRA, _FOLLOW = 80.0, 0.45
@@ -326,6 +326,7 @@ class LowDelay(GroupCoder):
 
     def _opened(self, first: Picture) -> _OpenGroup:
         sends_faces = self._faces is not None and self._faces.in_sight(first)
+        self._crf = max(self._crf, self._small(self._crf) - MOST_COARSER)
         crf = min(float(MAX_CRF), round(4 * (self._crf + self._coarser)) / 4)
         intra = self._small(crf) if self._most_bits else None
         header, size = self._config.header, self._geometry.coded_size(self._scale)
