@@ -181,6 +181,14 @@ def test_an_intra_picture_that_a_thin_link_would_smear_waits(
     assert second_intra == pytest.approx(2 * begun, abs=2)
 
 
+def test_a_link_with_room_need_not_limit_intra_pictures(pictures: list[Picture]) -> None:
+    height, width = pictures[0].shape[:2]
+    video = VideoFormat(width, height, Fraction(1, 2), Fraction(2))
+    with Encoder(video, replace(FAST, low_delay=True, bitrate=2000, faces=False)) as encoder:
+        encoder.hold(is_held=False, fills=True)
+        assert encoder.encode(pictures[0])[0].is_intra
+
+
 def test_the_window_slides() -> None:
     rng = np.random.default_rng(5)
     for _ in range(50):

@@ -221,8 +221,8 @@ class LowDelay(GroupCoder):
             self._ends_soon = True
 
     def _is_large(self, coded: CodedPacket) -> bool:
-        """Whether an intra picture takes more than it may, and would take less if coarser; or, the
-        first one, far less."""
+        """Whether an intra picture takes more than it may, and would take less if coarser; or is
+        the first over a link with room, whose quantiser it tells."""
         if not coded.is_intra or self._group is None:
             return False
         is_first, self._last_intra = self._last_intra is None, (self._group.intra, coded.bits)
@@ -237,8 +237,8 @@ class LowDelay(GroupCoder):
         that which has `most` bits, or a finer one where those after it would leave the rate."""
         form = self._config.header.format
         rate = self._rate.bpp * form.width * form.height * float(form.frame_rate)
-        crf = self._crf + math.log(bits / max(most, rate / _FOLLOW)) / tuning.CRF_SLOPE
-        return min(float(MAX_CRF), max(_LEAST_CRF, crf))
+        excess = math.log(bits) - math.log(max(most, rate / _FOLLOW))  # either may be infinite
+        return min(float(MAX_CRF), max(_LEAST_CRF, self._crf + excess / tuning.CRF_SLOPE))
 
     def _small(self, wanted: float) -> float:
         """The quantiser, coarser where the last intra picture would take more than it may."""
