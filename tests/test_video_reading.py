@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -385,3 +386,9 @@ def test_a_closed_reader_says_so(clip: Path) -> None:
     video.close()
     with pytest.raises(ConfigError, match="this reader is closed: open the video again"):
         next(frames)
+
+
+def test_a_size_may_be_a_list(clip: Path) -> None:
+    size: Any = [32, 32]
+    with open_video(clip, size=size) as listed, open_video(clip, size=(32, 32)) as video:
+        assert listed.format == video.format

@@ -6,7 +6,7 @@ Presentation times are the source's own, repaired until they increase.
 import logging
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import chain, islice
@@ -34,9 +34,9 @@ Size = int | tuple[int, int]
 
 def fitted_size(width: int, height: int, size: Size | None) -> tuple[int, int]:
     """Width and height within `size`, in proportion and even; those given where they fit."""
-    within = size if isinstance(size, tuple) else (size or width, size or height)
+    within = size if isinstance(size, Sequence) else (size or width, size or height)
     ratios = within[0] / width, within[1] / height
-    factor = min(ratios) if isinstance(size, tuple) else max(ratios)
+    factor = min(ratios) if isinstance(size, Sequence) else max(ratios)
     if factor >= 1:
         return width, height
     return max(2, 2 * round(factor * width / 2)), max(2, 2 * round(factor * height / 2))
@@ -283,7 +283,7 @@ def open_video(
     read, UnsupportedInputError for HDR and alpha, ConfigError for a negative `start`, for `frames`
     below 1, for `fps` out of range and for a `size` below 16.
     """
-    if size is not None and min(size if isinstance(size, tuple) else (size,)) < _SMALLEST:
+    if size is not None and min(size if isinstance(size, Sequence) else (size,)) < _SMALLEST:
         raise ConfigError(f"size {size}: {_SMALLEST} pixels at least")
     if not 0 <= start < math.inf:
         raise ConfigError(f"start {start} s: must be 0 or more")
