@@ -170,6 +170,17 @@ def test_a_clock_that_runs_on(stream: Stream) -> None:
         strict.conceal_until(3)
 
 
+def test_times_rise_where_a_frame_takes_less_than_a_tick(moving_pictures: Pictures) -> None:
+    settings = EncoderSettings(level=3, preset="fast", low_delay=True)
+    with Encoder(VideoFormat(64, 48, Fraction(1, 10), RATE), settings) as encoder:
+        packets = [packet for rgb in moving_pictures(30) for packet in encoder.encode(rgb)]
+        packets += encoder.flush()
+    with Decoder(encoder.header, CONCEAL) as decoder:
+        shown = [frame for p in packets if p.number != 3 for frame in decoder.decode(p)]
+        shown += decoder.conceal_until(33)
+    assert [frame.pts for frame in shown] == list(range(34))
+
+
 def test_no_time_orders_more_frames_than_the_limit(stream: Stream) -> None:
     header, packets = stream
     limits = Limits(interval=100)

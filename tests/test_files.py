@@ -13,6 +13,7 @@ from google_crc32c import value as crc32c
 
 import gsvc
 from gsvc import PacketType
+from gsvc.codec.api.analysis import open_drawing
 from gsvc.codec.bitstream.audio_and_text import unpack_audio
 from gsvc.codec.bitstream.stream_info import read_info, whole_bits
 from gsvc.codec.media.track_source import read_audio
@@ -268,6 +269,31 @@ def test_uneven_times_survive(
     gsvc.encode(tmp_path / "vfr.mkv", tmp_path / "vfr.gsv", settings=bare_settings)
     gsvc.decode(tmp_path / "vfr.gsv", tmp_path / "back.mkv", settings=FAST)
     assert [frame.pts for frame in frames_of(tmp_path / "back.mkv")] == times
+
+
+@pytest.mark.parametrize("conceals", [False, True])
+def test_a_stream_that_begins_before_time_0_keeps_its_frames(
+    tmp_path: Path, moving_pictures: Make, *, conceals: bool
+) -> None:
+    with gsvc.Encoder(gsvc.VideoFormat(*SIZE, Fraction(1, 1000), Fraction(RATE))) as encoder:
+        encoder._clock = encoder._sent = -1  # as another encoder may: not a whole frame before 0
+        packets = [
+            p for n, rgb in enumerate(moving_pictures(6)) for p in encoder.encode(rgb, 15 * n)
+        ]
+        packets += encoder.flush()
+    with open(tmp_path / "early.gsv", "wb") as file:
+        writer = gsvc.StreamWriter(file, encoder.header)
+        for packet in packets:
+            writer.write(packet)
+    how = replace(FAST, conceal=conceals)
+    assert gsvc.decode(tmp_path / "early.gsv", tmp_path / "a.mp4", settings=how).frames == 6
+    with open_drawing(
+        tmp_path / "early.gsv", tmp_path / "drawn.mp4", gsvc.AnalysisSettings()
+    ) as draw:
+        for frame in gsvc.analyse(tmp_path / "early.gsv").frames:
+            draw(frame)
+    expected = [Fraction(n, 1000) for n in (0, 1, 2, 6, 21, 36)]
+    assert times_of(tmp_path / "a.mp4") == times_of(tmp_path / "drawn.mp4") == expected
 
 
 def test_images_in_and_out(

@@ -178,3 +178,18 @@ def test_links_are_followed_and_pipes_are_not_replaced(tmp_path: Path) -> None:
     assert os.read(handle, 100) == b"through"
     os.close(handle)
     assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize("times", [(0, 0), (5, 3), (-1,)])
+def test_times_that_do_not_rise_and_a_closed_writer_are_refused(
+    tmp_path: Path, times: tuple[int, ...]
+) -> None:
+    picture = np.zeros((16, 16, 3), np.uint8)
+    target, form = tmp_path / "a.mp4", VideoFormat(16, 16, CFR, Fraction(25))
+    refused = pytest.raises(ConfigError, match=r"frame time -?\d.*: give times that rise")
+    with refused, open_writer(target, form) as writer:
+        for time in times:
+            writer.write(Frame(picture, time))
+    assert not target.exists()
+    with pytest.raises(ConfigError, match="writer is closed"):
+        writer.write(Frame(picture, 9))

@@ -304,4 +304,4 @@ def open_drawing(
 
 def _drawn(drawing: overlay.Overlay, frame: Frame, found: findings.FrameAnalysis) -> Frame:
     drawing.on(frame.pixels, found)
-    return Frame(frame.pixels, frame.pts)
+    return Frame(frame.pixels, max(found.frame, frame.pts))  # a stream may begin before 0

@@ -384,11 +384,12 @@ class FileDecoding:
         )
 
     def _put(self, frames: Iterable[Frame], time_range: TimeRange) -> None:
-        """Write those of the frames that are in the time range, whose first one gets time 0."""
+        """Write those of the frames that are in the time range, whose origin gets time 0."""
         for frame in frames:
             if frame.pts not in time_range.times:
                 continue
-            self._writer.write(replace(frame, pts=max(0, frame.pts - time_range.origin)))
+            pts = max(len(self.times), frame.pts - time_range.origin)  # a stream may begin before 0
+            self._writer.write(replace(frame, pts=pts))
             self.times.append(frame.pts)
             self.concealed += frame.concealed
             if self._progress:

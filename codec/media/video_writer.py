@@ -35,17 +35,12 @@ class Y4mEncoder:
         self._pixel_format = "yuv420p" if even else "yuv444p"
         self._color = Color(full_range=form.color.full_range)
         rate, aspect = form.frame_rate, form.pixel_aspect
-        fields = (
-            "YUV4MPEG2",
-            f"W{form.width}",
-            f"H{form.height}",
-            f"F{rate.numerator}:{rate.denominator}",
-            "Ip",
-            f"A{aspect.numerator}:{aspect.denominator}",
-            "C420jpeg" if even else "C444",
-            f"XCOLORRANGE={'FULL' if form.color.full_range else 'LIMITED'}",
+        chroma = "C420jpeg" if even else "C444"
+        span = "FULL" if form.color.full_range else "LIMITED"
+        file.write(
+            f"YUV4MPEG2 W{form.width} H{form.height} F{rate.numerator}:{rate.denominator} Ip "
+            f"A{aspect.numerator}:{aspect.denominator} {chroma} XCOLORRANGE={span}\n".encode()
         )
-        file.write(" ".join(fields).encode() + b"\n")
 
     def write(self, frame: Frame) -> None:
         """Write one frame of the format's size."""
@@ -71,21 +66,23 @@ class VideoWriter:
     ) -> None:
         self._writer, self._target = writer, target
         self._shape = (form.height, form.width, 3)
-        self._written = False
+        self._last, self._is_over = -1, False
 
     @typed
     def write(self, frame: Frame) -> None:
         """Write one frame of the format's size; times must increase. Raises OutputError when
-        writing fails, ConfigError for another size."""
+        writing fails, ConfigError for another size or time and after the `with` block."""
+        if self._is_over:
+            raise ConfigError("this writer is closed: write within its `with` block")
         if frame.pixels.shape != self._shape:
-            height, width = frame.pixels.shape[:2]
-            raise ConfigError(
-                f"frame of {width}x{height} for a video of {self._shape[1]}x{self._shape[0]}: "
-                "resize it"
-            )
+            (height, width), (tall, wide) = frame.pixels.shape[:2], self._shape[:2]
+            raise ConfigError(f"frame of {width}x{height} for a video of {wide}x{tall}: resize it")
+        if frame.pts <= self._last:
+            after = f" follows {self._last}" if self._last >= 0 else ""
+            raise ConfigError(f"frame time {frame.pts}{after}: give times that rise, from 0 on")
         with output.explain_failure(self._target):
             self._writer.write(frame)
-        self._written = True
+        self._last = frame.pts
 
     def add_sound(self, chunk: AudioChunk) -> None:
         """Take the next chunk of live sound; a target without sound drops it."""
@@ -136,11 +133,12 @@ def open_writer(
         if live_sound and not isinstance(writer, Muxer):
             _log.warning("%s carries no sound: left out, use .mp4 or .mkv", name)
         video = VideoWriter(writer, name, format)
-        yield video
-        if not video._written:
-            raise OutputError(
-                "there is no frame to write: choose a part of the video that has some"
-            )
+        try:
+            yield video
+        finally:
+            video._is_over = True
+        if video._last < 0:
+            raise OutputError("there is no frame to write: choose a part that has some")
         with output.explain_failure(name):
             writer.finish()
 

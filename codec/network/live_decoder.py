@@ -78,7 +78,7 @@ class PlayoutTimeline:
             self._tick = header.format.time_base
             if self._shown_at is not None:
                 gap = round((now - self._shown_at) / float(header.format.time_base))
-                gap = max(nominal_time(1, header.frame_ticks), gap)
+                gap = max(1, nominal_time(1, header.frame_ticks), gap)
                 self._shift = self._last + gap - frame.pts
         self._last, self._shown_at = frame.pts + self._shift, now
         return replace(frame, pts=self._last)

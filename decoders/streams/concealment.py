@@ -9,6 +9,7 @@ keyframes that do not build on the missing one are shown.
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import floor
@@ -77,7 +78,7 @@ class Concealer:
     """Decodes what arrives and stands in for what does not. Raises for no packet."""
 
     def __init__(self, header: Header, reconstruction: Reconstruction, limits: Limits) -> None:
-        self._ticks = header.frame_ticks
+        self._ticks = max(Fraction(1), header.frame_ticks)  # times must rise
         self._timeline = PacketTimeline(header, limits)
         self._most = self._timeline.most_frames
         self._reconstruction = reconstruction
