@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from gsvc import ConfigError
+from gsvc.codec.bitstream.stream_info import StreamIndex
 from gsvc.codec.command.main import main
-from gsvc.codec.command.planned import trial_judge
+from gsvc.codec.command.planned import TCP, trial_judge
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.planning.budgets import (
     CLASSES,
@@ -77,7 +78,7 @@ def test_the_plan_is_the_best_of_all_that_keep_the_budgets(planner: BudgetPlanne
 
 
 def test_bandwidth_is_of_all_that_a_link_carries() -> None:
-    link = LinkLoad(1.5, 2_000, ("--audio-bitrate", "6000"), live=("gsvc", "send"))
+    link = LinkLoad(1.5, 2_000, ("--audio-bitrate", "6000"), is_live=True)
     plan = BudgetPlanner(Predictor(TRIAL, MACHINE), link=link).plan(Budgets(bandwidth=10_000))
     chosen = plan.best.prediction.bitrate
     assert 9_000 < 1.5 * chosen.high + 2_000 <= 10_000
@@ -120,6 +121,25 @@ def test_groups_are_short_only_where_memory_or_latency_has_a_limit(planner: Budg
     for budgets, is_short in ((Budgets(), False), (Budgets(memory=1e15), True)):
         best = planner.plan(budgets).best.settings
         assert any("--gop 4" in line for line in commands("talk.mp4", best)) is is_short
+
+
+def test_the_command_of_a_plan_gives_what_the_plan_says(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
+    MACHINE.save(profile_path())
+    assert main(["plan", str(clip), "--bandwidth", "4k", "--size", "48", "--no-measure"]) == 0
+    told = capsys.readouterr().out
+    encode = next(line for line in told.splitlines() if line.startswith("gsvc encode")).split()
+    target = tmp_path / "again.gsv"
+    assert "--size" in encode and "--total-bitrate" in encode
+    assert main([*encode[1:3], "-o", str(target), *encode[5:], "--quiet"]) == 0
+    width, height, seconds = re.findall(r"of (\d+)x(\d+) .* take ([\d.]+) s to send", told)[0]
+    with open(target, "rb") as file:
+        form = StreamIndex(file).header.format
+    assert (form.width, form.height) == (int(width), int(height))
+    link = TCP * 8 * target.stat().st_size / float(seconds)
+    assert link == pytest.approx(4_000, rel=0.1)
 
 
 def test_what_is_missing_is_optimised(planner: BudgetPlanner) -> None:
@@ -167,7 +187,13 @@ def test_a_bandwidth_is_named_only_after_it_was_tried(
     named = re.findall(r"can be met: --bandwidth ([\d.]+k)", told)
     assert len(named) == 1 and main(["plan", "a.mp4", "--bandwidth", named[0]]) == 0
     capsys.readouterr()
-    assert main(["plan", "a.mp4", "--bandwidth", "8k", "--no-feedback"]) == 2
+
+
+def test_a_file_goes_one_way_in_pieces(clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(clip), "--bandwidth", "30k", "--no-feedback"]) == 2
+    told = capsys.readouterr().err
+    assert re.search(r"-o \w+\.pieces --packets 10 --packet-bytes 240 --parity 2$", told)
+    assert main(["plan", str(clip), "--no-feedback"]) == 2
     assert "gsvc encode --packets" in capsys.readouterr().err
 
 
@@ -406,14 +432,16 @@ def test_a_machine_twice_as_slow_takes_twice_as_long() -> None:
 
 def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     trial = replace(TRIAL, low_delay=True)
-    link = LinkLoad(1.5, live=("gsvc", "send", "../a.mp4", "udp://HOST:5004"), wait=1.5)
+    link = LinkLoad(1.5, is_live=True, wait=1.5, intra=1.0)
     live = parse_budgets({"bandwidth": "12k", "latency": "3s"})
-    plan = BudgetPlanner(Predictor(trial, MACHINE), link=link).plan(live)
+    planner = BudgetPlanner(Predictor(trial, MACHINE), link=link)
+    plan = planner.plan(live)
     for choice in (plan.best, *plan.runners_up):
         seen = choice.prediction
         assert max(seen.encode_seconds.mean, seen.decode_seconds.mean) < 0.8 * 250 / 25
     told = commands("../a.mp4", plan.best.settings, link)
     assert [line.split()[1] for line in told] == ["recv", "send"] and "--bitrate" in told[1]
+    assert told[1].startswith("gsvc send ../a.mp4 udp://HOST:5004 ")
     assert "-o a.received.mp4 --wait 1500 --load 0.8x" in told[0]
     shown = "\n".join(as_lines("", plan))
     assert "JOD, often 1-3 less" in shown and "live, encoding takes" in shown
@@ -427,6 +455,8 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     *lines, receive, _ = as_lines("", one_way)
     assert any("and an intra picture every 4 to 12 s go on" in line for line in lines)
     assert receive.endswith(" --no-feedback") and "--no-feedback" not in told[0]
+    with pytest.raises(ConfigError, match=r"--latency binds; .* --latency 1\.\ds"):
+        planner.plan(replace(live, latency=1.0))  # an intra picture alone takes as long
     slow = replace(MACHINE, encode={k: replace(u, start=20.0) for k, u in MACHINE.encode.items()})
     with pytest.raises(ConfigError, match="no settings keep up .* smaller --size or a lower --fps"):
         BudgetPlanner(Predictor(trial, slow), link=link).plan(live)

@@ -19,7 +19,7 @@ from gsvc.encoders.tuning import LEAST_BITRATE
 _log = logging.getLogger(__name__)
 
 _PASSES = 4
-_AIM, _ENOUGH = 0.985, 0.95
+AIM, _ENOUGH = 0.985, 0.95
 """Shares of the size: the aim, and the least that is near enough."""
 _SHRINKS = 0.7
 """Factor by which the sides of a single picture shrink if it still takes too much."""
@@ -69,7 +69,7 @@ def _best_attempt(job: EncodeJob, size: int, target: str) -> tuple[bytes, Encode
         is_stuck = len(tried) > 1 and report.video_size == tried[-2][1].video_size
         if _ENOUGH * size <= report.size <= size or is_stuck:
             break
-        bitrate = max(LEAST_BITRATE, bitrate * _AIM * room / report.video_size)
+        bitrate = max(LEAST_BITRATE, bitrate * AIM * room / report.video_size)
     best = min(tried, key=lambda one: (one[1].size > size, abs(size - one[1].size)))
     return *best, min((one.size for _, one in tried if one.size > size), default=None)
 
@@ -99,7 +99,7 @@ def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:
             "leave it out (--audio none), or allow a larger file"
         )
     room = size - beside
-    return job, max(LEAST_BITRATE, 8 * _AIM * room / float(seconds)), room
+    return job, max(LEAST_BITRATE, 8 * AIM * room / float(seconds)), room
 
 
 def _check_goals(job: EncodeJob, size: int) -> None:

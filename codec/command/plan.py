@@ -149,7 +149,8 @@ source [IN]             the video; omit it with --class
 --encoder-time TIME     time to encode: 5x, 90s, 10min
 --memory BYTES          memory of each process: 4G
 --vram BYTES            GPU memory; also suggests a pretrained model that fits
---latency TIME          usual time from capture to display: 400ms; below 8s, video is sent live
+--latency TIME          longest time from capture to display without loss: 2s; below 8s, video is
+                        sent live
 --energy ENERGY         energy of encoding and decoding: 500J, 1Wh
 --quality JUDGE:N       quality to reach: at least jod:6, or at most texture:0.2
 --budgets FILE          TOML file of budgets: bandwidth = "12k"
@@ -167,13 +168,14 @@ TYPES = {"--bandwidth": str}
 
 def run(options: Namespace) -> int:
     """Plan, and show the plan."""
+    from gsvc.codec.command.planned import in_pieces
     from gsvc.codec.planning import plan_search
     from gsvc.codec.planning.video_trial import clips_of
 
     budgets, kind = budgets_of(options), kind_of(options)
     if not (options.feedback or budgets.is_live):
-        why = "add a --latency below 8s, or send pieces of a file (gsvc encode --packets)"
-        raise ConfigError(f"--no-feedback is for live video: {why}")
+        told = "--no-feedback is for live video: add a --latency below 8s, or send a file in pieces"
+        raise ConfigError(f"{told}: {in_pieces(options.source, budgets.bandwidth)}")
     plan = _planned(options, kind or options.source, budgets)
     source = options.source or f"{options.kind}.mp4"
     models = PretrainedChoice(budgets, plan.size, plan.frame_rate) if budgets.vram else None
@@ -242,7 +244,9 @@ def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -
         raise ConfigError(f"--watts {options.watts:g}: a power is above 0")
     receiver = options.receiver and load_profile(Path(options.receiver), foreign=True)
     joules = RADIOS[options.radio].joules_per_bit if options.radio else 0.0
-    found = carried(source, budgets, options) if isinstance(source, str) else Carried(LinkLoad(TCP))
+    found = Carried(LinkLoad(TCP, most=budgets.bandwidth))
+    if isinstance(source, str):
+        found = carried(source, budgets, options)
     with trial_judge(options.measure and isinstance(source, str)) as judge:
         return planner_for(
             source, budgets, receiver=receiver, watts=options.watts, joules_per_bit=joules,

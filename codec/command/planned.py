@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
-from gsvc.codec.api.encode_job import AUTO_SIZE, EncodeJob, suited
+from gsvc.codec.api.encode_job import AUTO_SIZE, SOURCE_SIZE, EncodeJob, suited
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.inspection import info
 from gsvc.codec.api.reports import EncodeReport
@@ -74,6 +74,7 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         sound_may_go=options.audio is None,
     )  # fmt: skip
     sound = heads = 0.0
+    how = "opus" * is_live if is_heard else "none"
     if total is None:
         job = suited(job, None)
     else:
@@ -84,27 +85,32 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         size = int((total - heads if is_live else total / TCP) * job.seconds / 8)
         job = _shaped_live(job, total) if is_live else job
         job, _, room = sized(job, size)
-        is_heard = is_heard and job.sound == had_sound
+        how = ("opus" if job.sound else "none") * had_sound
         sound = 8 * (size - room) / float(job.seconds)
-    told = [] if is_heard else ["--audio", "none"]
+    # All is told, what is usual too: that follows from the rate, and a plan may take less of it.
+    size_now = None if isinstance(job.size, str) else job.size
+    told = ["--size", shown_dimensions(size_now or SOURCE_SIZE)]
+    told += ["--fps", f"{job.fps:.6g}"] if job.fps else []
+    told += ["--audio", how] if how else []
     told += ["--audio-bitrate", str(job.audio_bitrate)] if job.audio_bitrate else []
-    shape = ["--size", shown_dimensions(job.size)] if job.size and job.size != "source" else []
-    shape += ["--fps", f"{job.fps:.6g}"] if job.fps else []
-    link = plan_search.LinkLoad(TCP, TCP * sound, (*told, *shape), most=total)
+    link = plan_search.LinkLoad(TCP, TCP * sound, tuple(told), most=total)
     if is_live:
-        live = ["gsvc", "send", source, "udp://HOST:5004"]
-        live += [*shape, *["--audio", "opus"] * job.sound]
         factor = 1 / pictures_within(1.0, 0.0, WireSettings())
         wait = min(UNDER_WAY, (budgets.latency or 0.0) / 2)  # a repetition may come within the rest
         beside = heads + sound
         longest, bits = THIN  # of an intra picture
         intra = min(longest, max(LINK_ROOM, bits * factor / (total - beside))) if total else 0.0
-        link = replace(link, factor=factor, beside=beside, live=tuple(live), wait=wait, intra=intra)
+        link = replace(link, factor=factor, beside=beside, is_live=True, wait=wait, intra=intra)
         if not getattr(options, "feedback", True):
             bare = pictures_within(1.0, 0.0, WireSettings(redundancy=0, parity_span=0))
             link = replace(link, one_way=factor * bare - 1)
-    size_now = None if isinstance(job.size, str) else job.size
     return Carried(link, size_now, job.fps, job.audio_bitrate)
+
+
+def in_pieces(source: str | None, rate: float | None) -> str:
+    """What makes pieces of a video that fill a link of so many bits per second."""
+    seconds = EncodeJob(source, EncoderSettings()).seconds if source and rate else 0
+    return plan_search.pieces_command(source or "", (rate or 0) * float(seconds))
 
 
 def _too_slow(total: float, options: Namespace) -> bool:

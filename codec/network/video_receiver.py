@@ -202,32 +202,20 @@ class VideoReceiver:
         counts = source.counts if source else depacketizer.Counts()
         return ReceiverStats(
             seconds=0.0 if rtp.since is None else round(time.monotonic() - rtp.since, 3),
-            frames=self._frames,
-            concealed=self._concealed,
-            packets=live.packets,
-            streams=self._streams,
-            dropped=self._queue.dropped,
-            queue=len(self._queue),
-            reordering=source.depth if source else 0,
-            datagrams=rtp.datagrams,
-            bytes=rtp.bytes + self._bytes,
-            lost=tracker.lost,
-            duplicates=tracker.duplicates,
-            reordered=tracker.reordered,
-            retransmitted=tracker.retransmitted,
+            frames=self._frames, concealed=self._concealed, packets=live.packets,
+            streams=self._streams, dropped=self._queue.dropped, queue=len(self._queue),
+            reordering=source.depth if source else 0, datagrams=rtp.datagrams,
+            bytes=rtp.bytes + self._bytes, lost=tracker.lost, duplicates=tracker.duplicates,
+            reordered=tracker.reordered, retransmitted=tracker.retransmitted,
             damaged=rtp.invalid + counts.damaged + self._damaged + live.damaged,
-            refused=rtp.srtp.refused if rtp.srtp else 0,
-            packets_lost=counts.lost - counts.late,
-            repaired=counts.repaired,
-            repeated=counts.repeated,
+            refused=rtp.srtp.refused if rtp.srtp else 0, packets_lost=counts.lost - counts.late,
+            repaired=counts.repaired, repeated=counts.repeated,
             bitrate=self._rate.bitrate(wire_bits / 8),
             bits=live.stream.meter.bits if live.stream else stream_info.total([]),
-            latency=self._latency.summary(),
-            decoding=self._decoding.summary(),
-            left_out=live.pace.refused if live.pace else 0,
-            overdue=live.overdue,
+            latency=self._latency.summary(), decoding=self._decoding.summary(),
+            left_out=live.pace.refused if live.pace else 0, overdue=live.overdue,
             wire_bits=wire_bits,
-        )
+        )  # fmt: skip
 
     async def _connected(self) -> list[asyncio.Task[None]]:
         """Start to listen or to connect; gives the tasks that do it."""

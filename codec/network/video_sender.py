@@ -444,30 +444,20 @@ class VideoSender:
         """A snapshot; its `bitrate` is since the last one."""
         session, sink = self._rtp, self._sink
         return stats.SenderStats(
-            seconds=self._rate.seconds,
-            frames=self._frames,
-            sent=self._sent,
-            dropped=self._queue.dropped + self._left_out,
-            packets=self._packets,
-            queue=len(self._queue),
-            datagrams=sink.datagrams,
-            bytes=sink.bytes,
-            again=session.again,
+            seconds=self._rate.seconds, frames=self._frames, sent=self._sent,
+            dropped=self._queue.dropped + self._left_out, packets=self._packets,
+            queue=len(self._queue), datagrams=sink.datagrams, bytes=sink.bytes, again=session.again,
             bitrate=self._rate.bitrate(sink.bytes + stats.IP_UDP_BYTES * sink.datagrams),
-            bits=self._meter.bits,
-            keys_asked=session.keys_asked,
+            bits=self._meter.bits, keys_asked=session.keys_asked,
             fraction_lost=session.report.fraction_lost / 256 if session.report else None,
             round_trip=session.round_trip,
             receivers=None if self.address.scheme == "udp" else len(self._broadcaster),
-            refused=session.refused + self._broadcaster.refused,
-            waiting=self._waiting.summary(),
-            encoding=self._encoding.summary(),
-            target=self._encoder.target_bitrate,
-            left_out=self._left_out,
-            lost=session.report.lost if session.report else None,
+            refused=session.refused + self._broadcaster.refused, waiting=self._waiting.summary(),
+            encoding=self._encoding.summary(), target=self._encoder.target_bitrate,
+            left_out=self._left_out, lost=session.report.lost if session.report else None,
             estimate=self._adapter.controller.estimate if self._adapter else None,
             wire_bits=self._wire_bits,
-        )
+        )  # fmt: skip
 
     def _begin_group(self) -> None:
         """A receiver asked for an intra picture: what waited before it was dropped."""

@@ -64,7 +64,7 @@ class Budgets:
     vram: float | None = None
     """Bytes of a GPU: which pretrained models it holds. What is planned needs no GPU."""
     latency: float | None = None
-    """Seconds from capture to showing."""
+    """Seconds from capture to showing, behind an intra picture too."""
     energy: float | None = None
     """Joules of both processes, and of the radio where one is named."""
     quality: tuple[str, float] | None = None

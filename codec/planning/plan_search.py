@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from gsvc.codec.api.encoder_settings import EncoderSettings
+from gsvc.codec.api.target_size import AIM
 from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.pieces import MOST_PROTECTED
 from gsvc.codec.media.video_reader import Size
 from gsvc.codec.planning.budgets import Budgets, Time, UnmetError, VideoClass, option, parse_budgets
 from gsvc.codec.planning.machine_profile import WAYS, Profile, Way, known_profile
@@ -28,6 +30,8 @@ _RELAXED = {"bandwidth": 1.2, "quality": 0.5}
 """By how much a constraint is loosened to find its price, JOD for quality; else twofold."""
 _ALIKE = {"jod": 0.02, "texture": 0.001}
 """Differences of quality that are far below the model's errors: they are worth no time."""
+_PIECE = 240
+"""Bytes of a piece, as small radios take them."""
 _MEASURED = {
     "bandwidth": ("rate",),
     "decoder_time": ("decode_seconds",),
@@ -46,9 +50,9 @@ class LinkLoad:
     beside: float = 0.0
     """Bits per second of sound on the link."""
     arguments: tuple[str, ...] = ()
-    """What `gsvc encode` is told of the sound, and of size and frame rate."""
-    live: tuple[str, ...] = ()
-    """The command that sends it as it plays; empty for files."""
+    """What `gsvc encode` or `send` is told of size, frame rate and sound."""
+    is_live: bool = False
+    """Whether it is sent as it plays."""
     wait: float = 0.0
     """Seconds that its receiver may wait for a missing packet."""
     intra: float = 0.0
@@ -209,7 +213,7 @@ class BudgetPlanner:
             "encoder_time": seen.encode_seconds.high,
             "memory": max(seen.encode_memory.high, seen.decode_memory.high),
             "vram": 0.0,
-            "latency": seen.latency,
+            "latency": seen.latency + self._link.intra,
             "energy": self.joules(seen) or 0.0,
         }[name]
 
@@ -247,7 +251,9 @@ class BudgetPlanner:
     def _unmet(self, budgets: Budgets) -> ConfigError:
         """Says which budgets bind, and what the nearest settings ask for."""
         everything = self.choices(replace(budgets, bandwidth=None))
-        nearest = min(everything, key=lambda choice: self._worst(choice, budgets))
+        nearest = min(
+            everything, key=lambda one: sum(max(1.0, n) for n in self.excess(one, budgets).values())
+        )
         if budgets.is_live and self._worst(nearest, budgets) <= 1:
             seen = min(everything, key=self._pace).prediction
             return ConfigError(
@@ -257,7 +263,8 @@ class BudgetPlanner:
             )
         over = {n: r for n, r in self.excess(nearest, budgets).items() if r > 1}
         shown = {n: _shown(budgets, n, nearest, r) for n, r in over.items()}
-        smaller = ", or a smaller --size and --fps" if budgets.is_live else ", or --size auto"
+        live = ", or a smaller --size and --fps, or a file in pieces (gsvc encode --packets)"
+        smaller = live if budgets.is_live else ", or --size auto"
         smaller += ", or --audio none" if self._link.beside else ""
         more = parse_budgets(shown).bandwidth if list(over) == ["bandwidth"] else None
         error = UnmetError(
@@ -370,24 +377,36 @@ def encoder_settings(settings: PlanSettings) -> EncoderSettings:
 def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) -> list[str]:
     """The commands that carry a plan out: sending and receiving where it is live."""
     link, way = link or LinkLoad(), settings.way.arguments
-    if link.live:
-        send = [*link.live, "--preset", settings.preset]
-        rate, total = settings.bitrate, link.total(settings.bitrate)
-        if link.most is not None:  # all of it where it binds
-            rate = link.most if total > 0.8 * link.most else total
-        send += ["--bitrate" if link.most is None else "--total-bitrate", f"{rate:.0f}"]
+    rate = settings.bitrate
+    if link.most is not None and link.is_live:  # all of it where it binds
+        rate = link.most if link.total(rate) > 0.8 * link.most else link.total(rate)
+    elif link.most is not None:  # of the file: pictures that aim as high, and what is beside them
+        rate = rate / AIM + link.beside / link.factor
+    told = ["--bitrate" if link.most is None else "--total-bitrate", f"{rate:.0f}"]
+    told += ["--preset", settings.preset, *link.arguments]
+    if link.is_live:
+        send = ["gsvc", "send", source, "udp://HOST:5004", *told]
         receive = ["gsvc", "recv", "udp://@:5004", "-o", f"{Path(source).stem}.received.mp4"]
         receive += ["--wait", f"{1000 * link.wait:.0f}", "--load", "0.8x", *way]
         receive += ["--no-feedback"] if link.one_way else []
         return [shlex.join(receive), shlex.join(send)]
     stream = f"{Path(source).stem}.gsv"
-    encode = ["gsvc", "encode", source, "-o", stream, "--bitrate", f"{settings.bitrate:.0f}"]
-    encode += ["--preset", settings.preset, *(["--low-delay"] if settings.low_delay else [])]
-    encode += ["--low-memory"] if settings.low_memory else []
+    encode = ["gsvc", "encode", source, "-o", stream, *told]
+    encode += ["--low-delay"] * settings.low_delay + ["--low-memory"] * settings.low_memory
     is_usual = settings.low_delay or settings.gop == FILE_GOP
     encode += [] if is_usual else ["--gop", f"{settings.gop:g}"]
-    encode += link.arguments
     return [shlex.join(encode), shlex.join(["gsvc", "decode", stream, *way])]
+
+
+def pieces_command(source: str, bits: float) -> str:
+    """What makes pieces of so many bits in all, an eighth of them parity; only the option's name
+    where they are too few or too many."""
+    count = int(bits / 8 / _PIECE)
+    if not 1 < count <= MOST_PROTECTED:
+        return "gsvc encode --packets"
+    parity, folder = -(-count // 8), f"{Path(source).stem}.pieces"
+    command = ["gsvc", "encode", source, "-o", folder, "--packets", str(count - parity)]
+    return shlex.join([*command, "--packet-bytes", str(_PIECE), "--parity", str(parity)])
 
 
 def as_json(source: str, plan: BudgetPlan) -> dict[str, object]:
@@ -408,28 +427,29 @@ def as_json(source: str, plan: BudgetPlan) -> dict[str, object]:
 def as_lines(source: str, plan: BudgetPlan) -> list[str]:
     """The plan for people."""
     rows = zip(("best", "second", "third"), (plan.best, *plan.runners_up), strict=False)
-    seen, jod = plan.best.prediction, "JOD, often 1-3 less" if plan.link.live else "JOD"
+    seen, jod = plan.best.prediction, "JOD, often 1-3 less" if plan.link.is_live else "JOD"
     late = seen.latency + plan.link.intra
+    passes = ", 1 to 4 times" * (plan.link.most is not None and not plan.link.is_live)
     return [
         f"{'':<11}{'pictures':>8}{'preset':>8}  {'decoding':<22}{jod:>20}{'texture':>9}",
         *(_row(name, choice) for name, choice in rows),
         _SCALES,
         "",
         _link_line(plan),
-        f"encoding {_seconds(seen.encode_seconds)}, {_megabytes(seen.encode_memory)}; "
+        f"encoding {_seconds(seen.encode_seconds)}{passes}, {_megabytes(seen.encode_memory)}; "
         f"decoding {_seconds(seen.decode_seconds)}, {_megabytes(seen.decode_memory)}, "
         f"{seen.flops / 1e9:.3g} GFLOP/s; usual latency {seen.latency:.2f} s"
         + (f", behind an intra picture up to {late:.1f} s" if late > seen.latency else "")
         + ("" if seen.joules is None else f"; {seen.joules:.0f} J to compute"),
         *(_price_line(plan, price) for price in plan.prices),
         *(() if plan.is_judged else (_UNJUDGED,)),
-        *(_live_lines(plan) if plan.link.live else ()),
+        *(_live_lines(source, plan) if plan.link.is_live else ()),
         "",
         *commands(source, plan.best.settings, plan.link),
     ]
 
 
-def _live_lines(plan: BudgetPlan) -> Iterator[str]:
+def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
     seen, link = plan.best.prediction, plan.link
     shares = [s.mean / plan.duration for s in (seen.encode_seconds, seen.decode_seconds)]
     told = "live, encoding takes {:.0%} of the time, decoding {:.0%}".format(*shares)
@@ -439,7 +459,8 @@ def _live_lines(plan: BudgetPlan) -> Iterator[str]:
     one = f"one way: {copies} and an intra picture every {LIVE_GOP:g} to 12 s go on without loss"
     yield one if link.one_way else "for a link without a way back, plan with --no-feedback"
     if link.most is not None and link.most < 8_000:
-        yield "live video smears below 8 kbit/s: send pieces (gsvc encode --packets) or a file"
+        how = pieces_command(source, plan.duration * link.most)
+        yield f"live video smears below 8 kbit/s: a file looks better, one way in pieces: {how}"
 
 
 def _choice_json(source: str, choice: PlanChoice, link: LinkLoad) -> dict[str, object]:
@@ -470,10 +491,14 @@ def _link_line(plan: BudgetPlan) -> str:
     video = f"video of {width}x{height} at {plan.frame_rate:.3g} frames/s"
     headers = (link.factor - 1) * pictures
     parts = f"{pictures / 1000:.2f} for {video}, {link.beside / 1000:.2f} for sound"
-    what = "copies, parity and headers" if link.live else "headers"
+    what = "copies, parity and headers" if link.is_live else "headers"
     total = f"{link.total(pictures) / 1000:.2f}"
-    total += "" if link.most is None else f" of {link.most / 1000:g}"
-    return f"on the link {total} kbit/s in all: {parts}, {headers / 1000:.2f} for {what}"
+    sent = ""
+    if link.most is not None:
+        total += f" of {link.most / 1000:g}"
+        seconds = link.total(pictures) / link.most * plan.duration
+        sent = f"; {plan.duration:.1f} s take {seconds:.1f} s to send" * (not link.is_live)
+    return f"on the link {total} kbit/s in all: {parts}, {headers / 1000:.2f} for {what}{sent}"
 
 
 def _price_line(plan: BudgetPlan, price: Price) -> str:
@@ -481,7 +506,7 @@ def _price_line(plan: BudgetPlan, price: Price) -> str:
     more = "half a JOD less" if price.budget == "quality" else f"{price.by:g} times as much"
     if price.gain < 0.005:
         is_highest = price.budget == "bandwidth" and plan.best.settings.bitrate > 0.98 * plan.most
-        is_free = plan.link.live and all(one.gain < 0.005 for one in plan.prices)
+        is_free = plan.link.is_live and all(one.gain < 0.005 for one in plan.prices)
         why = f"{more} would gain nothing" + ", the machine's time binds" * bool(is_free)
         why = "level 3, the highest, takes no more of this video" if is_highest else why
         return f"{name} does not bind: {why}"

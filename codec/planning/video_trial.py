@@ -130,14 +130,10 @@ def try_pictures(
     trials = _Trials(pictures, video, low_delay, judge, clock)
     points = [trials.point(level) for level in TRIAL_LEVELS]
     return VideoTrial(
-        width=video.width,
-        height=video.height,
-        rate=float(video.frame_rate),
-        frames=len(pictures),
-        points=tuple(sorted(points, key=lambda point: point.bpp)),
-        low_delay=low_delay,
+        width=video.width, height=video.height, rate=float(video.frame_rate), frames=len(pictures),
+        points=tuple(sorted(points, key=lambda point: point.bpp)), low_delay=low_delay,
         tried=len(pictures),
-    )
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -197,14 +193,10 @@ def trial_of(kind: VideoClass, profile: Profile) -> VideoTrial:
     unit = profile.encode["fast"].frame
     points = [TrialPoint(**{**one, "seconds": one["seconds"] * unit}) for one in told["points"]]
     return VideoTrial(
-        width=kind.width,
-        height=kind.height,
-        rate=kind.rate,
-        frames=round(kind.rate * kind.seconds),
-        points=tuple(points),
-        jod_apart=told["jod_apart"],
+        width=kind.width, height=kind.height, rate=kind.rate,
+        frames=round(kind.rate * kind.seconds), points=tuple(points), jod_apart=told["jod_apart"],
         likeness_apart=told["likeness_apart"],
-    )
+    )  # fmt: skip
 
 
 def clips_of(kind: VideoClass) -> int:
@@ -360,14 +352,9 @@ def forecast(spans: SampleSpans, samples: Sequence[EncodedSample]) -> EncodeFore
     one, several = reports[0], len(reports) > 1
     spread = stdev(rates) / sqrt(len(rates)) if several else 0.0  # the standard error of their mean
     return EncodeForecast(
-        frames=spans.frames,
-        duration=spans.seconds,
-        size=round(size),
-        spread=spread * spans.seconds / size,
-        bitrate=8 * (size - sound) / spans.seconds,
+        frames=spans.frames, duration=spans.seconds, size=round(size),
+        spread=spread * spans.seconds / size, bitrate=8 * (size - sound) / spans.seconds,
         bpp=8 * (size - sound) / (one.width * one.height * spans.frames),
         elapsed=whole * sum(report.elapsed for report in reports),
-        ssim=fmean(sample.ssim for sample in samples),
-        sampled=sampled,
-        samples=len(reports),
-    )
+        ssim=fmean(sample.ssim for sample in samples), sampled=sampled, samples=len(reports),
+    )  # fmt: skip
