@@ -90,9 +90,8 @@ def check_size(width: int, height: int) -> None:
             "side can be coded, shrink the video"
         )
     if not can_code(scaffold.Geometry(width, height).coded_size(8)):
-        raise errors.InputError(
-            f"pictures of {width}x{height} are too small or thin: make both sides at least 32"
-        )
+        why = f"pictures of {width}x{height} are too small or thin: make both sides at least 32"
+        raise errors.InputError(why)
 
 
 def encode_pictures(
@@ -118,9 +117,8 @@ def encode_pictures(
     if not 1 <= crf <= MAX_CRF:
         raise errors.ConfigError(f"crf {crf} is out of range: 1 to {MAX_CRF}")
     if not can_code(size):
-        raise errors.ConfigError(
-            f"pictures of {size[0]}x{size[1]} are too small or thin: enlarge the video"
-        )
+        why = f"pictures of {size[0]}x{size[1]} are too small or thin: enlarge the video"
+        raise errors.ConfigError(why)
     planes = [one if one.ndim == 2 else planes_of(one, size, color) for one in pictures]
     # With SVT-AV1's usual 32 pictures a mini-group, the second picture of a short sequence is as
     # expensive as the first.

@@ -41,9 +41,8 @@ def bundled_ffmpeg(question: str) -> str:
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        raise MissingDependencyError(
-            f"the ffmpeg of imageio-ffmpeg does not run ({error}): reinstall imageio-ffmpeg"
-        ) from error
+        why = f"the ffmpeg of imageio-ffmpeg does not run ({error}): reinstall imageio-ffmpeg"
+        raise MissingDependencyError(why) from error
 
 
 kept_sha256 = cache(sha256_of)

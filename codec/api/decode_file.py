@@ -185,9 +185,8 @@ def find_time_range(
         if is_all and (salvage.damage is not None or not file.seekable()):
             return _salvaged(salvage, limits, is_container=is_container)
         if salvage.damage is not None:
-            raise errors.ConfigError(
-                "no part of a damaged stream can be concealed: leave out start= and frames="
-            ) from salvage.damage
+            why = "no part of a damaged stream can be concealed: leave out start= and frames="
+            raise errors.ConfigError(why) from salvage.damage
         file.seek(0)
     if is_all:
         return _all(file, limits, is_container=is_container)
@@ -294,9 +293,8 @@ def _part(
         if index.damage is not None:
             raise index.damage
         if not index.times:
-            raise errors.InputError(
-                "the stream has no pictures to seek: decode it from start to end"
-            )
+            why = "the stream has no pictures to seek: decode it from start to end"
+            raise errors.InputError(why)
         raise errors.InputError(f"the stream ends before {start:g} s: choose an earlier start")
     sound: list[AudioChunk] = []
     file.seek(0)

@@ -178,9 +178,8 @@ class Decoder:
         """
         settings = settings or DecoderSettings()
         if header.motion_estimator not in optical_flow.MOTION_ESTIMATORS:
-            raise errors.VersionError(
-                f"motion estimator {header.motion_estimator} is not known: install a newer gsvc"
-            )
+            why = f"motion estimator {header.motion_estimator} is not known: install a newer gsvc"
+            raise errors.VersionError(why)
         if settings.device != "cpu":  # steps 0 need none, but who asks for one is to know
             backends.check_device(settings.device)
         refine, self._windows = _restoring(header, settings, refiner, pace)
@@ -262,9 +261,8 @@ class Decoder:
         """
         timeline = self._open_timeline()
         if not isinstance(timeline, Concealer):
-            raise errors.ConfigError(
-                "this decoder does not conceal: set DecoderSettings(conceal=True)"
-            )
+            why = "this decoder does not conceal: set DecoderSettings(conceal=True)"
+            raise errors.ConfigError(why)
         return list(self._out(timeline.until(pts), share=True))
 
     def _out(self, drawn: Iterable[DrawnFrame], *, share: bool = False) -> Iterator[Frame]:

@@ -87,9 +87,8 @@ class EncodeJob:
             if seconds is None:
                 seconds = Fraction(sum(1 for _ in video)) / video.format.frame_rate
         if not seconds:
-            raise InputError(
-                f"{places.display_name(self.source)}: has no length: encode it at a rate"
-            )
+            why = f"{places.display_name(self.source)}: has no length: encode it at a rate"
+            raise InputError(why)
         return seconds
 
     @cached_property

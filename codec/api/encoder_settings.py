@@ -102,13 +102,11 @@ class EncoderSettings:
         if self.preset not in tuning.PRESETS:
             raise ConfigError(f"preset {self.preset!r}: choose one of {', '.join(tuning.PRESETS)}")
         if not 1 <= self.face_weight <= tuning.MOST_PEOPLE:
-            raise ConfigError(
-                f"face weight {self.face_weight:g}: choose 1 to {tuning.MOST_PEOPLE:g}"
-            )
+            why = f"face weight {self.face_weight:g}: choose 1 to {tuning.MOST_PEOPLE:g}"
+            raise ConfigError(why)
         if isinstance(self.detector, str) and self.detector not in OWN:
-            raise ConfigError(
-                f"detector {self.detector!r}: choose one of {', '.join(OWN)}, or give a detector"
-            )
+            why = f"detector {self.detector!r}: choose one of {', '.join(OWN)}, or give a detector"
+            raise ConfigError(why)
         if self.task is not None:
             self._check_task(self.task)
         if not 0 <= self.pre_roll <= _MOST_PRE_ROLL:
@@ -143,9 +141,8 @@ class EncoderSettings:
         if self.low_delay and self.lookahead is not None:
             raise ConfigError("low delay is without look-ahead: leave one of them out")
         if self.low_delay and (self.quality is not None or self.max_bitrate is not None):
-            raise ConfigError(
-                "a quality or a cap (max_bitrate) needs look-ahead: leave it or low delay out"
-            )
+            why = "a quality or a cap (max_bitrate) needs look-ahead: leave it or low delay out"
+            raise ConfigError(why)
         if self.returning_shots and (self.low_delay or self.max_bitrate or self.events_only):
             raise ConfigError(
                 "shots that come back need look-ahead, and neither a cap nor events alone: leave "

@@ -144,13 +144,11 @@ def play_file(
     """
     scheme, is_address, _ = str(source).partition("://")
     if is_address and scheme in ("udp", "tcp", "ws", "wss"):
-        raise ConfigError(
-            f"{source}: receive and play with: gsvc recv {shlex.quote(str(source))} -o - | mpv -"
-        )
+        why = f"{source}: receive and play with: gsvc recv {shlex.quote(str(source))} -o - | mpv -"
+        raise ConfigError(why)
     if is_address:
-        raise ConfigError(
-            f"{source}: fetch the stream first: curl {shlex.quote(str(source))} | gsvc play -"
-        )
+        why = f"{source}: fetch the stream first: curl {shlex.quote(str(source))} | gsvc play -"
+        raise ConfigError(why)
     conceals = settings.conceal
     with places.open_any(source) as file:
         time_range = find_time_range(

@@ -66,9 +66,8 @@ def unpack_audio(data: bytes) -> AudioChunk:
     rest = Cutter(data, "an audio packet")
     channels, units, pre_skip, zigzag, count = (read_varint(rest.take) for _ in range(5))
     if count > _MAX_PACKETS:
-        raise errors.LimitError(
-            f"{count} Opus packets in one chunk: at most {_MAX_PACKETS} are permitted"
-        )
+        why = f"{count} Opus packets in one chunk: at most {_MAX_PACKETS} are permitted"
+        raise errors.LimitError(why)
     lengths = [read_varint(rest.take) for _ in range(count)]
     packets = tuple(rest.take(length) for length in lengths)
     if rest.left:
@@ -88,13 +87,11 @@ def _check(chunk: AudioChunk) -> None:
             f"multiples of {_SHORTEST} up to {_LONGEST} are permitted"
         )
     if not 0 <= chunk.pre_skip <= _MAX_PRE_SKIP or abs(chunk.pts) > _MAX_PTS:
-        raise errors.LimitError(
-            f"audio time {chunk.pts} or pre-skip {chunk.pre_skip} is out of range"
-        )
+        why = f"audio time {chunk.pts} or pre-skip {chunk.pre_skip} is out of range"
+        raise errors.LimitError(why)
     if len(chunk.packets) > _MAX_PACKETS or any(len(p) > _MAX_PACKET_BYTES for p in chunk.packets):
-        raise errors.LimitError(
-            f"audio chunk beyond {_MAX_PACKETS} packets of {_MAX_PACKET_BYTES} bytes"
-        )
+        why = f"audio chunk beyond {_MAX_PACKETS} packets of {_MAX_PACKET_BYTES} bytes"
+        raise errors.LimitError(why)
     if any(packet_samples(packet) != chunk.packet_samples for packet in chunk.packets):
         raise errors.BitstreamError("an audio packet lasts longer or shorter than its chunk says")
 
@@ -256,9 +253,8 @@ def _cut(packets: Iterable[Packet], held: errors.HeldBytes) -> Iterator[tuple[in
 def _span(rest: Cutter, last: int) -> TimedText:
     start, duration = last + read_varint(rest.take), read_varint(rest.take)
     if max(start, duration) > _LATEST:
-        raise errors.LimitError(
-            f"a text at {start} ms, for {duration} ms: at most {_LATEST} are permitted"
-        )
+        why = f"a text at {start} ms, for {duration} ms: at most {_LATEST} are permitted"
+        raise errors.LimitError(why)
     return TimedText(start, duration, _text(rest.rest()))
 
 

@@ -244,9 +244,8 @@ def check_temporal_unit(stripped: bytes, size: tuple[int, int]) -> None:
             first = obu.data[obu.start : obu.start + 1]
             frames, is_shown = frames + 1, bool(first and first[0] & 0b1001_0000)
         if count >= MAX_UNIT_OBUS or frames > MAX_UNIT_FRAMES:
-            raise LimitError(
-                f"a coded picture has over {MAX_UNIT_FRAMES} AV1 frames or {MAX_UNIT_OBUS} units"
-            )
+            why = f"a coded picture has over {MAX_UNIT_FRAMES} AV1 frames or {MAX_UNIT_OBUS} units"
+            raise LimitError(why)
         if obu.kind == SEQUENCE_HEADER:
             declared = sequence_size(obu.data[obu.start :])
             if declared != size:

@@ -182,14 +182,12 @@ def read_head(take: Read, limits: errors.Limits) -> tuple[int, int, int]:
     tag = read_varint(take)
     kind, length = tag & 15, tag >> 4
     if length > limits.packet_bytes:
-        raise errors.LimitError(
-            f"a packet of {length} bytes exceeds the limit of {limits.packet_bytes}"
-        )
+        why = f"a packet of {length} bytes exceeds the limit of {limits.packet_bytes}"
+        raise errors.LimitError(why)
     frames = read_varint(take)
     if frames > limits.interval:
-        raise errors.LimitError(
-            f"a packet of {frames} frames exceeds the limit of {limits.interval}"
-        )
+        why = f"a packet of {frames} frames exceeds the limit of {limits.interval}"
+        raise errors.LimitError(why)
     return kind, length, frames
 
 
@@ -217,9 +215,8 @@ def read_packet(read: Read, limits: errors.Limits = errors.DEFAULT_LIMITS) -> Pa
         raise errors.VersionError(f"packet type {kind} is not known: install a newer gsvc")
     packet = Packet(PacketType(kind) if is_known else kind, frames, payload)
     if packet.is_picture == (frames == 0):
-        raise errors.BitstreamError(
-            f"a packet of type {kind} has {frames} frames: the stream is damaged"
-        )
+        why = f"a packet of type {kind} has {frames} frames: the stream is damaged"
+        raise errors.BitstreamError(why)
     return packet
 
 

@@ -165,9 +165,8 @@ class Coder:
         """
         assert 0 <= context < element.contexts
         if value is not None and abs(value) > element.maximum:
-            raise ConfigError(
-                f"{element.name} {value} cannot be stored: at most {element.maximum} is possible"
-            )
+            why = f"{element.name} {value} cannot be stored: at most {element.maximum} is possible"
+            raise ConfigError(why)
         if element.kind is FLAG:
             result = self._modelled(element, (element.name, context, "flag", 0), value)
         elif element.kind is UNSIGNED:
@@ -231,9 +230,8 @@ class Coder:
 
 
 def _beyond_limit(element: Element) -> LimitError:
-    return LimitError(
-        f"{element.name} is beyond its limit of {element.maximum}: the stream is damaged"
-    )
+    why = f"{element.name} is beyond its limit of {element.maximum}: the stream is damaged"
+    return LimitError(why)
 
 
 class Writer(Coder):

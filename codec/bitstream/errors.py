@@ -394,6 +394,5 @@ class HeldBytes:
         """Count `size` bytes before they are kept. Raises LimitError beyond `Limits.held_bytes`."""
         self._size += size
         if self._size > self._most:
-            raise LimitError(
-                f"the stream would take more than {self._most} bytes of memory to hold: split it"
-            )
+            why = f"the stream would take more than {self._most} bytes of memory to hold: split it"
+            raise LimitError(why)

@@ -56,9 +56,8 @@ class VideoFormat:
 
     def __post_init__(self) -> None:
         if self.width < 1 or self.height < 1:
-            raise ConfigError(
-                f"picture size {self.width}x{self.height}: both sides must be at least 1"
-            )
+            why = f"picture size {self.width}x{self.height}: both sides must be at least 1"
+            raise ConfigError(why)
         if self.time_base <= 0 or self.frame_rate <= 0 or self.pixel_aspect <= 0:
             raise ConfigError("time base, frame rate and pixel aspect must be positive")
 

@@ -396,9 +396,8 @@ class GroupReader:
             raise BitstreamError(_LACKS)
         sequence = self._slots.pop(slot, None)  # Damage ends it.
         if not 1 <= packet.frames <= self._longest:
-            raise LimitError(
-                f"a packet of {packet.frames} frames: 1 to {self._longest} can be of this size"
-            )
+            why = f"a packet of {packet.frames} frames: 1 to {self._longest} can be of this size"
+            raise LimitError(why)
         scaffold, plain = split_payload(payload)
         if sequence is None:
             return slot, self._opened(scaffold), scaffold, plain

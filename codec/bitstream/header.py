@@ -24,9 +24,8 @@ class Tools:
         """Each layer, by name, is on by default. Raises ConfigError for an unknown name."""
         for name in switches:
             if name not in TOOLS:
-                raise errors.ConfigError(
-                    f"unknown scaffold layer {name!r}: there are {', '.join(TOOLS)}"
-                )
+                why = f"unknown scaffold layer {name!r}: there are {', '.join(TOOLS)}"
+                raise errors.ConfigError(why)
         self.names = frozenset(name for name in TOOLS if switches.get(name, True))
 
     def without(self, *names: str) -> "Tools":
@@ -187,9 +186,8 @@ class Header:
     def _from_fields(cls, values: dict[str, int], limits: errors.Limits) -> "Header":
         for name, value in values.items():
             if name.startswith("reserved") and value:
-                raise errors.VersionError(
-                    "the stream has a scaffold layer that is not known: install a newer gsvc"
-                )
+                why = "the stream has a scaffold layer that is not known: install a newer gsvc"
+                raise errors.VersionError(why)
         return cls(
             format=_format(values, limits),
             level=values["level"],

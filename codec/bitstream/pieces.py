@@ -125,9 +125,8 @@ def split(
     if preview is not None:
         bodies.insert(0, _preview_body(preview, stream[:HEADER_BYTES]))
     if not 0 < len(bodies) <= count or max(map(len, bodies)) > room:
-        raise errors.ConfigError(
-            f"{carried_bytes(stream)} bytes do not fit {count} pieces of {size}"
-        )
+        why = f"{carried_bytes(stream)} bytes do not fit {count} pieces of {size}"
+        raise errors.ConfigError(why)
     longest, own, total = max(map(len, bodies)), _id(stream), varint(len(bodies))
     rows = [_row(body, longest) for body in bodies]
     more = erasure.parity_rows(rows, parity) if parity else []

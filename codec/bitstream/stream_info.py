@@ -115,9 +115,8 @@ class StreamIndex:
         BitstreamError for a damaged file, ConfigError for numbers below 0 or another decoder.
         """
         if first < 0 or count < 0:
-            raise errors.ConfigError(
-                f"{count} frames from number {first} on: give numbers of 0 or more"
-            )
+            why = f"{count} frames from number {first} on: give numbers of 0 or more"
+            raise errors.ConfigError(why)
         other = getattr(decoder, "header", self.header).fields()
         for name, own in self.header.fields().items():
             if name in (*_DECISIVE, *TOOLS) and other[name] != own:
@@ -160,9 +159,8 @@ class StreamIndex:
     ) -> IndexedPacket:
         number, group = packet.number, packet.group
         if number is None or group is None:
-            raise errors.BitstreamError(
-                "the stream does not begin with an intra picture: it is damaged"
-            )
+            why = "the stream does not begin with an intra picture: it is damaged"
+            raise errors.BitstreamError(why)
         lead = span.length - 1 if packet.is_intra and span.place is scaffold.Place.BETWEEN else 0
         if lead and number == 0:
             raise errors.BitstreamError(errors.BEGINS_IN_THE_MIDDLE)

@@ -149,9 +149,8 @@ def time(text: str) -> float:
     try:
         return reports.parsed_time(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no time: write 90, 1:30 or 0:01:30"
-        ) from None
+        why = f"{text!r} is no time: write 90, 1:30 or 0:01:30"
+        raise argparse.ArgumentTypeError(why) from None
 
 
 def frame_rate(text: str) -> float:
@@ -159,9 +158,8 @@ def frame_rate(text: str) -> float:
     try:
         return float(Fraction(text))
     except (ValueError, ZeroDivisionError):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no frame rate: write 25 or 30000/1001"
-        ) from None
+        why = f"{text!r} is no frame rate: write 25 or 30000/1001"
+        raise argparse.ArgumentTypeError(why) from None
 
 
 _LINE_SECONDS = 0.1

@@ -308,13 +308,11 @@ def _startup(options: Namespace, report: reports.EncodeReport, target: str) -> s
 
 def _check_single(options: Namespace) -> None:
     if Path(options.source).is_dir():
-        raise ConfigError(
-            f"{options.source} is a folder: say where its streams go with --out FOLDER"
-        )
+        why = f"{options.source} is a folder: say where its streams go with --out FOLDER"
+        raise ConfigError(why)
     if options.total_size is not None:
-        raise ConfigError(
-            "--total-size is for several files: add --out FOLDER, or use --target-size"
-        )
+        why = "--total-size is for several files: add --out FOLDER, or use --target-size"
+        raise ConfigError(why)
     if options.jobs != 1:
         raise ConfigError("--jobs is for several files: add --out FOLDER")
     if options.dry_run and options.plan is not None:
@@ -323,9 +321,8 @@ def _check_single(options: Namespace) -> None:
 
 def _check_pieces(options: Namespace) -> None:
     if (options.packets is None) != (options.packet_bytes is None):
-        raise ConfigError(
-            "--packets and --packet-bytes go together: --packets 12 --packet-bytes 237"
-        )
+        why = "--packets and --packet-bytes go together: --packets 12 --packet-bytes 237"
+        raise ConfigError(why)
     if options.packets is None:
         if options.parity is not None:
             raise ConfigError("--parity is for pieces: add --packets 12 --packet-bytes 237")

@@ -250,9 +250,8 @@ def load(text: str) -> float:
     except ConfigError as error:
         raise ArgumentTypeError(str(error)) from error
     if not found.is_multiple:
-        raise ArgumentTypeError(
-            f"{text!r}: a live video has no end, write a share of its time: 0.8x"
-        )
+        why = f"{text!r}: a live video has no end, write a share of its time: 0.8x"
+        raise ArgumentTypeError(why)
     return found.value
 
 

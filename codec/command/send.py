@@ -109,9 +109,8 @@ def adaptation(text: str) -> Adaptation:
     try:
         return Adaptation(arguments.bitrate(least), arguments.bitrate(most))
     except (ArgumentTypeError, ConfigError) as error:
-        raise ArgumentTypeError(
-            f"{text!r}: write two rates, the lower one first, as 4k:60k"
-        ) from error
+        why = f"{text!r}: write two rates, the lower one first, as 4k:60k"
+        raise ArgumentTypeError(why) from error
 
 
 TYPES = {"--adapt": adaptation}

@@ -98,9 +98,8 @@ def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "loop.Run"
     recipe, on_gpu, kind = options.recipe, device.type == "cuda", feed.about["kind"]
     part, parts = parallel.data_part(options.layout, options.tensor)
     if options.batch % parts:
-        raise ConfigError(
-            f"--batch is {options.batch}: it is dealt out to {parts}, take a multiple"
-        )
+        why = f"--batch is {options.batch}: it is dealt out to {parts}, take a multiple"
+        raise ConfigError(why)
     pack = Pack.without_samples(kind, frozen_networks(KINDS[kind].networks))
     torch.manual_seed(options.seed)  # loading the frozen networks draws numbers, too
     learner = loop.make_learner(

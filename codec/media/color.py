@@ -190,15 +190,13 @@ class ContainerColor:
 
 
 def _hdr_error(kind: str, label: str) -> UnsupportedInputError:
-    return UnsupportedInputError(
-        f"{label}: HDR video ({kind}) is not supported: tone-map it first with {_TONE_MAP}"
-    )
+    why = f"{label}: HDR video ({kind}) is not supported: tone-map it first with {_TONE_MAP}"
+    return UnsupportedInputError(why)
 
 
 def _alpha_error(label: str) -> UnsupportedInputError:
-    return UnsupportedInputError(
-        f"{label}: transparency (alpha) is not supported: flatten it first with {_FLATTEN}"
-    )
+    why = f"{label}: transparency (alpha) is not supported: flatten it first with {_FLATTEN}"
+    return UnsupportedInputError(why)
 
 
 def _is_rgb(frame: av.VideoFrame) -> bool:

@@ -161,9 +161,8 @@ class MappedStream:
         self.header = reader.header
         """The stream's header."""
         if self.header.returns:
-            raise BitstreamError(
-                "its shots come back, which a video track cannot hold: encode it without that"
-            )
+            why = "its shots come back, which a video track cannot hold: encode it without that"
+            raise BitstreamError(why)
         self.pictures: list[MappedPicture] = []
         """All coded pictures, in order."""
         self.sound: list[AudioChunk] = []
@@ -390,9 +389,8 @@ def _copy_stream(media: InputContainer, stream: BinaryIO) -> None:
         if packet.size:
             samples[kind].append(data)
     if not records:
-        raise ForeignFileError(
-            "no gsvc stream in this video: give a .gsv, or an unchanged file of gsvc mux"
-        )
+        why = "no gsvc stream in this video: give a .gsv, or an unchanged file of gsvc mux"
+        raise ForeignFileError(why)
     if not records[0].head.startswith(header.MAGIC):
         raise BitstreamError("the stream's beginning is missing: the video was cut, take all of it")
     for record in records:

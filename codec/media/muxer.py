@@ -302,9 +302,8 @@ class Sink(io.FileIO):
         except av.FFmpegError as error:
             self.check()
             advice = advice if self.seekable() else "a pipe takes .mkv, .webm or .y4m"
-            raise OutputError(
-                f"{self.name}: FFmpeg cannot write this video to it ({error.strerror}): {advice}"
-            ) from error
+            why = f"{self.name}: FFmpeg cannot write this video to it ({error.strerror}): {advice}"
+            raise OutputError(why) from error
         self.check()
 
 

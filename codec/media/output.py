@@ -159,9 +159,8 @@ def note_settings(file: Path, settings: Mapping[str, object]) -> None:
         return
     found = json.loads(file.read_text())
     if other := [name for name in own if found.get(name) != own[name]]:
-        raise ConfigError(
-            f"{file.parent} was begun with other {', '.join(other)}: name another folder"
-        )
+        why = f"{file.parent} was begun with other {', '.join(other)}: name another folder"
+        raise ConfigError(why)
 
 
 def refuse_foreign(target: str | Path, beginning: bytes) -> None:

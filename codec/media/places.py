@@ -124,9 +124,8 @@ def refuse_unreadable(file: BinaryIO) -> None:
     except (AttributeError, OSError, ValueError):
         is_readable = False
     if not is_readable:
-        raise errors.WrongTypeError(
-            f"{display_name(file)} cannot be read: open it in binary, for reading"
-        )
+        why = f"{display_name(file)} cannot be read: open it in binary, for reading"
+        raise errors.WrongTypeError(why)
 
 
 def refuse_unwritable(file: BinaryIO) -> None:
@@ -134,9 +133,8 @@ def refuse_unwritable(file: BinaryIO) -> None:
     try:
         file.write(b"")
     except (AttributeError, OSError, TypeError, ValueError) as error:
-        raise errors.WrongTypeError(
-            f"{display_name(file)} cannot be written: open it in binary, for writing"
-        ) from error
+        why = f"{display_name(file)} cannot be written: open it in binary, for writing"
+        raise errors.WrongTypeError(why) from error
 
 
 def _own_path(file: BinaryIO) -> Path | None:
@@ -162,9 +160,8 @@ def read_secret(path: str | Path) -> bytes:
             # Of the file that is open: a path could lead to another one by now.
             mode = os.fstat(file.fileno()).st_mode
             if stat.S_ISREG(mode) and mode & 0o077:
-                raise errors.ConfigError(
-                    f"{path} can be read or changed by others: chmod 600 {quote(str(path))}"
-                )
+                why = f"{path} can be read or changed by others: chmod 600 {quote(str(path))}"
+                raise errors.ConfigError(why)
             secret = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise errors.ConfigError(f"{path}: no key can be read there: {error.strerror}") from error
@@ -179,9 +176,8 @@ def refuse_same(source: PathOrFile | Sequence[str | Path], target: PathOrFile) -
         return
     are_files = STANDARD_OUTPUT not in (str(source), str(target)) and os.path.exists(source)
     if are_files and os.path.exists(target) and os.path.samefile(source, target):
-        raise errors.ConfigError(
-            f"{target} is the source itself: choose another name for the output"
-        )
+        why = f"{target} is the source itself: choose another name for the output"
+        raise errors.ConfigError(why)
 
 
 SUFFIX = ".gsv"
@@ -200,9 +196,8 @@ def open_stream(source: PathOrFile) -> Iterator[BinaryIO]:
     with named_errors(source):
         if str(source) == STANDARD_INPUT:
             if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
-                raise errors.InputError(
-                    "standard input is not connected to a stream: gsvc encode ... -o - | gsvc ..."
-                )
+                why = "standard input is not connected to a stream: gsvc encode ... -o - | gsvc ..."
+                raise errors.InputError(why)
             yield cast(io.BufferedReader, sys.stdin.buffer)
             return
         if not isinstance(source, str | Path) and is_pipe(source):
@@ -228,9 +223,8 @@ def named_errors(source: PathOrFile) -> Iterator[None]:
     except IsADirectoryError as error:
         raise errors.InputError(f"{name}: this is a folder: give a .gsv file") from error
     except PermissionError as error:
-        raise errors.InputError(
-            f"{name}: no permission to read it: check its mode and owner"
-        ) from error
+        why = f"{name}: no permission to read it: check its mode and owner"
+        raise errors.InputError(why) from error
 
 
 def is_container(source: str | Path) -> bool:

@@ -95,9 +95,8 @@ def open_media(source: str | Path, options: dict[str, str] | None = None) -> Inp
         raise InputError(f"{places.display_name(source)}: {why}") from error
     if container.format.name in _TEXT_ART:
         container.close()
-        raise InputError(
-            f"{source}: this is text, not a video: give a video file or a glob of images"
-        )
+        told = f"{source}: this is text, not a video: give a video file or a glob of images"
+        raise InputError(told)
     return container
 
 
@@ -114,9 +113,8 @@ def refuse_tiles(container: InputContainer, stream: VideoStream, name: str) -> N
     """Raise InputError for a picture in tiles, as phones write HEIC: PyAV cannot join them."""
     parts = sum(bool(one.disposition & Disposition.dependent) for one in container.streams.video)
     if parts and not stream.disposition & Disposition.default:
-        raise InputError(
-            f"{name}: a picture in {parts} tiles: join them first with ffmpeg -i INPUT OUTPUT.png"
-        )
+        why = f"{name}: a picture in {parts} tiles: join them first with ffmpeg -i INPUT OUTPUT.png"
+        raise InputError(why)
 
 
 Crop = tuple[slice, slice]
@@ -195,9 +193,8 @@ def reason(error: av.FFmpegError) -> str:
 def _check_file(path: Path) -> None:
     try:
         if path.is_dir():
-            raise InputError(
-                f"{path}: this is a folder: give a video, or images as {quote(f'{path}/*.png')}"
-            )
+            told = f"{path}: this is a folder: give a video, or images as {quote(f'{path}/*.png')}"
+            raise InputError(told)
         if not path.exists():
             is_device = str(path).startswith(places.DEVICE)
             why = "device: ls /dev/video* names those" if is_device else "file: check the name"

@@ -97,9 +97,8 @@ _log = logging.getLogger(__name__)
 def check_bitrate(bitrate: int | None) -> None:
     """Raise ConfigError when Opus cannot code at `bitrate` bit/s; None, the usual one, is right."""
     if bitrate is not None and not _MIN_BITRATE <= bitrate <= _MAX_BITRATE:
-        raise errors.ConfigError(
-            f"audio bit rate {bitrate} bit/s: must be {_MIN_BITRATE} to {_MAX_BITRATE}"
-        )
+        why = f"audio bit rate {bitrate} bit/s: must be {_MIN_BITRATE} to {_MAX_BITRATE}"
+        raise errors.ConfigError(why)
 
 
 def coded_layout(layout: av.AudioLayout, bitrate: int | None) -> str:

@@ -158,9 +158,8 @@ class VideoReader:
             rest = islice(self._read(), frames)
             first = next(rest, None)
             if first is None:
-                raise InputError(
-                    f"{source.name}: ends before {float(start):g} s: choose an earlier start"
-                )
+                why = f"{source.name}: ends before {float(start):g} s: choose an earlier start"
+                raise InputError(why)
         except BaseException:
             source.close()
             raise

@@ -97,9 +97,8 @@ def tls_context(address: Address, settings: TlsSettings) -> ssl.SSLContext | Non
             raise ConfigError(f"{address}: certificates are for tls:// and wss:// addresses")
         return None
     if address.listens and settings.certificate is None:
-        raise ConfigError(
-            f"{address}: to listen, {address.scheme}:// needs certificate= and private_key="
-        )
+        why = f"{address}: to listen, {address.scheme}:// needs certificate= and private_key="
+        raise ConfigError(why)
     try:
         if address.listens:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -114,9 +113,8 @@ def tls_context(address: Address, settings: TlsSettings) -> ssl.SSLContext | Non
             context.load_cert_chain(settings.certificate, settings.private_key, password="")
         return context
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        raise ConfigError(
-            f"{address}: its certificate or key cannot be used ({error}): are they PEM?"
-        ) from error
+        why = f"{address}: its certificate or key cannot be used ({error}): are they PEM?"
+        raise ConfigError(why) from error
 
 
 @contextmanager
@@ -236,9 +234,8 @@ class Srtp:
 def srtp_of(address: Address, key: WireKey | None, *, sends: bool) -> Srtp | None:
     """What protects an address, None without a key. Raises ConfigError where that is not SRTP."""
     if key is not None and address.scheme != "udp":
-        raise ConfigError(
-            f"{address}: a key is for udp:// addresses: use tls:// or wss:// with certificates"
-        )
+        why = f"{address}: a key is for udp:// addresses: use tls:// or wss:// with certificates"
+        raise ConfigError(why)
     return None if key is None else Srtp(key, sends=sends)
 
 

@@ -84,9 +84,8 @@ class _TcpChannel:
         tag = await self._read_varint()
         length = read_varint(BytesIO(tag).read) >> 4
         if length > limits.packet_bytes:
-            raise errors.LimitError(
-                f"a packet of {length} bytes exceeds the limit of {limits.packet_bytes}"
-            )
+            why = f"a packet of {length} bytes exceeds the limit of {limits.packet_bytes}"
+            raise errors.LimitError(why)
         data = tag + await self._read_varint() + await self._read(length + 4)
         return read_packet(BytesIO(data).read, limits)
 
@@ -142,9 +141,8 @@ class _WsChannel:
         except ConnectionClosed as error:
             raise errors.TruncatedStreamError(_GONE) from error
         if isinstance(message, str):
-            raise errors.BitstreamError(
-                "a text message: gsvc sends binary ones, is the sender a gsvc?"
-            )
+            why = "a text message: gsvc sends binary ones, is the sender a gsvc?"
+            raise errors.BitstreamError(why)
         return message
 
 
@@ -165,9 +163,8 @@ async def run_channels(address: Address, handle: Handler, tls: SSLContext | None
     """
     is_tcp = address.scheme in ("tcp", "tls")
     if not is_tcp and find_spec("websockets") is None:
-        raise errors.MissingDependencyError(
-            f"{address.scheme}:// needs the package websockets: pip install 'gsvc[stream]'"
-        )
+        why = f"{address.scheme}:// needs the package websockets: pip install 'gsvc[stream]'"
+        raise errors.MissingDependencyError(why)
     if not address.listens:
         connect = partial(_connect_tcp if is_tcp else _connect_ws, tls)
         await _keep_connecting(address, handle, connect)

@@ -82,9 +82,8 @@ class VideoReceiver:
     def __init__(self, address: str, settings: ReceiveSettings | None = None) -> None:
         self._address = parse_address(address)
         if self._address.scheme == "udp" and not self._address.listens:
-            raise errors.ConfigError(
-                f"{address}: to receive over UDP, listen at a port: udp://@:port"
-            )
+            why = f"{address}: to receive over UDP, listen at a port: udp://@:port"
+            raise errors.ConfigError(why)
         chosen = self._settings = settings or ReceiveSettings()
         self._tls = tls_context(self._address, chosen.tls)
         self._queue: LatestQueue[live_decoder.ArrivedPacket] = LatestQueue(_WAITING_PACKETS)

@@ -334,9 +334,8 @@ class VideoSender:
         if self.address.scheme == "udp" and self.address.listens:
             raise ConfigError(f"{address}: to send over UDP, name the receiver: udp://host:port")
         if not encoder.has_pictures:
-            raise ConfigError(
-                "receivers begin at a picture, and a task has none: send objects beside pictures"
-            )
+            why = "receivers begin at a picture, and a task has none: send objects beside pictures"
+            raise ConfigError(why)
         self._encoder, self._settings = encoder, settings or SendSettings()
         bounds, link = self._settings.adapt, self._settings.total_bitrate
         self._adapter = None if bounds is None else RateAdapter(encoder, bounds)

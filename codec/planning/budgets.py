@@ -151,9 +151,8 @@ def _quality(text: str) -> tuple[str, float]:
         value = -1.0
     most = 10.0 if judge == "jod" else 1.0
     if judge not in JUDGES or not 0 < value < most:
-        raise ConfigError(
-            f"--quality {text!r}: write jod:6 (10 is perfect) or texture:0.2 (0 is perfect)"
-        )
+        why = f"--quality {text!r}: write jod:6 (10 is perfect) or texture:0.2 (0 is perfect)"
+        raise ConfigError(why)
     return judge, value
 
 

@@ -152,9 +152,8 @@ def load_profile(path: Path | None = None, *, foreign: bool = False) -> Profile:
     try:
         profile = parsed_profile(told)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ConfigError(
-            f"{path} is no profile of format {_VERSION}: run gsvc profile again"
-        ) from error
+        why = f"{path} is no profile of format {_VERSION}: run gsvc profile again"
+        raise ConfigError(why) from error
     if not foreign and _hardware(profile.machine) != _hardware(machine()):
         raise ConfigError(
             f"{path} is of another machine ({profile.machine['cpu']}, {profile.machine['cores']} "

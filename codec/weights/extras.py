@@ -58,9 +58,8 @@ def need(extra: str, what: str, otherwise: str = "") -> None:
     `what`: needs it, the message's subject; `otherwise`: what to do without, the message's end.
     """
     if EXTRAS[extra].missing:
-        raise MissingDependencyError(
-            f"{what} needs more packages: pip install 'gsvc[{extra}]'{otherwise}"
-        )
+        why = f"{what} needs more packages: pip install 'gsvc[{extra}]'{otherwise}"
+        raise MissingDependencyError(why)
 
 
 def find_class(name: str) -> Any:
@@ -72,9 +71,8 @@ def find_class(name: str) -> Any:
     try:
         return getattr(importlib.import_module(module), attribute)
     except Exception as error:  # a user's module may fail in any way
-        raise ConfigError(
-            f"{name}: {error}: write module:Class of a module in this folder or installed"
-        ) from error
+        why = f"{name}: {error}: write module:Class of a module in this folder or installed"
+        raise ConfigError(why) from error
 
 
 def machine() -> dict[str, str | int]:

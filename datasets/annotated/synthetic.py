@@ -299,9 +299,8 @@ def read_synthetic(folder: str | Path) -> annotated_clips.MultiViewClip:
             raise ValueError(f"header {rows[0]}")
         table = np.array([[float(cell) for cell in row] for row in rows[1:]]).reshape(-1, 4)
     except (ValueError, IndexError) as error:
-        raise InputError(
-            f"{folder / PLACES}: {error}: write the columns {', '.join(_HEADER)} as numbers"
-        ) from error
+        why = f"{folder / PLACES}: {error}: write the columns {', '.join(_HEADER)} as numbers"
+        raise InputError(why) from error
     places = make_places(table[:, 0] - 1, table[:, 2:], table[:, 1])
     clips = tuple(read_mot(view) for view in views)
     return annotated_clips.MultiViewClip(clips, places, _homographies(folder / CAMERAS, clips))

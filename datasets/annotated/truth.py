@@ -135,9 +135,8 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
-        raise InputError(
-            f"{path}:{error.lineno}:{error.colno}: no JSON ({error.msg}): download the file again"
-        ) from error
+        why = f"{path}:{error.lineno}:{error.colno}: no JSON ({error.msg}): download the file again"
+        raise InputError(why) from error
 
 
 @dataclass(frozen=True)

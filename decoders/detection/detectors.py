@@ -230,9 +230,8 @@ class UltralyticsDetector:
         try:
             from ultralytics import YOLO
         except ImportError as error:
-            raise MissingDependencyError(
-                f"{path} needs Ultralytics: pip install ultralytics, or export it as .onnx"
-            ) from error
+            why = f"{path} needs Ultralytics: pip install ultralytics, or export it as .onnx"
+            raise MissingDependencyError(why) from error
         self._model = YOLO(str(path))
 
     def __call__(self, picture: Picture) -> list[findings.Detection]:
@@ -269,9 +268,8 @@ def from_torchvision(name: str) -> findings.Detector:
     try:
         from torchvision.models import detection, get_model, get_model_weights, list_models
     except ImportError as error:
-        raise MissingDependencyError(
-            f"torchvision:{name} needs torchvision: pip install torchvision"
-        ) from error
+        why = f"torchvision:{name} needs torchvision: pip install torchvision"
+        raise MissingDependencyError(why) from error
     names = list_models(module=detection)
     if name not in names:
         raise ConfigError(f"torchvision has no detector {name}: choose {', '.join(names)}")

@@ -35,9 +35,8 @@ class LiteRtModel:
         try:
             from ai_edge_litert.interpreter import Interpreter
         except ImportError as cause:
-            raise MissingDependencyError(
-                f"the extractors need LiteRT ({cause}); run: pip install ai-edge-litert"
-            ) from cause
+            why = f"the extractors need LiteRT ({cause}); run: pip install ai-edge-litert"
+            raise MissingDependencyError(why) from cause
         try:
             with _without_notices():
                 # One thread: pictures are small, and results must not depend on the machine.
@@ -45,9 +44,8 @@ class LiteRtModel:
                 self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as cause:
             reason = str(cause).strip().partition("\n")[0] or "no reason given"
-            raise MissingModelError(
-                f"model {name} cannot be loaded ({reason}); delete {path} and run: {PULL_COMMAND}"
-            ) from cause
+            why = f"model {name} cannot be loaded ({reason}); delete {path} and run: {PULL_COMMAND}"
+            raise MissingModelError(why) from cause
         entry = self._interpreter.get_input_details()[0]
         self._input = int(entry["index"])
         self._outputs = [int(each["index"]) for each in self._interpreter.get_output_details()]

@@ -102,9 +102,8 @@ def check_rules(rules: Collection[Rule], zones: Collection[str]) -> None:
     for rule in rules:
         if names.count(rule.name) > 1:
             last = [one for one in rules if one.name == rule.name][-1]
-            raise ConfigError(
-                f"{_at(last)}two rules are named {rule.name!r}: name them as NAME: RULE"
-            )
+            why = f"{_at(last)}two rules are named {rule.name!r}: name them as NAME: RULE"
+            raise ConfigError(why)
         for condition in rule.conditions:
             if condition.zone is not None and condition.zone not in zones:
                 known = ", ".join(zones) or "none"
@@ -398,9 +397,8 @@ def zone_of(name: str, numbers: str) -> Zone:
     """From "x1,y1,x2,y2,x3,y3,...". Raises ConfigError."""
     values = _values(numbers)
     if len(values) < 6 or len(values) % 2:
-        raise ConfigError(
-            f"{numbers.strip()!r} is no zone: write at least three points as x1,y1,..."
-        )
+        why = f"{numbers.strip()!r} is no zone: write at least three points as x1,y1,..."
+        raise ConfigError(why)
     return Zone(name, tuple(zip(values[::2], values[1::2], strict=True)))
 
 

@@ -57,9 +57,8 @@ def find_backend(name: str = RESTORER, device: str = "cpu") -> Refiner:
         family, colon, _ = name.partition(":")
         if not colon or family in _FAMILIES:
             names = ", ".join((*BACKENDS, *PRETRAINED))
-            raise ConfigError(
-                f"unknown refiner {name!r}; take {names}, a .safetensors file or module:Class"
-            )
+            why = f"unknown refiner {name!r}; take {names}, a .safetensors file or module:Class"
+            raise ConfigError(why)
         place = name
     return cast(Refiner, find_class(place)(name, device))
 

@@ -187,6 +187,5 @@ def enough_memory(device: str) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as error:
-        raise DeviceError(
-            f"{device} has not enough free memory for this: take cpu, a smaller refiner or video"
-        ) from error
+        why = f"{device} has not enough free memory for this: take cpu, a smaller refiner or video"
+        raise DeviceError(why) from error

@@ -372,9 +372,8 @@ class StrictTimeline:
         declared, found = read_varint(Cutter(end.payload).take), self._timeline.next or 0
         # Of numbers, the network tells 16 bits.
         if self._is_counted and (declared - found) % (1 << 16):
-            raise BitstreamError(
-                f"picture packets from {found} on were lost: the stream's end counts {declared}"
-            )
+            why = f"picture packets from {found} on were lost: the stream's end counts {declared}"
+            raise BitstreamError(why)
 
     def _lose_track(self) -> None:
         self._reconstruction.lose_track()

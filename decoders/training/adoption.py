@@ -112,9 +112,8 @@ def _check(candidate: Candidate, path: Path) -> None:
         if candidate.has_own_prior:
             made["prior"] = PRIORS[candidate.settings["prior"]]()
     except (KeyError, TypeError, ValueError) as error:
-        raise MissingModelError(
-            f"{path} has settings of another {candidate.network}: {error}"
-        ) from error
+        why = f"{path} has settings of another {candidate.network}: {error}"
+        raise MissingModelError(why) from error
     named = {k if k.startswith(PRIOR) else f"own.{k}": value for k, value in state.items()}
     fit_weights(made, named, path)
 

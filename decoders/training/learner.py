@@ -243,6 +243,5 @@ class Learner:
         self._bad += 1
         if self._bad == _MOST_BAD:
             last = ", ".join(f"{name} {float(term):.3g}" for name, term in terms.items())
-            raise GsvcError(
-                f"the loss was no number {_MOST_BAD} times in a row ({last}): take a lower rate"
-            )
+            why = f"the loss was no number {_MOST_BAD} times in a row ({last}): take a lower rate"
+            raise GsvcError(why)

@@ -399,9 +399,8 @@ class Run:
         try:
             terms = self.learner.learn(stage, self.batch, rate)
         except torch.OutOfMemoryError as error:
-            raise GsvcError(
-                f"no memory for {self.batch} samples: take a smaller --batch"
-            ) from error
+            why = f"no memory for {self.batch} samples: take a smaller --batch"
+            raise GsvcError(why) from error
         self._log.add(terms)
         if parallel.rank() or not self._log.is_due(self.log_every):
             return

@@ -85,9 +85,8 @@ def begun_job(folder: pipeline.Folder) -> tuple[list[str], Settings]:
         job = json.loads((folder.path / _JOB).read_text())
         return list(job["sources"]), Settings(**job["settings"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"nothing was prepared in {folder.path}: gsvc data prepare --survey-only begins"
-        ) from error
+        why = f"nothing was prepared in {folder.path}: gsvc data prepare --survey-only begins"
+        raise InputError(why) from error
 
 
 @dataclass(frozen=True)
@@ -230,9 +229,8 @@ def forecast(path: Path, clips: int, nodes: int, cores: int) -> tuple[list[Row],
         size = sum(int(shard["bytes"]) for shard in made["shards"])
         shard_clips = int(made["settings"]["shard_clips"])
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(
-            f"{path} holds no finished shards: gsvc data prepare makes some to plan by"
-        ) from error
+        why = f"{path} holds no finished shards: gsvc data prepare makes some to plan by"
+        raise InputError(why) from error
     costs = pipeline.costs_so_far(folder)
     if not few or not costs:
         raise InputError(f"{path} has no clips to plan by")

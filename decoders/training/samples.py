@@ -77,9 +77,8 @@ def sample_of_files(files: Mapping[str, bytes], place: str) -> Sample:
     try:
         about = json.loads(files["json"])
         if about["format"] > SAMPLE_FORMAT:
-            raise InputError(
-                f"{place} was made by a newer gsvc: take that one, or make samples anew"
-            )
+            why = f"{place} was made by a newer gsvc: take that one, or make samples anew"
+            raise InputError(why)
         single = about.pop("single", ())
         stacks = {
             name: stack_of_picture(files[f"{name}{_PICTURE}"], count, single=name in single)

@@ -42,9 +42,8 @@ class Task(ABC):
         try:
             made = self._made()
         except (KeyError, TypeError) as error:
-            raise ConfigError(
-                f"recipe {recipe.name}: no network has these settings ({error})"
-            ) from error
+            why = f"recipe {recipe.name}: no network has these settings ({error})"
+            raise ConfigError(why) from error
         self.networks = on_device(nn.ModuleDict(made), device)
         """All that learn at some stage, by name; those of the result, in this order."""
         self.settings = {
@@ -462,9 +461,8 @@ def task_of(pack: Pack, recipe: Recipe, device: torch.device, teacher: Path | No
         raise ConfigError(f"recipe {recipe.name}: task is one of {', '.join(_TASKS)}")
     kind = pack.manifest.get("kind")
     if kind != _TASKS[recipe.task].kind:
-        raise ConfigError(
-            f"recipe {recipe.name} learns from {_TASKS[recipe.task].kind}: this pack has {kind}"
-        )
+        why = f"recipe {recipe.name} learns from {_TASKS[recipe.task].kind}: this pack has {kind}"
+        raise ConfigError(why)
     if "alex" not in pack.networks:
         raise ConfigError("the pack lacks the network alex: make it anew with gsvc train pack")
     return _TASKS[recipe.task](pack, recipe, device, teacher)

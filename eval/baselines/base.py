@@ -104,9 +104,8 @@ class Codec(Protocol):
 def all_frames(name: str, frames: Sequence[Picture], clip: ClipFormat) -> Sequence[Picture]:
     """The frames of a stream of codec `name`. Raises BitstreamError unless the clip has as many."""
     if len(frames) != clip.frame_count:
-        raise BitstreamError(
-            f"the {name} stream holds {len(frames)} of {clip.frame_count} frames: code it again"
-        )
+        why = f"the {name} stream holds {len(frames)} of {clip.frame_count} frames: code it again"
+        raise BitstreamError(why)
     return frames
 
 

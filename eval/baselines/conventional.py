@@ -199,9 +199,8 @@ class ConventionalCodec(base.Codec, ABC):
         try:
             frames = [enlarge(picture, shown) for picture in self._small(data)]
         except av.FFmpegError as error:
-            raise BitstreamError(
-                f"the {self.name} stream does not decode ({error.strerror}): code the clip again"
-            ) from error
+            why = f"the {self.name} stream does not decode ({error.strerror}): code the clip again"
+            raise BitstreamError(why) from error
         seconds = time.perf_counter() - start
         return base.Decoded(base.all_frames(self.name, frames, clip), seconds)
 
@@ -214,9 +213,8 @@ class ConventionalCodec(base.Codec, ABC):
         key_interval(Fraction(25), settings.get("gop", RANDOM_ACCESS_SECONDS))
         quality = settings[self.quality]
         if not isinstance(quality, int) or not 0 <= quality <= self.max_crf:
-            raise ConfigError(
-                f"{self.quality} {quality} is out of range for {self.name}: 0 to {self.max_crf}"
-            )
+            why = f"{self.quality} {quality} is out of range for {self.name}: 0 to {self.max_crf}"
+            raise ConfigError(why)
         return settings["preset"], quality, read_scale(settings["scale"])
 
     def _packets(self, pictures: Iterable[Picture], coding: Coding) -> list[bytes]:

@@ -322,9 +322,8 @@ def _check_same_protocol(settings: asked.RunSettings, kept: Mapping[str, Any], p
         wrong["size"] = " --size ".join(sizes)
     for name, value in wrong.items():
         was = f"with --{name} {value or 0}" if value or name == "frames" else f"without --{name}"
-        raise errors.ConfigError(
-            f"{path} was made {was}: leave that as it is, or choose another folder"
-        )
+        why = f"{path} was made {was}: leave that as it is, or choose another folder"
+        raise errors.ConfigError(why)
 
 
 def _check_anchors(
@@ -361,9 +360,8 @@ def _readings(settings: asked.RunSettings) -> list[Reading]:
     sources: dict[str, ClipSource] = {}
     for source in find_clips(settings.clips):
         if sources.setdefault(source.name, source) != source:
-            raise errors.ConfigError(
-                f"two clips are called {source.name}: rename one, or run them apart"
-            )
+            why = f"two clips are called {source.name}: rename one, or run them apart"
+            raise errors.ConfigError(why)
     return [
         Reading(source, size, settings.frames, settings.longest)
         for source in sources.values()

@@ -186,9 +186,8 @@ class BenchFolder:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{file} is damaged ({error}): delete it and run again; the cells are kept"
-            ) from error
+            why = f"{file} is damaged ({error}): delete it and run again; the cells are kept"
+            raise InputError(why) from error
         if schema != SCHEMA:
             raise InputError(f"{file} has schema {schema}, not {SCHEMA}: choose another folder")
         assert isinstance(values, dict)

@@ -72,9 +72,8 @@ def check_pairs(reference: Sequence[Picture], test: Sequence[Picture]) -> None:
         raise InputError("there are no frames to measure: pass at least one pair")
     for index, (a, b) in enumerate(zip(reference, test, strict=True)):
         if a.ndim != 3 or a.shape != reference[0].shape or a.shape != b.shape or a.shape[2] != 3:
-            raise InputError(
-                f"frame {index} is {b.shape} against {a.shape}: all must be RGB and of one size"
-            )
+            why = f"frame {index} is {b.shape} against {a.shape}: all must be RGB and of one size"
+            raise InputError(why)
         if a.dtype != np.uint8 or b.dtype != np.uint8:
             raise InputError(f"frame {index} is {b.dtype} against {a.dtype}: both must be uint8")
 

@@ -381,9 +381,8 @@ def _i3d(path: Path) -> Any:
     try:
         return torch.jit.load(path, map_location="cpu").eval()  # type: ignore[no-untyped-call]
     except RuntimeError as error:
-        raise MissingModelError(
-            f"{path} is not TorchScript: set {I3D_VARIABLE} to I3D's"
-        ) from error
+        why = f"{path} is not TorchScript: set {I3D_VARIABLE} to I3D's"
+        raise MissingModelError(why) from error
 
 
 METRICS = (

@@ -99,9 +99,8 @@ def read_key(folder: Path) -> Key:
             trials.append(StudyTrial(**{**one, **shown}))
         return Key(**{**values, "trials": trials})
     except OSError as error:
-        raise InputError(
-            f"{folder} holds no study: make one with gsvc bench study make RUN {folder}"
-        ) from error
+        why = f"{folder} holds no study: make one with gsvc bench study make RUN {folder}"
+        raise InputError(why) from error
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, InputError):
             raise

@@ -93,9 +93,8 @@ def _read(file: Path, key: Key) -> Iterator[Vote]:
 
 def _vote(file: Path, number: int, line: dict[str, str], key: Key) -> Vote:
     if line["study"] != key.study:
-        raise InputError(
-            f"{file} is of study {line['study']}, this is {key.study}: score it with its own key"
-        )
+        why = f"{file} is of study {line['study']}, this is {key.study}: score it with its own key"
+        raise InputError(why)
     trial = key.trial(line["trial"])
     if trial is None:
         raise _torn(file, number, f"there is no trial {line['trial']}")
@@ -111,9 +110,8 @@ def _vote(file: Path, number: int, line: dict[str, str], key: Key) -> Vote:
 
 
 def _torn(file: Path, number: int, what: str) -> InputError:
-    return InputError(
-        f"{file}, line {number}: torn or changed ({what}): ask the voter to save it again"
-    )
+    why = f"{file}, line {number}: torn or changed ({what}): ask the voter to save it again"
+    return InputError(why)
 
 
 _TRUSTED = 0.6

@@ -48,9 +48,8 @@ def _code(
         raise ConfigError("this stream has segmentation: a sample needs labels and their motion")
     past = np.zeros(site.geometry.label_shape, np.uint8) if before is None else before.labels
     if value is not None and value.labels.shape != past.shape:
-        raise ConfigError(
-            f"segmentation of shape {value.labels.shape}: this video takes {past.shape}"
-        )
+        why = f"segmentation of shape {value.labels.shape}: this video takes {past.shape}"
+        raise ConfigError(why)
     same = None if value is None else int(np.array_equal(value.labels, past))
     if coder.code(_SAME, same):
         labels = past

@@ -135,9 +135,8 @@ def _from_folder(
         if isinstance(error, torch.OutOfMemoryError | DeviceError):
             raise
         reason = str(error).strip().split("\n")[0][:160]
-        raise MissingModelError(
-            f"model {name} cannot be loaded ({reason}); run: {pull_line(name)}"
-        ) from error
+        why = f"model {name} cannot be loaded ({reason}); run: {pull_line(name)}"
+        raise MissingModelError(why) from error
 
 
 def _int8(made: Any) -> Any:
@@ -157,9 +156,8 @@ def load_prompt(name: str, device: str, dtype: torch.dtype) -> dict[str, Tensor]
     """
     held = _kept_prompt(name)
     if held is None:
-        raise MissingModelError(
-            f"model {name} lacks its embedding of the empty prompt; run: {pull_line(name)}"
-        )
+        why = f"model {name} lacks its embedding of the empty prompt; run: {pull_line(name)}"
+        raise MissingModelError(why)
     return {
         key: value.to(device, dtype if value.is_floating_point() else None)
         for key, value in held.items()

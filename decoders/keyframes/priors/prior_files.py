@@ -34,9 +34,8 @@ def prior_path(name: str) -> Path:
     file is missing or another one.
     """
     if name not in _FILES:
-        raise MissingModelError(
-            f"no prior is called {name!r}: take weights that this gsvc train wrote"
-        )
+        why = f"no prior is called {name!r}: take weights that this gsvc train wrote"
+        raise MissingModelError(why)
     file, digest = _FILES[name]
     spec = find_spec(_PACKAGE)
     if spec is None or spec.origin is None:

@@ -37,9 +37,8 @@ class RestorerBackend(KeyRefiner):
     def check(self, height: int, width: int, *, steps: int) -> None:
         """Raises ConfigError for more than one step."""
         if steps != 1:
-            raise errors.ConfigError(
-                f"steps {steps}: the restorer takes one; for more take another back end, compact"
-            )
+            why = f"steps {steps}: the restorer takes one; for more take another back end, compact"
+            raise errors.ConfigError(why)
 
     def refine(self, key: Keyframe, *, steps: int, seed: int) -> frames.Picture:
         self.check(*key.picture.shape[:2], steps=steps)
