@@ -5,6 +5,7 @@ Some of them need torch or a package that is not installed: they are loaded when
 
 import re
 import subprocess
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,9 +13,10 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
+from traceback import extract_tb
 from typing import Any
 
-from gsvc.codec.bitstream.errors import MissingDependencyError, MissingModelError
+from gsvc.codec.bitstream.errors import GsvcError, MissingDependencyError, MissingModelError
 from gsvc.codec.weights.model_files import sha256_of
 
 
@@ -25,6 +27,26 @@ def optional(message: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise MissingDependencyError(message.format(error=error)) from error
+
+
+def reason(error: BaseException) -> str:
+    """One line for a failure."""
+    if isinstance(error, GsvcError):
+        return " ".join(str(error).split())
+    last = extract_tb(error.__traceback__)[-1]
+    place = users_line(error) or f"{Path(last.filename).name}, line {last.lineno}: "
+    text = " ".join(str(error).split()).removeprefix(f"[Errno {getattr(error, 'errno', '')}] ")
+    return f"{place}{type(error).__name__}: {text}"
+
+
+def users_line(error: BaseException) -> str:
+    """ "my_codecs.py, line 12: ", where a user's code failed; empty if it was none of theirs."""
+    places = extract_tb((error.__cause__ or error).__traceback__)
+    own = [one for one in places if not one.filename.startswith(_NOT_THEIRS)]
+    return f"{Path(own[-1].filename).name}, line {own[-1].lineno}: " if own else ""
+
+
+_NOT_THEIRS = "<", str(Path(__file__).parents[1]), *sysconfig.get_paths().values()
 
 
 @cache

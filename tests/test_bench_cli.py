@@ -105,7 +105,10 @@ def whole(clips: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole")
     done = run_gsvc(*arguments(clips, folder, MANY), env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
-    assert b"\r" not in done.stderr and b"24 cells: 0 done, 24 to code" in done.stderr
+    assert (
+        b"\r" not in done.stderr
+        and b"24 cells: 0 done, 24 to code, very roughly 0:0" in done.stderr
+    )
     return folder
 
 
@@ -166,6 +169,27 @@ def test_json_lines(clips: Path, tmp_path: Path) -> None:
     assert said[0] | {"cells": 4, "resumed": 0, "decodes": 4} == said[0]
     assert {line["error"] for line in said[1:5]} == {None, "four blocks are too few"}
     assert said[-1]["failed"] == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [
+        ("encode(self, *_): return b''", "codes nothing: encode gave a bytes: make it an Encoded"),
+        ("decode(self, *_): open('gone')", "codes nothing: mine.py, line 4: FileNotFoundError: "),
+        ("__init__(self): int('?')", "mine.py, line 4: mine:Mine: invalid literal"),
+        ("version(self): return self.no", "mine:Mine: version: mine.py, line 4: AttributeError: "),
+    ],
+)
+def test_a_broken_codec_of_ones_own_ends_the_run_before_it_begins(
+    method: str, says: str, clips: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    code = "from bench_doubles import Blocks\nclass Mine(Blocks):\n    name = 'mine'\n"
+    (tmp_path / "mine.py").write_text(f"{code}    def {method}\n")
+    command = arguments(clips, tmp_path / "run", "Blocks", "--codec", "mine:Mine")
+    done = run_gsvc(*command, env=ENVIRONMENT, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"") and says in done.stderr.decode()
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_failure_is_in_the_table(clips: Path, tmp_path: Path) -> None:
@@ -312,8 +336,8 @@ def test_dry_run(clips: Path, tmp_path: Path, whole: Path) -> None:
     place = tmp_path / "run"
     done = run_gsvc(*arguments(clips, place, "Blocks", "--dry-run"), env=ENVIRONMENT)
     assert done.returncode == 0 and not place.exists()
-    told = b"cells: 4, 0 done; left: 4 encodes, 4 decodes: a first clip tells how long they take"
-    assert done.stdout.splitlines()[-1] == told
+    told = b"cells: 4, 0 done; left: 4 encodes, 4 decodes, very roughly 0:0"
+    assert done.stdout.splitlines()[-1].startswith(told)
     done = run_gsvc(*arguments(clips, whole, "Blocks:sides=8+99", "-n", "--json"), env=ENVIRONMENT)
     *cells, last = lines(done.stdout)
     states = [str(line["state"]) for line in cells if line["type"] == "cell"]

@@ -38,8 +38,8 @@ class Listener(TextReporter):
     def note(self, kind: str, text: str, **values: object) -> None:
         self.notes.append((kind, text))
 
-    def plan(self, cells: int, jobs: Sequence[CellJob]) -> None:
-        self.planned, self.resumed = cells, cells - len(jobs)
+    def plan(self, pace: RunProgress, jobs: Sequence[CellJob]) -> None:
+        self.planned, self.resumed = pace.cells, pace.cells - len(jobs)
 
     def step(self, worker: int, step: CellStep) -> None:
         self.steps.append(step)
@@ -158,9 +158,10 @@ def test_what_is_added_later_does_not_code_again(
     work_done()
     both = (DISTANCE, "bench_doubles:Worst")
     asked = settings(clips, f"{BLOCKS}:ways=2", metrics=both)
-    TextReporter(told := StringIO()).plan(4, plan(asked, tmp_path, pool, Listener()).jobs)
+    jobs = plan(asked, tmp_path, pool, Listener()).jobs
+    TextReporter(told := StringIO()).plan(RunProgress(4, jobs), jobs)
     assert told.getvalue().startswith(
-        "4 cells: 0 done, 4 to complete (streams and scores are kept), 0 to code"
+        "4 cells: 0 done, 4 to complete (streams and scores are kept), 0 to code, very roughly 0:0"
     )
     run(asked, tmp_path, pool)
     done = work_done()
@@ -433,7 +434,7 @@ def test_the_estimate_takes_each_kind_of_step_at_its_own_pace(
     now = 0.0
     monkeypatch.setattr("gsvc.eval.bench.run.monotonic", lambda: now)
     pace = RunProgress(7, [*blocks, failing])
-    assert (pace.resumed, pace.left()) == (4, None)
+    assert (pace.resumed, pace.left()[1]) == (4, False)
 
     def do(job: CellJob, kind: str, name: str, seconds: float) -> None:
         nonlocal now
@@ -447,18 +448,18 @@ def test_the_estimate_takes_each_kind_of_step_at_its_own_pace(
 
     do(blocks[0], "encode", "blocks", 6)
     do(blocks[0], "decode", "blocks", 2)
-    assert pace.left() is None  # nobody knows yet how long the metric takes
+    assert not pace.left()[1]  # nobody knows yet how long the metric takes
     do(blocks[0], "score", DISTANCE, 30)
     pace.end(blocks[0].cell.key)
     # The other cell of the same codec takes as long; of the other codec it is the best guess too.
-    assert pace.left() == pytest.approx(2 * 38)
+    assert pace.left()[0] == pytest.approx(2 * 38) and pace.left()[1]
     do(failing, "encode", "failing", 100)
-    assert pace.left() == pytest.approx(38 + 32)
+    assert pace.left()[0] == pytest.approx(38 + 32)
     pace.end(failing.cell.key)  # it failed: nothing of it is ahead
-    assert pace.left() == pytest.approx(38)
+    assert pace.left()[0] == pytest.approx(38)
     assert pace.text() == "cell 6/7, about 0:38 left"
     pace.step(0, CellStep("score", DISTANCE, (blocks[1].cell.key,)))
     now += 10
-    assert pace.left() == pytest.approx(28)
+    assert pace.left()[0] == pytest.approx(28)
     now += 100  # longer than the metric ever took
-    assert pace.left() == pytest.approx(8)
+    assert pace.left()[0] == pytest.approx(8)

@@ -8,14 +8,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from gsvc.codec.api.reports import JsonLines, shown_time
+from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.eval import baselines, layout, metrics
 from gsvc.eval.baselines.base import Option
+from gsvc.eval.bench import run as bench
 from gsvc.eval.bench.cells import CONDITIONS, CodecSpec, RunSettings, codec_spec, under
-from gsvc.eval.bench.run import JsonReporter, Reporter, TextReporter, make_plan, make_run
-from gsvc.eval.bench.store import BenchFolder, load_run
-from gsvc.eval.bench.workers import Pool, RayWorkers, Workers, ray_cluster, usable_cores
+from gsvc.eval.bench.store import BenchFolder
+from gsvc.eval.bench.workers import Pool, RayWorkers, Workers, ray_cluster
 from gsvc.eval.summary.rate_tables import headline_gaps, protocol
 from gsvc.eval.summary.summarise import reasons_without_rate, slowest
 from gsvc.eval.summary.write import tables, write_summary
@@ -29,7 +29,8 @@ def run(options: Namespace) -> int:
     """Run what is not done yet, or list it."""
     folder = BenchFolder(Path(options.out))
     options.clips = [*options.clips, *(options.more_clips or [])]
-    reporter: Reporter = JsonReporter(JsonLines(sys.stdout)) if options.json else TextReporter()
+    by_line = options.json and bench.JsonReporter(JsonLines(sys.stdout))
+    reporter: bench.Reporter = by_line or bench.TextReporter()
     if (kept := folder.settings()) is None:
         options.condition = options.condition or "join"
     elif taken := _take(options, kept):
@@ -107,14 +108,14 @@ def _workers(options: Namespace) -> Iterator[Workers]:
 
 
 def _carry_out(
-    options: Namespace, settings: RunSettings, folder: BenchFolder, reporter: Reporter
+    options: Namespace, settings: RunSettings, folder: BenchFolder, reporter: bench.Reporter
 ) -> int:
     """Run what is left, then write the summary and show the main tables.
 
     Returns 1 when a cell failed or a clip could not be read. A missing package is a gap in tables.
     """
     try:
-        plan, errors = make_run(settings, folder, _workers(options), reporter)
+        plan, errors = bench.make_run(settings, folder, _workers(options), reporter)
     except (KeyboardInterrupt, SystemExit) as error:  # SystemExit: terminated
         streams = len([*(folder.path / "streams").glob("[!.]*")])
         kept = f"{folder.path} keeps all scores and streams ({streams}): the same command resumes"
@@ -130,10 +131,12 @@ def _carry_out(
 
 
 def _list_cells(
-    options: Namespace, settings: RunSettings, folder: BenchFolder, reporter: Reporter
+    options: Namespace, settings: RunSettings, folder: BenchFolder, reporter: bench.Reporter
 ) -> int:
     with _workers(options) as workers:
-        plan = make_plan(settings, folder, workers, reporter)
+        plan = bench.make_plan(settings, folder, workers, reporter)
+        bench.try_own(plan, workers, reporter)
+        left_seconds = plan.progress(folder, workers).left()
     left, lines = {job.cell.key: job for job in plan.jobs}, JsonLines(sys.stdout)
     encodes, decodes = sum(job.stream is None for job in plan.jobs), 0
     for cell in plan.cells:
@@ -145,14 +148,11 @@ def _list_cells(
         else:
             print(f"{state:<12}{count} decodes  {cell.label}")
     cells, done = len(plan.cells), len(plan.cells) - len(left)
-    seconds = plan.seconds(load_run(folder.path).cells if folder.settings() else ())
-    seconds = seconds and seconds / (options.jobs or len(usable_cores()))
     if options.json:
-        values = {"encodes": encodes, "decodes": decodes, "seconds": seconds}
+        values = {"encodes": encodes, "decodes": decodes, "seconds": left_seconds[0]}
         lines.put("done", cells=cells, left=len(left), **values)
         return 0
-    told = ": a first clip tells how long they take"
-    told = told if seconds is None else f", about {shown_time(round(seconds))}" if left else ""
+    told = f", {bench.time_text(*left_seconds)}" if left else ""
     print(f"cells: {cells}, {done} done; left: {encodes} encodes, {decodes} decodes{told}")
     return 0
 

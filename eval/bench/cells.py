@@ -26,6 +26,7 @@ from gsvc.datasets.clips.sets import SETS, find_clips
 from gsvc.eval.baselines import SHORT_SPECS, check_options, codecs, find_codec
 from gsvc.eval.baselines.base import Codec, Option, Settings, Value, several
 from gsvc.eval.bench.store import SCHEMA, CellRecord, DecodeRecord, MetricScores
+from gsvc.eval.late_loading import users_line
 from gsvc.eval.metrics import find_metric, metrics
 from gsvc.eval.metrics.base import Metric
 
@@ -90,8 +91,10 @@ def _own(name: str, base: str, members: Iterable[str], options: Mapping[str, Opt
     try:
         check_options(kind := find_class(name), name, options)
         made: object = kind(**options)
-    except TypeError as error:  # a method that it lacks
-        raise ConfigError(f"{name}: {error}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{users_line(error)}{error}") from error
+    except Exception as error:  # of a user's class, such as a method that it lacks
+        raise ConfigError(f"{users_line(error)}{name}: {error}") from error
     if lacks := [member for member in members if not hasattr(made, member)]:
         raise ConfigError(f"{name} lacks {', '.join(lacks)}: inherit from {base}, and add the rest")
     return made

@@ -19,10 +19,11 @@ from gsvc.codec.bitstream import errors
 from gsvc.codec.weights.extras import machine
 from gsvc.datasets.clips.sets import ClipSource, find_clips
 from gsvc.eval.baselines.base import Codec, Settings
-from gsvc.eval.bench import cells as asked
-from gsvc.eval.bench.store import SCHEMA, BenchFolder, CellRecord, Damaged, commit, versions
-from gsvc.eval.bench.work import Batch, Outcome, Reading, failed, reason
+from gsvc.eval.bench import cells as asked, store
+from gsvc.eval.bench.store import BenchFolder, CellRecord
+from gsvc.eval.bench.work import Batch, Outcome, Reading, Trial, failed
 from gsvc.eval.bench.workers import DECODE, ENCODE, SCORE, CellStep, Crash, Workers
+from gsvc.eval.late_loading import reason
 from gsvc.eval.metrics.base import Metric
 from gsvc.eval.summary.curves import clip_label
 
@@ -36,8 +37,10 @@ class RunProgress:
     def __init__(
         self,
         cells: int = 0,
-        jobs: Iterable[asked.CellJob] = (),
+        jobs: Sequence[asked.CellJob] = (),
         records: Iterable[CellRecord] = (),
+        stride: int = 1,
+        workers: int = 1,
     ) -> None:
         """`cells`: of the run; `jobs`: those not done; `records`: what others have taken before."""
         self._ahead = {job.cell.key: Counter(steps_of(job)) for job in jobs}
@@ -46,7 +49,15 @@ class RunProgress:
         self.resumed = self.done = cells - len(self._ahead)
         self._taken: defaultdict[_Kind, list[float]] = defaultdict(list)
         self._now: dict[int, tuple[CellStep, float]] = {}
-        self._workers = 1
+        self._workers = workers
+        self._usual: defaultdict[_Kind, list[float]] = defaultdict(list)
+        for job in jobs:
+            form = job.cell.clip.format
+            coded = form.width * form.height * form.frame_count / 1e6
+            for kind, name in steps_of(job):
+                pixels = coded / stride if kind == SCORE and name != "cvvdp" else coded
+                usual = _USUAL.get(f"{kind} {name}", _USUAL[kind])
+                self._usual[kind, name].append(usual * pixels)
         for cell in (one for one in records if one.bits):
             self._taken[ENCODE, cell.codec].append(cell.encode_seconds)
             for one in cell.decodes:
@@ -58,7 +69,6 @@ class RunProgress:
         """A worker begins a step, or has done it; `worker` tells it from the others."""
         if step.seconds is None:
             self._now[worker] = step, monotonic()
-            self._workers = max(self._workers, len(self._now))
             return
         self._now.pop(worker, None)
         for key in step.cells:
@@ -71,26 +81,25 @@ class RunProgress:
         self._ahead.pop(key, None)
         self._now = {w: one for w, one in self._now.items() if key not in one[0].cells}
 
-    def left(self) -> float | None:
-        """Seconds: the steps ahead, each as long as those like it; None before such are known.
+    def left(self) -> tuple[float, bool]:
+        """Seconds: the steps ahead, each as long as those like it; whether all such are known.
 
         One that takes longer is about to end. Codecs are alike until measured, metrics never are.
         """
         ahead = sum((+counter for counter in self._ahead.values()), Counter[_Kind]())
-        seconds = 0.0
+        seconds, is_known = 0.0, True
         for kind, count in ahead.items():
             like = [s for one, many in self._taken.items() if one[0] == kind[0] for s in many]
             taken = self._taken.get(kind) or (like if kind[0] != SCORE else [])
-            if not taken:
-                return None
-            each = fmean(taken)
+            is_known &= bool(taken)
+            each = fmean(taken or self._usual[kind])
             spent = [
                 min(monotonic() - began, each * len(step.cells))
                 for step, began in self._now.values()
                 if (step.kind, step.name) == kind
             ]
             seconds += count * each - sum(spent)
-        return seconds / self._workers
+        return seconds / self._workers, is_known
 
     def slowest(self) -> str:
         """What a worker has been at for longest: "gsvc: encode, 95 s, bikes 288 gsvc level=3"."""
@@ -103,8 +112,18 @@ class RunProgress:
 
     def text(self) -> str:
         """ "cell 12/40, about 12:05 left"."""
-        text, left = f"cell {self.done}/{self.cells}", self.left()
-        return text if left is None else f"{text}, about {shown_time(round(left))} left"
+        return f"cell {self.done}/{self.cells}, {time_text(*self.left())} left"
+
+
+_USUAL = {ENCODE: 0.5, DECODE: 0.2, SCORE: 0.8, "encode libaom": 4.4, "encode vvenc": 1.2}
+_USUAL |= dict.fromkeys(("decode svtav1+rife", "decode x265+rife", "decode svtav1+sr"), 3.2)
+_USUAL |= {"score st_lpips_vgg": 11.0, "score st_lpips_alex": 3.0, "score cvvdp": 0.2}
+"""Seconds for a megapixel, of metrics of frames a scored one, by a worker of two cores."""
+
+
+def time_text(seconds: float, is_known: bool) -> str:
+    """ "about 12:05"; where a step was not measured yet, "very roughly 12:05"."""
+    return f"{'about' if is_known else 'very roughly'} {shown_time(round(seconds))}"
 
 
 def steps_of(job: asked.CellJob) -> Iterable[_Kind]:
@@ -140,12 +159,13 @@ class TextReporter:
     def reading(self) -> None:
         print("reading clips and versions", file=self._file, flush=True)
 
-    def plan(self, cells: int, jobs: Sequence[asked.CellJob]) -> None:
-        self._pace = RunProgress(cells, jobs)
+    def plan(self, pace: RunProgress, jobs: Sequence[asked.CellJob]) -> None:
+        self._pace, cells = pace, pace.cells
         coded = sum(job.record is not None for job in jobs)
         text = f"{cells} cell{'s' * (cells != 1)}: {self._pace.resumed} done, "
         text += f"{coded} to complete (streams and scores are kept), " if coded else ""
-        print(f"{text}{len(jobs) - coded} to code", file=self._file, flush=True)
+        text += f"{len(jobs) - coded} to code" + (f", {time_text(*pace.left())}" if jobs else "")
+        print(text, file=self._file, flush=True)
 
     def step(self, worker: int, step: CellStep) -> None:
         self._pace.step(worker, step)
@@ -193,16 +213,16 @@ class JsonReporter:
 
     tick = close = reading
 
-    def plan(self, cells: int, jobs: Sequence[asked.CellJob]) -> None:
-        self._pace = RunProgress(cells, jobs)
-        decodes = sum(job.decodes for job in jobs)
-        self._lines.put("plan", cells=cells, resumed=self._pace.resumed, decodes=decodes)
+    def plan(self, pace: RunProgress, jobs: Sequence[asked.CellJob]) -> None:
+        self._pace, decodes = pace, sum(job.decodes for job in jobs)
+        values = {"resumed": pace.resumed, "decodes": decodes, "left": pace.left()[0]}
+        self._lines.put("plan", cells=pace.cells, **values)
 
     def step(self, worker: int, step: CellStep) -> None:
         self._pace.step(worker, step)
         if step.seconds is not None:
             values = {"step": step.kind, "name": step.name, "cells": len(step.cells)}
-            self._lines.put("step", **values, seconds=step.seconds, left=self._pace.left())
+            self._lines.put("step", **values, seconds=step.seconds, left=self._pace.left()[0])
 
     def cell(self, label: str, record: CellRecord) -> None:
         self._pace.end(record.key)
@@ -213,7 +233,7 @@ class JsonReporter:
             {"way": d.way, "seconds": d.seconds, "scores": {n: s.mean for n, s in d.scores.items()}}
             for d in record.decodes
         ]
-        far = {"done": self._pace.done, "cells": self._pace.cells, "left": self._pace.left()}
+        far = {"done": self._pace.done, "cells": self._pace.cells, "left": self._pace.left()[0]}
         self._lines.put("cell", **values, **far)
 
 
@@ -222,7 +242,7 @@ Reporter = TextReporter | JsonReporter
 
 `note`: what a person must know: a "gap", a "damaged" cell, a "failed" one.
 `reading`: the names asked for are known; clips and versions are read.
-`plan`: the run has `cells`; `jobs` are those that are not complete.
+`plan`: what is to do; `jobs` are those cells that are not complete.
 `step`: a worker, told by a number, begins a step or has done it.
 `tick`: time goes on.
 `cell`: a cell was worked on.
@@ -265,9 +285,11 @@ class RunPlan:
     metrics: Mapping[str, Mapping[str, Any]]
     """Version, unit, direction and whether there is a value per frame, by name."""
 
-    def seconds(self, records: Iterable[CellRecord]) -> float | None:
-        """Of the jobs in one worker, by what those of `records` took; None if that is unknown."""
-        return RunProgress(len(self.cells), self.jobs, records).left()
+    def progress(self, folder: BenchFolder, workers: Workers) -> RunProgress:
+        """At the start; cells of the folder tell how long others take."""
+        records = store.load_run(folder.path).cells if folder.settings() else ()
+        count = min(workers.count, len([*asked.batches(self.jobs)])) or 1
+        return RunProgress(len(self.cells), self.jobs, records, self.settings.stride, count)
 
 
 def make_plan(
@@ -344,6 +366,8 @@ def _version(made: Codec | Metric, kind: str, name: str, gaps: list[RunGap]) -> 
     except (errors.MissingDependencyError, errors.MissingModelError) as error:
         gaps.append(RunGap(kind, name, str(error)))
         return None
+    except Exception as error:  # of a user's class
+        raise errors.ConfigError(f"{name}: version: {reason(error)}") from error
 
 
 def _facts(name: str, metric: Metric, gaps: list[RunGap]) -> dict[str, Any]:
@@ -422,7 +446,7 @@ def _jobs(
                 yield asked.CellJob(cell)
             elif cell.lacks(record):
                 yield asked.CellJob(cell, record, folder.stream(record))
-        except Damaged as error:
+        except store.Damaged as error:
             reporter.note(
                 "damaged", f"{cell.label}: {error}: it is made again", key=cell.key, cell=cell.label
             )
@@ -445,8 +469,25 @@ def make_run(
         if not plan.cells or lacks.issuperset(settings.metrics):
             what = "measured" if plan.cells else "run"
             raise errors.GsvcError(f"nothing can be {what}: see the gaps above")
+        try_own(plan, workers, reporter)
         folder.make()
         return plan, carry_out(plan, folder, workers, reporter)
+
+
+def try_own(plan: RunPlan, workers: Workers, reporter: Reporter) -> None:
+    """Raise ConfigError for a codec of the user's that codes nothing: before hours, not after."""
+    new: dict[asked.CodecSpec, list[asked.CellJob]] = {}
+    for job in plan.jobs:
+        if ":" in job.cell.codec.name:
+            new.setdefault(job.cell.codec, []).append(job)
+    left = {job.cell.key for job in plan.jobs if job.stream is None}
+    for known in {cell.codec for cell in plan.cells if cell.key not in left}:
+        new.pop(known, None)
+    first = [[job for job in jobs if job.cell.clip == jobs[0].cell.clip] for jobs in new.values()]
+    trials = [Trial(_batch(plan, jobs)) for jobs in first]
+    for index, why in workers.run(trials, reporter):
+        text = why.reason if isinstance(why, Crash) else why
+        raise errors.ConfigError(f"{first[index][0].cell.codec} codes nothing: {text}")
 
 
 def carry_out(plan: RunPlan, folder: BenchFolder, workers: Workers, reporter: Reporter) -> int:
@@ -455,8 +496,9 @@ def carry_out(plan: RunPlan, folder: BenchFolder, workers: Workers, reporter: Re
     Raises OutputError when a result cannot be written; what was written before stays.
     """
     began = monotonic()
+    pace = plan.progress(folder, workers)
     folder.write_settings(_run_json(plan, folder.settings()))
-    reporter.plan(len(plan.cells), plan.jobs)
+    reporter.plan(pace, plan.jobs)
     failures = 0
     for job, outcome in _outcomes(plan, workers, reporter):
         folder.write(outcome.record, outcome.stream, job.cell.suffix)
@@ -538,15 +580,15 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
         "moving": {clip_label(one.empty_record()): one.clip.moving for one in plan.cells},
     }
     return {
-        "schema": SCHEMA,
+        "schema": store.SCHEMA,
         **{name: [*dict.fromkeys([*before.get(name, ()), *new])] for name, new in lists.items()},
         **{name: {**before.get(name, {}), **new} for name, new in tables.items()},
         "anchors": list(settings.anchors) or before.get("anchors", []),
         **{name: getattr(settings, name) for name in _PROTOCOL},
         "gaps": gaps,
-        "versions": versions(),
+        "versions": store.versions(),
         "machine": machine(),
-        "commit": commit(),
+        "commit": store.commit(),
         "seconds": before.get("seconds", 0.0),
         "cells": list(cells.values()),
     }

@@ -21,6 +21,7 @@ from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.baselines.conventional import enlarge, shrink
 from gsvc.eval.bench import cells, work
 from gsvc.eval.bench.store import MetricScores
+from gsvc.eval.late_loading import reason
 from gsvc.eval.metrics.base import Metric
 from gsvc.eval.report.exhibits import label, panels
 
@@ -190,7 +191,7 @@ def measure(
         try:
             scores = work.score(name, metric.version(), pair.source, [pair.test], indices)[0]
         except GsvcError as error:
-            scores = MetricScores(None, gap=work.reason(error))
+            scores = MetricScores(None, gap=reason(error))
         found.append(Measured(metric.name, metric, scores))
     return found
 

@@ -10,8 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
-from traceback import extract_tb, format_exception
+from traceback import format_exception
 
 import cv2
 import numpy as np
@@ -27,6 +26,7 @@ from gsvc.eval.bench import cells
 from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
 from gsvc.eval.bench.workers import DECODE, ENCODE, SCORE, Tell, told
 from gsvc.eval.compute import PeakMemory, StepCost
+from gsvc.eval.late_loading import reason
 from gsvc.eval.metrics.base import Metric
 
 _STEP = 4
@@ -74,15 +74,6 @@ def score(
 def traceback_of(error: BaseException) -> str:
     """Where an error comes from; empty for one of gsvc's, whose text says it all."""
     return "" if isinstance(error, GsvcError) else "".join(format_exception(error))
-
-
-def reason(error: BaseException) -> str:
-    """One line for a failure."""
-    text = " ".join(str(error).split())
-    if isinstance(error, GsvcError):
-        return text
-    last = extract_tb(error.__traceback__)[-1]
-    return f"{Path(last.filename).name}, line {last.lineno}: {type(error).__name__}: {text}"
 
 
 def _scores(values: NDArray[np.float64], version: str, nothing: str) -> MetricScores:
@@ -178,6 +169,30 @@ class Batch:
             yield from (work.outcome() for work in dict.fromkeys(one.work for one in wanting))
         for one in ready:
             one.frames = ()
+
+
+_TRIED = 2
+"""Frames; enough to call what a cell calls."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Task: code and decode the first frames with one cell of a batch after the other."""
+
+    batch: Batch
+
+    def run(self, tell: Tell) -> Iterator[str]:
+        """One line on what is wrong, if none of them works."""
+        errors = []
+        for job in self.batch.jobs:
+            clip = _clip(replace(self.batch.reading, frames=_TRIED))
+            work = _CellWork(clip, job, lambda _: None)
+            for one in work.open_ways():
+                one.decode(job.cell.clip.thumbnails, {})
+            if not work.record.error:
+                return
+            errors.append(work.record.error)
+        yield errors[0]
 
 
 def failed(job: cells.CellJob, why: str) -> Outcome:

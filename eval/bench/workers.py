@@ -94,6 +94,7 @@ class Pool:
         self._idle: list[_Worker] = []
         self._busy: dict[Connection, tuple[_Worker, int]] = {}
         self._free = _shares(workers or len(usable_cores()))
+        self.count = len(self._free)
 
     def run(
         self, tasks: Sequence[WorkerTask[R]], listener: Listener
@@ -294,7 +295,7 @@ class RayWorkers:
     """One task a core of the cluster that is connected; their steps are not told."""
 
     def __init__(self, ray: Any) -> None:
-        self._ray = ray
+        self._ray, self.count = ray, max(1, int(ray.cluster_resources().get("CPU", 1)))
         self._remote = ray.remote(num_cpus=1, max_retries=0, num_returns="streaming")(_on_a_node)
 
     def run(
