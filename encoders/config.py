@@ -9,10 +9,9 @@ from gsvc.codec.bitstream.container import PacketType
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, MissingDependencyError, MissingModelError
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.weights.hub import BY_HINT
-from gsvc.encoders import tuning
+from gsvc.encoders import svt_av1, tuning
 from gsvc.encoders.distortion import Distortion
 from gsvc.encoders.face_landmarks import FaceMesh, FaceWeights
-from gsvc.encoders.svt_av1 import can_code
 
 _log = logging.getLogger(__name__)
 
@@ -112,7 +111,7 @@ class CodingConfig:
 
     def can_scale(self, scale: int) -> bool:
         """Whether coded pictures may be coded at `scale` eighths of the side."""
-        return scale >= _SMALLEST_SCALE and can_code(self.header.geometry.coded_size(scale))
+        return scale >= _SMALLEST_SCALE and svt_av1.can_code(self.header.geometry.coded_size(scale))
 
     def framing_bits(self, frames: int, pictures: int, bits: float) -> float:
         """Likely framing bits of `pictures` pictures of `bits` bits in `frames` frames."""

@@ -21,7 +21,7 @@ from gsvc.codec.bitstream.frames import Frame
 from gsvc.codec.bitstream.group import GroupReader, ParsedPacket
 from gsvc.codec.bitstream.header import HEADER_BYTES, TOOLS, Header
 from gsvc.codec.bitstream.layers import ALL_LAYERS
-from gsvc.codec.bitstream.scaffold import FrameSpan, nominal_time
+from gsvc.codec.bitstream.scaffold import FrameSpan, Scope, nominal_time
 
 _DECISIVE = ("width", "height", "frame_ticks_num", "frame_ticks_den", "holds", "motion_estimator")
 
@@ -174,11 +174,7 @@ def scaffold_bytes(interval: scaffold.Interval) -> bytes:
         scaffold.digest_array(np.asarray(interval.ticks, np.int64)),
         scaffold.digest_integer(len(interval.samples)),
         *(_sample_bytes(sample) for sample in interval.samples),
-        *(
-            one.hashed(interval[one])
-            for one in ALL_LAYERS
-            if one.scope is not scaffold.Scope.SAMPLE
-        ),
+        *(one.hashed(interval[one]) for one in ALL_LAYERS if one.scope is not Scope.SAMPLE),
     ]
     if interval.place is not scaffold.Place.BETWEEN:
         parts.append(scaffold.digest_integer(interval.place.value))
@@ -188,7 +184,7 @@ def scaffold_bytes(interval: scaffold.Interval) -> bytes:
 
 
 def _sample_bytes(sample: scaffold.Sample) -> bytes:
-    layers = (one.hashed(sample[one]) for one in ALL_LAYERS if one.scope is scaffold.Scope.SAMPLE)
+    layers = (one.hashed(sample[one]) for one in ALL_LAYERS if one.scope is Scope.SAMPLE)
     return scaffold.digest_integer(sample.offset) + b"".join(layers)
 
 

@@ -34,8 +34,7 @@ from gsvc.codec.bitstream.errors import (
     typed,
 )
 from gsvc.codec.bitstream.frames import AudioChunk, VideoFormat
-from gsvc.codec.media import output, places, source_file
-from gsvc.codec.media.color import range_of
+from gsvc.codec.media import color, output, places, source_file
 from gsvc.codec.media.muxer import AudioTrack, Sink, TextTrack, sample_packet
 
 NOTE = b"\x1fgsv\x01"
@@ -314,7 +313,7 @@ def _video_track(media: OutputContainer, mapped: MappedStream) -> av.VideoStream
     context.sample_aspect_ratio = _aspect(form, size)
     if form.pixel_aspect != 1 and media.format.name not in _KEEPS_ASPECT:
         _log.warning("its pixel aspect is lost in this container: use .mp4")
-    context.color_range = range_of(form.color)
+    context.color_range = color.range_of(form.color)
     context.colorspace = form.color.resolved_matrix(form.height)
     context.color_primaries, context.color_trc = form.color.primaries, form.color.transfer
     return track

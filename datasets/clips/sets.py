@@ -17,8 +17,7 @@ from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.video_source import VIDEO_SUFFIXES
 from gsvc.codec.weights.model_files import PackagedFile
-from gsvc.datasets.clips import clip_reader
-from gsvc.datasets.clips.packaged import CLIPS, LOCKED, packaged_clip
+from gsvc.datasets.clips import clip_reader, packaged
 from gsvc.datasets.clips.published_sets import MANIFESTS, load_sequence
 from gsvc.datasets.clips.synthetic_clips import FRAME_RATE, FRAMES, HEIGHT, SCENES, WIDTH, DrawnClip
 
@@ -29,8 +28,8 @@ SETS = ("packaged", "locked", *MANIFESTS, "synthetic")
 """Names of the known sets."""
 
 _BY_NAME: dict[str, Mapping[str, PackagedFile | DrawnClip]] = {
-    "packaged": CLIPS,
-    "locked": LOCKED,
+    "packaged": packaged.CLIPS,
+    "locked": packaged.LOCKED,
     "synthetic": SCENES,
 }
 
@@ -162,7 +161,7 @@ def _with_unique_names(sources: list[ClipSource]) -> list[ClipSource]:
 def _read_packaged(
     name: str, frames: int | None, short_side: int | None
 ) -> tuple[list[Picture], Fraction]:
-    return clip_reader.load_clip(packaged_clip(name), frames, short_side)
+    return clip_reader.load_clip(packaged.packaged_clip(name), frames, short_side)
 
 
 def _read_scene(

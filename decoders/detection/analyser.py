@@ -25,6 +25,7 @@ from gsvc.codec.bitstream.objects import MOVING
 from gsvc.codec.bitstream.scaffold import Geometry, Place
 from gsvc.decoders.detection import findings, rules as watching, sent_objects, tracker
 from gsvc.decoders.detection.detectors import NONE, OBJECTS, Finder, checked, find_finder
+from gsvc.decoders.detection.findings import Detection, FrameAnalysis
 from gsvc.decoders.detection.motion_detection import AHEAD, SURE, Background, Movement, SmallPicture
 from gsvc.decoders.detection.rules import Line, Rule, Zone
 from gsvc.decoders.interpolation.optical_flow import FloatImage, Flow, MotionSource
@@ -200,9 +201,7 @@ class ObjectFollower:
         still = np.zeros(anchor.small.luma.shape, np.float32)
         return np.asarray(np.maximum.reduce([still, *speeds]), np.float32)
 
-    def _found(
-        self, anchor: _Anchor, moving: list[findings.Detection]
-    ) -> list[findings.Detection] | None:
+    def _found(self, anchor: _Anchor, moving: list[Detection]) -> list[Detection] | None:
         """What the finder sees at an anchor; None where it does not look."""
         frame, looked = anchor.drafts[-1].frame, self._looked
         if self._finder is None or (looked is not None and frame - looked < self._every):
@@ -305,7 +304,7 @@ class Analyser:
         read = tracker.DecodedPieces if self._follows else tracker.ScaffoldPieces
         self._pieces: tracker.DecodedPieces | tracker.ScaffoldPieces = read(header, limits)
         self._first: int | None = None
-        self._last: findings.FrameAnalysis | None = None
+        self._last: FrameAnalysis | None = None
         self._following = None if self._sent else self._follower()
         self._spend(began)
 
@@ -354,14 +353,14 @@ class Analyser:
         """Sums over the frames so far."""
         return self._watcher.totals
 
-    def frames(self, packets: Iterable[Packet]) -> Iterator[findings.FrameAnalysis]:
+    def frames(self, packets: Iterable[Packet]) -> Iterator[FrameAnalysis]:
         """Every frame of a whole stream, in order.
 
         Raises BitstreamError where it is damaged, after the frames before that.
         """
         yield from self._timed(self._all(packets))
 
-    def take(self, packet: Packet) -> Iterator[findings.FrameAnalysis]:
+    def take(self, packet: Packet) -> Iterator[FrameAnalysis]:
         """The frames that are known after one more packet; exhaust it before the next one.
 
         Raises BitstreamError where the packet is damaged or builds on one that is missing; packets
@@ -369,7 +368,7 @@ class Analyser:
         """
         yield from self._timed(self._delayed(self._told(packet)))
 
-    def finish(self) -> Iterator[findings.FrameAnalysis]:
+    def finish(self) -> Iterator[FrameAnalysis]:
         """All other frames."""
         if self._following is not None:
             yield from self._delayed(map(self._frame, self._following.finish()))
@@ -378,7 +377,7 @@ class Analyser:
             ends = *self._watcher.finish(), *self._rules.finish()
             yield replace(last, events=(*last.events, *ends))
 
-    def _all(self, packets: Iterable[Packet]) -> Iterator[findings.FrameAnalysis]:
+    def _all(self, packets: Iterable[Packet]) -> Iterator[FrameAnalysis]:
         people: Iterator[tuple[findings.KeyPoints, ...]] = repeat(())
         if self._sent and self._has_pose:  # objects may come long before their frames' scaffold
             packets, again = tee(packets)
@@ -391,16 +390,14 @@ class Analyser:
             raise
         yield from self.finish()
 
-    def _delayed(
-        self, frames: Iterable[findings.FrameAnalysis]
-    ) -> Iterator[findings.FrameAnalysis]:
+    def _delayed(self, frames: Iterable[FrameAnalysis]) -> Iterator[FrameAnalysis]:
         """Each frame when the next one comes: the last one says what happens at the end."""
         for frame in frames:
             last, self._last = self._last, frame
             if last is not None:
                 yield last
 
-    def _timed(self, frames: Iterator[findings.FrameAnalysis]) -> Iterator[findings.FrameAnalysis]:
+    def _timed(self, frames: Iterator[FrameAnalysis]) -> Iterator[FrameAnalysis]:
         began = monotonic()
         for frame in frames:
             self._spend(began)
@@ -411,7 +408,7 @@ class Analyser:
     def _spend(self, began: float) -> None:
         self.cost.milliseconds += 1000 * (monotonic() - began)
 
-    def _told(self, packet: Packet) -> Iterator[findings.FrameAnalysis]:
+    def _told(self, packet: Packet) -> Iterator[FrameAnalysis]:
         """The frames of a packet, without what happens when the stream ends."""
         if self._sent is not None:
             for frame, is_cut, _ in self._sent.frames(packet):
@@ -433,9 +430,9 @@ class Analyser:
         self.cost.pictures += piece.picture is not None
         return drafts
 
-    def _frame(self, draft: tracker.Draft) -> findings.FrameAnalysis:
+    def _frame(self, draft: tracker.Draft) -> FrameAnalysis:
         seconds = float((draft.ticks - (self._first or 0)) * self._header.format.time_base)
-        frame = findings.FrameAnalysis(
+        frame = FrameAnalysis(
             frame=draft.frame,
             seconds=seconds,
             objects=tuple(
@@ -448,9 +445,7 @@ class Analyser:
         )
         return self._with_events(frame, is_cut=draft.is_cut)
 
-    def _with_events(
-        self, frame: findings.FrameAnalysis, *, is_cut: bool
-    ) -> findings.FrameAnalysis:
+    def _with_events(self, frame: FrameAnalysis, *, is_cut: bool) -> FrameAnalysis:
         events = self._watcher.events(frame)
         events += self._rules.events(frame, self._watcher.visits())
         if is_cut:
@@ -469,8 +464,6 @@ class Analyser:
         return tuple(sent_objects.key_points(person, unit) for person in found)
 
 
-def _having(
-    frame: findings.FrameAnalysis, people: tuple[findings.KeyPoints, ...]
-) -> findings.FrameAnalysis:
+def _having(frame: FrameAnalysis, people: tuple[findings.KeyPoints, ...]) -> FrameAnalysis:
     """The frame with the scaffold's people, where its objects bring none."""
     return replace(frame, people=people) if people and not frame.people else frame

@@ -19,6 +19,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.objects import COCO, MOVING, PERSON
 from gsvc.codec.weights.extras import find_class
 from gsvc.decoders.detection import coco_detector, findings, sent_objects
+from gsvc.decoders.detection.findings import Detection
 from gsvc.decoders.detection.people import DetectedPose, PoseEstimator
 
 _MOST = 4
@@ -37,9 +38,7 @@ class PeopleFinder:
     def __init__(self) -> None:
         self._estimate = PoseEstimator(_MOST)
 
-    def __call__(
-        self, picture: Picture, moving: Sequence[findings.Detection]
-    ) -> list[findings.Detection]:
+    def __call__(self, picture: Picture, moving: Sequence[Detection]) -> list[Detection]:
         """People in RGB uint8 (H, W, 3); `moving` says where to look closer."""
         found = [_person(pose, 0, 0, picture.shape[1::-1]) for pose in self._estimate(picture)]
         for place in moving:
@@ -47,7 +46,7 @@ class PeopleFinder:
                 found += self._near(picture, place.box)
         return found
 
-    def _near(self, picture: Picture, box: findings.Box) -> list[findings.Detection]:
+    def _near(self, picture: Picture, box: findings.Box) -> list[Detection]:
         side = max(box[2] - box[0], box[3] - box[1])
         if side < _LEAST_SIDE:
             return []
@@ -59,18 +58,18 @@ class PeopleFinder:
         return [one for one in people if findings.within(one.box, box) > _LEAST_SHARED]
 
 
-def _person(pose: DetectedPose, left: int, top: int, size: tuple[int, int]) -> findings.Detection:
+def _person(pose: DetectedPose, left: int, top: int, size: tuple[int, int]) -> Detection:
     """The person of a pose in a crop that begins at `left`, `top` of a picture of that size."""
     box = np.array(pose.box) + (left, top, left, top)
     reach = sent_objects.REACH * (box[2:] - box[:2])
     points = pose.points + (left, top)
     inside = ((points >= 0) & (points < size)).all(axis=1)
     score = float(pose.visibility[inside].mean()) if inside.any() else 0.0
-    return findings.Detection(PERSON, np.concatenate([box[:2] - reach, box[2:] + reach]), score)
+    return Detection(PERSON, np.concatenate([box[:2] - reach, box[2:] + reach]), score)
 
 
 NONE, OBJECTS = "none", "objects"
-Finder = Callable[[Picture, Sequence[findings.Detection]], list[findings.Detection]]
+Finder = Callable[[Picture, Sequence[Detection]], list[Detection]]
 """Finds things in a picture; told what moves there."""
 
 _log = logging.getLogger(__name__)
@@ -80,7 +79,7 @@ def checked(detector: findings.Detector, least_score: float) -> Finder:
     """A user's detector; raises ConfigError where it gives what is no list of detections."""
     name = type(detector).__name__
 
-    def find(picture: Picture, _moving: Sequence[findings.Detection]) -> list[findings.Detection]:
+    def find(picture: Picture, _moving: Sequence[Detection]) -> list[Detection]:
         found = detector(picture)
         for one in found:
             box = np.asarray(getattr(one, "box", None), np.float64)
@@ -90,7 +89,7 @@ def checked(detector: findings.Detector, least_score: float) -> Finder:
                     "left, top, right, bottom"
                 )
         return [
-            findings.Detection(str(o.kind), np.asarray(o.box, np.float64), float(o.score))
+            Detection(str(o.kind), np.asarray(o.box, np.float64), float(o.score))
             for o in found
             if o.score >= least_score
         ]
@@ -146,7 +145,7 @@ class TorchvisionDetector:
         """`names`: of its classes, by label."""
         self._model, self._names = model.eval(), names
 
-    def __call__(self, picture: Picture) -> list[findings.Detection]:
+    def __call__(self, picture: Picture) -> list[Detection]:
         import torch
 
         with torch.inference_mode():
@@ -154,8 +153,7 @@ class TorchvisionDetector:
             found = self._model([values.float() / 255])[0]
         rows = zip(*(found[key].tolist() for key in ("labels", "boxes", "scores")), strict=True)
         return [
-            findings.Detection(_name(self._names, label), np.array(box), score)
-            for label, box, score in rows
+            Detection(_name(self._names, label), np.array(box), score) for label, box, score in rows
         ]
 
 
@@ -180,7 +178,7 @@ class OnnxDetector:
         told, told_side = _metadata(path)
         self._path, self._names, self._side = path, names or told, side or told_side
 
-    def __call__(self, picture: Picture) -> list[findings.Detection]:
+    def __call__(self, picture: Picture) -> list[Detection]:
         height, width = picture.shape[:2]
         scale = self._side / max(height, width)
         square = np.full((self._side, self._side, 3), _GRAY, np.float32)
@@ -198,9 +196,7 @@ class OnnxDetector:
         if not self._names and output.shape[1] == 4 + len(COCO):
             self._names = COCO
         return [
-            findings.Detection(
-                _name(self._names, int(labels[n])), boxes[n] / scale, float(scores[n])
-            )
+            Detection(_name(self._names, int(labels[n])), boxes[n] / scale, float(scores[n]))
             for n in _best(boxes, scores, labels)
         ]
 
@@ -234,12 +230,10 @@ class UltralyticsDetector:
             raise MissingDependencyError(why) from error
         self._model = YOLO(str(path))
 
-    def __call__(self, picture: Picture) -> list[findings.Detection]:
+    def __call__(self, picture: Picture) -> list[Detection]:
         found = self._model(picture[..., ::-1], verbose=False)[0]
         rows = found.boxes.data.tolist()
-        return [
-            findings.Detection(found.names[int(row[5])], np.array(row[:4]), row[4]) for row in rows
-        ]
+        return [Detection(found.names[int(row[5])], np.array(row[:4]), row[4]) for row in rows]
 
 
 def _metadata(path: str | Path) -> tuple[Sequence[str], int]:

@@ -19,6 +19,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.objects import MOVING
 from gsvc.decoders.detection.findings import Box, CameraStep, Detection
 from gsvc.decoders.interpolation import optical_flow
+from gsvc.decoders.interpolation.optical_flow import FloatImage, pixel_grid
 
 SIDE = 256
 """Pixels, the longer side of the small pictures that motion sees."""
@@ -73,12 +74,12 @@ class Movement:
         return CameraStep(float(shift[0]), float(shift[1]), zoom, turn)
 
     @cached_property
-    def speed_before(self) -> optical_flow.FloatImage:
+    def speed_before(self) -> FloatImage:
         """Length of the motion beside the camera's, in pixels of the picture before, small."""
         return self._beside(self._there, self.camera_map)
 
     @cached_property
-    def speed_now(self) -> optical_flow.FloatImage:
+    def speed_now(self) -> FloatImage:
         """The same at the pixels of the present picture, small, float32 (h, w)."""
         inverse = cv2.invertAffineTransform(self.camera_map)
         return self._beside(self._back, np.asarray(inverse, np.float64))
@@ -87,19 +88,15 @@ class Movement:
     def camera_map(self) -> NDArray[np.float64]:
         """Affine map (2, 3) of small pixels, from the picture before to the present one."""
         height, width = self._now.luma.shape
-        at = optical_flow.pixel_grid(height, width)[
-            _GRID // 2 :: _GRID, _GRID // 2 :: _GRID
-        ].reshape(-1, 2)
+        at = pixel_grid(height, width)[_GRID // 2 :: _GRID, _GRID // 2 :: _GRID].reshape(-1, 2)
         to = at + self._there[_GRID // 2 :: _GRID, _GRID // 2 :: _GRID].reshape(-1, 2)
         if len(at) < 8:
             return _STILL
         matrix, _ = cv2.estimateAffinePartial2D(at, to, ransacReprojThreshold=_NEAR)
         return _STILL if matrix is None else np.asarray(matrix, np.float64)
 
-    def _beside(
-        self, flow: optical_flow.Flow, camera: NDArray[np.float64]
-    ) -> optical_flow.FloatImage:
-        grid = optical_flow.pixel_grid(*flow.shape[:2])
+    def _beside(self, flow: optical_flow.Flow, camera: NDArray[np.float64]) -> FloatImage:
+        grid = pixel_grid(*flow.shape[:2])
         matrix = camera.astype(np.float32)
         own = grid + flow - (grid @ matrix[:, :2].T + matrix[:, 2])
         return np.asarray(np.linalg.norm(own, axis=2), np.float32)
@@ -171,7 +168,7 @@ class Background:
             camera[:2, 2] *= small.scale / arrival.scale
         self._kept.append(_Kept(small.color, small.scale, camera))
 
-    def places(self, speed: optical_flow.FloatImage) -> tuple[list[Detection], float]:
+    def places(self, speed: FloatImage) -> tuple[list[Detection], float]:
         """What differs from the background in the next picture, and how much of the picture moves.
 
         `speed`: motion beside the camera's, in pixels of what motion sees, float32 (h, w).
@@ -233,14 +230,14 @@ def _grown(change: Picture) -> NDArray[np.bool_]:
     return np.asarray(change >= least[labels])
 
 
-def _edges(picture: Picture) -> optical_flow.FloatImage:
+def _edges(picture: Picture) -> FloatImage:
     """How steep luma is, float32 (h, w)."""
     luma = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
     across, down = (cv2.Sobel(luma, cv2.CV_32F, x, 1 - x) for x in (1, 0))
     return optical_flow.magnitude(across, down)
 
 
-def _is_ghost(mask: NDArray[np.bool_], edges: optical_flow.FloatImage) -> bool:
+def _is_ghost(mask: NDArray[np.bool_], edges: FloatImage) -> bool:
     """Whether its outline is in the background alone, which shows what has left."""
     inside = np.pad(mask, _OUTLINE).astype(np.uint8)
     outline = cv2.morphologyEx(inside, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8))
@@ -250,9 +247,9 @@ def _is_ghost(mask: NDArray[np.bool_], edges: optical_flow.FloatImage) -> bool:
 
 def _places(
     differs: NDArray[np.bool_],
-    speed: optical_flow.FloatImage,
+    speed: FloatImage,
     scale: float,
-    edges: optical_flow.FloatImage,
+    edges: FloatImage,
 ) -> list[Detection]:
     """`edges`: of the picture, less those of the background as much as a ghost has more."""
     kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, _JOINED)

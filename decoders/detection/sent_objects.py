@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream import objects as coded_objects
+from gsvc.codec.bitstream import objects as coded_objects, scaffold
 from gsvc.codec.bitstream.container import Packet, PacketType
 from gsvc.codec.bitstream.errors import BitstreamError, LimitError, Limits
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers.pose import POSE, Person, pose_unit
-from gsvc.codec.bitstream.scaffold import Geometry, Sample, nominal_time
 from gsvc.decoders.detection import findings
+from gsvc.decoders.detection.findings import KeyPoints
 from gsvc.decoders.detection.tracker import Draft, StreamPiece, Tracker, TrackStep, decided
 
 REACH = 0.08
@@ -27,7 +27,7 @@ REACH = 0.08
 class SentPeople:
     """Follows people from sample to sample. `take` the pieces in order, then `finish`."""
 
-    def __init__(self, geometry: Geometry) -> None:
+    def __init__(self, geometry: scaffold.Geometry) -> None:
         """`geometry`: of the stream."""
         self._size, self._unit = (geometry.width, geometry.height), pose_unit(geometry)
         self._tracker = Tracker(self._size)
@@ -57,7 +57,7 @@ class SentPeople:
         self._gap, self._last, self._waiting = [], [], []
         return left
 
-    def _step(self, sample: Sample) -> None:
+    def _step(self, sample: scaffold.Sample) -> None:
         found = [one for person in sample[POSE] or () if (one := self._detection(person))]
         self._last = self._tracker.step(lambda box: box, found)
         for number, draft in enumerate(self._gap, 1):
@@ -152,12 +152,12 @@ class SentObjects:
         self._reader = coded_objects.ObjectReader(header, limits)
         self._size = np.tile(np.array([header.format.width, header.format.height], float), 2)
         self._known: dict[int, _SentTrack] = {}
-        self._people: dict[int, findings.KeyPoints] = {}
+        self._people: dict[int, KeyPoints] = {}
         """At the last anchor, by identity."""
         self._numbers = self._frame = 0
         self._base = header.format.time_base.as_integer_ratio()
         # The first frame, one nominal step later, is at 0.
-        self._clock = -nominal_time(1, header.frame_ticks)
+        self._clock = -scaffold.nominal_time(1, header.frame_ticks)
         self._first: int | None = None
 
     def frames(self, packet: Packet) -> Iterator[SentFrame]:
@@ -187,7 +187,7 @@ class SentObjects:
         self,
         anchor: coded_objects.Anchor,
         objects: tuple[findings.TrackedObject, ...],
-        people: tuple[findings.KeyPoints, ...],
+        people: tuple[KeyPoints, ...],
         ticks: int,
     ) -> findings.FrameAnalysis:
         self._clock += ticks
@@ -249,9 +249,7 @@ class SentObjects:
                 if is_seen
             ]
 
-    def _between(
-        self, posed: list[findings.KeyPoints], share: float
-    ) -> Iterator[findings.KeyPoints]:
+    def _between(self, posed: list[KeyPoints], share: float) -> Iterator[KeyPoints]:
         """Those of an anchor, on their way there from the last one."""
         for now in posed:
             before = self._people.get(now.person)
@@ -260,14 +258,12 @@ class SentObjects:
             elif before is not None:
                 visible = before.visible & now.visible
                 points = before.points + share * (now.points - before.points)
-                yield findings.KeyPoints(now.person, points * visible[:, None], visible)
+                yield KeyPoints(now.person, points * visible[:, None], visible)
 
 
-def key_points(person: Person, unit: float) -> findings.KeyPoints:
+def key_points(person: Person, unit: float) -> KeyPoints:
     """Those that were sent, in units of so many pixels."""
-    return findings.KeyPoints(
-        person.identity, person.points.astype(np.float64) * unit, person.visible
-    )
+    return KeyPoints(person.identity, person.points.astype(np.float64) * unit, person.visible)
 
 
 def _edges(box: coded_objects.ObjectBox) -> NDArray[np.float64]:

@@ -19,8 +19,7 @@ from gsvc.codec.bitstream.errors import BEGINS_IN_THE_MIDDLE, BitstreamError, Li
 from gsvc.codec.bitstream.frames import Frame, Picture
 from gsvc.codec.bitstream.group import Coding, GroupReader, ParsedPacket
 from gsvc.codec.bitstream.header import Header
-from gsvc.codec.bitstream.layers import BRIGHTNESS, GUIDE, TEXTURE
-from gsvc.codec.bitstream.layers.brightness import brightened
+from gsvc.codec.bitstream.layers import BRIGHTNESS, GUIDE, TEXTURE, brightness
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Sample, nominal_time
 from gsvc.decoders.interpolation import rendering
 from gsvc.decoders.keyframes.keyframe import Keyframe, KeyframeDecoder, temporal_layer
@@ -90,7 +89,7 @@ class DecodedInterval:
             time = number if interval.place is Place.AFTER else interval.length - number
             drawn = rendering.held_picture(self.key.shown, interval, time)
         steps = interval[BRIGHTNESS]
-        return drawn if steps is None else brightened(drawn, steps[number - 1])
+        return drawn if steps is None else brightness.brightened(drawn, steps[number - 1])
 
     def confidence(self, number: int) -> NDArray[np.float32]:
         """How far motion there and back agrees in a frame, float32 (H, W), 0 to 1.

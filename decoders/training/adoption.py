@@ -29,8 +29,7 @@ from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.decoders import interpolation
 from gsvc.decoders.interpolation.ifnet import IFNet
 from gsvc.decoders.interpolation.rife import SHIPPED, LearnedRenderer, load_rife
-from gsvc.decoders.keyframes import compact, windowed
-from gsvc.decoders.keyframes.backends import BACKENDS, load_refiner
+from gsvc.decoders.keyframes import backends, compact, windowed
 from gsvc.decoders.keyframes.compact.network import CompactRefiner
 from gsvc.decoders.keyframes.priors.prior_networks import PRIORS
 from gsvc.decoders.keyframes.refiner import Refiner
@@ -300,9 +299,9 @@ def comparison(candidate: Candidate, weights: Path) -> Comparison:
         _, shipped, own = ways
         return Comparison(ways, own, (shipped,))
     name = f"{_FAMILIES[candidate.network]}:{candidate.name}"
-    now = name if name in BACKENDS else "compact"
-    ways = {"0 steps": refined(None, 0), f"{now}, 1 step": refined(load_refiner(now), 1)}
-    refiner = load_refiner(str(weights))
+    now = name if name in backends.BACKENDS else "compact"
+    ways = {"0 steps": refined(None, 0), f"{now}, 1 step": refined(backends.load_refiner(now), 1)}
+    refiner = backends.load_refiner(str(weights))
     for steps in _STEPS[candidate.network]:
         ways[_own(steps)] = refined(refiner, steps)
     rivals = (f"{now}, 1 step",) if now == name else (f"{now}, 1 step", "0 steps")

@@ -19,8 +19,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
-from gsvc.decoders.training import pipeline
-from gsvc.decoders.training.guard import Resident, carry_row
+from gsvc.decoders.training import guard, pipeline
 
 
 def _note(folder: Path, names: Sequence[str], item: pipeline.Item) -> None:
@@ -139,7 +138,7 @@ def in_turn(
     See `Engine`; `patience` and `live` are those of `OnRay`.
     """
     sent, limits = pickle.dumps(noted(operators, live)), limits_of(operators, patience)
-    rows = (carry_row(pipeline.in_row(item), sent, limits) for item in items)
+    rows = (guard.carry_row(pipeline.in_row(item), sent, limits) for item in items)
     done = map(pipeline.of_row, rows)
     while some := list(islice(done, group)):
         write(some)
@@ -181,7 +180,7 @@ class OnRay:
                 needs = {"num_cpus": max(each.resources.cpus for each in stage)}
                 needs["memory"] = max(_memory(each, costs) for each in stage)
                 sent = pickle.dumps(noted(stage, self.live))
-                data = data.map(carry_row, fn_args=(sent, limits), **needs)
+                data = data.map(guard.carry_row, fn_args=(sent, limits), **needs)
             else:
                 data = self._on_cards(data, stage[0], share, limits)
         data = data.map_batches(
@@ -204,7 +203,7 @@ class OnRay:
         actors = ray.data.ActorPoolStrategy(min_size=1, max_size=most)
         more = {"num_gpus": share, "num_cpus": _FEEDS, "memory": operator.resources.memory}
         arguments = pickle.dumps(noted([moved], self.live)), dict(limits), limit
-        return data.map(Resident, fn_constructor_args=arguments, compute=actors, **more)
+        return data.map(guard.Resident, fn_constructor_args=arguments, compute=actors, **more)
 
 
 def limits_of(operators: Sequence[pipeline.Operator], patience: float) -> dict[str, float]:

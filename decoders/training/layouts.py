@@ -21,10 +21,9 @@ from torch.utils._pytree import tree_leaves
 
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.keyframes.compact.network import SIZES
-from gsvc.decoders.training import crops, draws, loop, parallel
+from gsvc.decoders.training import crops, draws, loop, packs, parallel
 from gsvc.decoders.training.frozen import frozen_networks
 from gsvc.decoders.training.learner import Learner
-from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.recipe import Recipe, Stage
 from gsvc.encoders.frame_buffer import return_freed_memory
 from gsvc.eval.compute import PeakMemory
@@ -78,7 +77,7 @@ class Trial:
 
     def learner(self, *, recomputes: bool = False, layout: str = "one", tensor: int = 1) -> Learner:
         """One with new weights, spread over processes as `parallel.spread` does."""
-        pack = Pack.without_samples(self.kind, self.frozen)
+        pack = packs.Pack.without_samples(self.kind, self.frozen)
         rng = draws.Rng(self.device, 0, *parallel.data_part(layout, tensor))
         learner = loop.make_learner(
             pack, self.recipe, rng, layout=layout, tensor=tensor, recomputes=recomputes
@@ -92,7 +91,7 @@ class Trial:
         learner.packs = self._packs(batch)
         learner.learn(self.stage, batch, self.recipe.rate)
 
-    def _packs(self, batch: int) -> Iterator[Pack]:
+    def _packs(self, batch: int) -> Iterator[packs.Pack]:
         kind = crops.KINDS[self.kind]
         counts = {"keys": 2} if self.kind == "windows" else {}
         each = _FRAMES if self.kind == "windows" else 1
@@ -112,7 +111,7 @@ class Trial:
             "time": torch.linspace(0, 1, batch * each),
             "window": torch.stack([rows * each, torch.full_like(rows, each)], 1),
         }
-        yield Pack({}, stacks, arrays, {})
+        yield packs.Pack({}, stacks, arrays, {})
 
 
 def _steady(recipe: Recipe) -> Recipe:

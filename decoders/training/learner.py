@@ -17,13 +17,10 @@ from torch.distributed.fsdp import FSDPModule
 from torch.nn.utils.parametrizations import spectral_norm
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
-from gsvc.decoders.training import parallel
-from gsvc.decoders.training.draws import Rng
+from gsvc.decoders.training import draws, packs, parallel, tensors
 from gsvc.decoders.training.losses import Losses, Seen
-from gsvc.decoders.training.packs import Pack
 from gsvc.decoders.training.recipe import Recipe, Stage
 from gsvc.decoders.training.tasks import Task
-from gsvc.decoders.training.tensors import on_device
 
 
 class PatchCritic(nn.Module):
@@ -62,7 +59,7 @@ class Adversary:
     """A critic with its optimiser."""
 
     def __init__(self, device: torch.device) -> None:
-        self.critic = on_device(PatchCritic(), device)
+        self.critic = tensors.on_device(PatchCritic(), device)
         self.optimizer = torch.optim.AdamW(
             self.critic.parameters(), _CRITIC_RATE, _CRITIC_BETAS, weight_decay=0.0
         )
@@ -101,11 +98,11 @@ class Learner:
     """A task's networks with their averages, optimiser, critic and losses."""
 
     def __init__(
-        self, task: Task, losses: Losses, recipe: Recipe, rng: Rng, *, low: bool | None = None
+        self, task: Task, losses: Losses, recipe: Recipe, rng: draws.Rng, *, low: bool | None = None
     ) -> None:
         """`low`: whether layers compute in bfloat16; None: on a GPU."""
         self.task, self.rng, self.step = task, rng, 0
-        self.packs: Iterator[Pack] | None = None
+        self.packs: Iterator[packs.Pack] | None = None
         """Of the samples of each step, to be taken whole; None: the task draws from its own."""
         self._losses, self._recipe = losses, recipe
         self.device = rng.device

@@ -30,10 +30,8 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.output import explain_failure, note_settings
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.decoders.training import crops, samples as stored
+from gsvc.decoders.training import crops, guard, packs, samples as stored
 from gsvc.decoders.training.footage import Footage, Scene
-from gsvc.decoders.training.guard import die_with_parent
-from gsvc.decoders.training.packs import network_bytes, write_pack
 
 _HELD_EVERY = 12
 """One part in so many is of what was held out."""
@@ -166,7 +164,7 @@ class PartFolder:
         if jobs == 1:
             yield from map(self.write, missing)
             return
-        with ProcessPoolExecutor(jobs, get_context("spawn"), die_with_parent) as pool:
+        with ProcessPoolExecutor(jobs, get_context("spawn"), guard.die_with_parent) as pool:
             while True:
                 yield from pool.map(self.write, islice(missing, _AT_ONCE * jobs))
 
@@ -202,7 +200,7 @@ _LOW = 5
 
 def room_for_samples(most_bytes: int, networks: Networks) -> int:
     """Bytes that the networks leave in a pack. Raises ConfigError where they leave none."""
-    taken = stored.file_bytes(network_bytes(networks))
+    taken = stored.file_bytes(packs.network_bytes(networks))
     left = most_bytes - taken - _OWN_BYTES
     if left <= 0:
         raise ConfigError(
@@ -219,7 +217,7 @@ def assemble(path: Path, folder: PartFolder, networks: Networks, most_bytes: int
         raise ConfigError(f"not a sample fits into {most_bytes / 1e6:g} megabytes: give more")
     manifest = _manifest(folder.maker, facts)
     with explain_failure(path):
-        write_pack(path, manifest, samples, network_bytes(networks), most_bytes)
+        packs.write_pack(path, manifest, samples, packs.network_bytes(networks), most_bytes)
     return manifest
 
 

@@ -17,8 +17,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers.brightness import MAX_BRIGHTNESS, STEPS, Brightness, brightened
 from gsvc.codec.bitstream.scaffold import Place
 from gsvc.decoders.interpolation.optical_flow import gray
-from gsvc.encoders import tuning
-from gsvc.encoders.frame_buffer import FrameBuffer, JoinedFrames
+from gsvc.encoders import frame_buffer, tuning
 from gsvc.encoders.plans import PlannedInterval, Probe
 
 Thumbnail = NDArray[np.float32]
@@ -102,10 +101,10 @@ class Flicker:
             return pictures
         others = np.flatnonzero(self._removed).tolist()
         steady = (brightened(pictures[k], -int(self._removed[k])) for k in others)
-        mended = FrameBuffer(steady, low_memory=low_memory)
+        mended = frame_buffer.FrameBuffer(steady, low_memory=low_memory)
         runs = {k: mended[n : n + 1] for n, k in enumerate(others)}
         frames = range(len(pictures))
-        return JoinedFrames(*(runs.get(k) or pictures[k : k + 1] for k in frames))
+        return frame_buffer.JoinedFrames(*(runs.get(k) or pictures[k : k + 1] for k in frames))
 
     def signalled(self, probe: Probe) -> Probe:
         """The probe, whose intervals are drawn with the brightness of their frames."""

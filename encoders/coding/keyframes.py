@@ -24,10 +24,9 @@ from gsvc.codec.bitstream.layers.texture import MAX_GAIN, TEXTURE, Texture
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.keyframes import keyframe
 from gsvc.decoders.keyframes.restorer.runtime import Restorations, RestorerNetwork
-from gsvc.encoders import frame_buffer, plans, tuning
+from gsvc.encoders import frame_buffer, plans, svt_av1, tuning
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Reference, block_sums, local_mean, log_energy, quarter, sampled
-from gsvc.encoders.svt_av1 import MAX_CRF, encode_pictures
 
 Openings = Mapping[int, int | None]
 """Numbers of the intervals that open a shot, with its slot, None for a group's first."""
@@ -37,7 +36,7 @@ def encode_keyframes(
     plan: plans.GroupPlan, prepared: Sequence[Picture], config: CodingConfig, openings: Openings
 ) -> "Keyframes":
     """Code the pictures of a plan, which takes most of the time; arguments as of `Keyframes`."""
-    units = encode_pictures(
+    units = svt_av1.encode_pictures(
         prepared,
         size=config.header.geometry.coded_size(plan.scale),
         crf=plan.crf,
@@ -186,7 +185,7 @@ def _walk(keys: Keyframes, goal: float, exact: bool) -> Iterator[Keyframes]:
         plan, miss = keys.plan, math.log(keys.bits / max(goal, 1.0))
         if abs(miss) < _CLOSE if exact else -4 * _CLOSE < miss <= 0:
             return
-        if miss > 0 and plan.crf >= MAX_CRF:
+        if miss > 0 and plan.crf >= svt_av1.MAX_CRF:
             if not keys.config.can_scale(plan.scale - 2):
                 return
             keys, misses = keys.recode(crf=64.0, scale=plan.scale - 2), {}
@@ -216,7 +215,7 @@ def _next_crf(misses: Mapping[float, float]) -> float | None:
     slope = (misses[others[0]] - misses[near]) / (usual(others[0]) - usual(near)) if others else 1
     guess = tuning.crf_of_log_bits(usual(near) - misses[near] / min(max(slope, 0.5), 2.0))
     first = _LEAST_CRF if low is None else low + _STEP
-    last = float(MAX_CRF) if high is None else high - _STEP
+    last = float(svt_av1.MAX_CRF) if high is None else high - _STEP
     return min(max(_STEP * round(guess / _STEP), first), last) if first <= last else None
 
 

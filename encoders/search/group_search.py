@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.encoders import tuning
+from gsvc.encoders import svt_av1, tuning
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Distortion, FloatMap
 from gsvc.encoders.plans import GroupPlan, Probe
 from gsvc.encoders.search.candidates import Placement, PlanFeatures, predicted_costs
 from gsvc.encoders.search.probes import Probes
-from gsvc.encoders.svt_av1 import MAX_CRF
 
 _SCALES = (8, 6, 4)
 _AT_ONCE = 2
@@ -119,7 +118,7 @@ class GroupSearch:
 
     def _plan_at_rate(self, probe: Probe, goal: float) -> GroupPlan:
         """A probe's plan with the quantiser that should bring it to `goal` bits."""
-        crfs = np.arange(tuning.LEAST_PROBE_CRF, MAX_CRF + 1)
+        crfs = np.arange(tuning.LEAST_PROBE_CRF, svt_av1.MAX_CRF + 1)
         plans = [probe.plan, *(replace(probe.plan, crf=float(crf)) for crf in crfs)]
         own, *each = np.log(self._predict(plans)[0])
         crf = np.interp(own - math.log(probe.bits / goal), each[::-1], crfs[::-1])
@@ -161,7 +160,7 @@ class GroupSearch:
 
     @cached_property
     def _grid(self) -> list[GroupPlan]:
-        crfs = np.arange(tuning.LEAST_PROBE_CRF, MAX_CRF + 1, _CRF_STEP)
+        crfs = np.arange(tuning.LEAST_PROBE_CRF, svt_av1.MAX_CRF + 1, _CRF_STEP)
         keys = [self._placement.placed(count) for count in self._counts]
         return [GroupPlan(*one) for one in product(keys, map(float, crfs), self._scales)]
 
@@ -303,7 +302,7 @@ class GroupPlanner:
 
     def _requantize(self, search: GroupSearch, probe: Probe, goal: float) -> Iterator[Probe]:
         """Probes of a plan with other quantisers, nearer and nearer to a texture."""
-        low, high = tuning.LEAST_PROBE_CRF, float(MAX_CRF)
+        low, high = tuning.LEAST_PROBE_CRF, float(svt_av1.MAX_CRF)
         for _ in range(_QUALITY_MOVES):
             plan, miss = probe.plan, math.log(probe.texture / goal)
             low, high = (low, plan.crf) if miss > 0 else (plan.crf, high)

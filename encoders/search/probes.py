@@ -22,7 +22,7 @@ from gsvc.codec.bitstream.layers.camera import CAMERA, Camera
 from gsvc.codec.bitstream.scaffold import Geometry, Interval, Place, Site
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
-from gsvc.encoders import tuning
+from gsvc.encoders import svt_av1, tuning
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Distortion, Reference, quarter
 from gsvc.encoders.plans import (
@@ -35,7 +35,6 @@ from gsvc.encoders.plans import (
     planned_intervals,
 )
 from gsvc.encoders.scaffold.camera_path import CameraPath, tracked_luma
-from gsvc.encoders.svt_av1 import Planes, encode_pictures, planes_of
 
 Parts = list[tuple[float, float]]
 """Distortion of frames, as of `Reference.totals`."""
@@ -166,8 +165,8 @@ class Probes:
         self._preset = tuning.PROBE_PRESET_AT_RATE if config.exact else tuning.PROBE_PRESET
         size, color = self._geometry.coded_size, self._color
 
-        def planes(key: int, scale: int) -> Planes:
-            return planes_of(pictures[key], size(scale), color)
+        def planes(key: int, scale: int) -> svt_av1.Planes:
+            return svt_av1.planes_of(pictures[key], size(scale), color)
 
         pixels = self._geometry.width * self._geometry.height
         self._low_memory = config.low_memory
@@ -261,7 +260,7 @@ class Probes:
         return tuple(sorted(found))
 
     def _coded(self, plan: GroupPlan, keys: Sequence[int]) -> list[bytes]:
-        return encode_pictures(
+        return svt_av1.encode_pictures(
             [self._planes(key, plan.scale) for key in keys],
             size=self._geometry.coded_size(plan.scale),
             crf=plan.crf,

@@ -10,9 +10,8 @@ import numpy as np
 from gsvc.codec.bitstream.errors import ConfigError, MissingDependencyError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.color import yuv_from_rgb
-from gsvc.eval.baselines import conventional
+from gsvc.eval.baselines import conventional, svtav1
 from gsvc.eval.baselines.base import Value
-from gsvc.eval.baselines.svtav1 import AV1_FAMILY
 from gsvc.eval.late_loading import CodecFacts, bundled_ffmpeg, ffmpeg_path
 
 
@@ -93,7 +92,7 @@ class LibAom(FfmpegCodec):
 
     name = "libaom"
     suffix = ".obu"
-    facts = CodecFacts(family=AV1_FAMILY, is_anchor=True, colour="#5b8fd2", marker="d")
+    facts = CodecFacts(family=svtav1.AV1_FAMILY, is_anchor=True, colour="#5b8fd2", marker="d")
     library = "libaom-av1"
     demuxer = format = "obu"
     pixel_format = "yuv420p"

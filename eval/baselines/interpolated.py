@@ -15,10 +15,8 @@ from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.decoders.interpolation.optical_flow import dense_flow, gray, trust
 from gsvc.decoders.interpolation.rendering import IntervalRenderer
 from gsvc.decoders.interpolation.rife import RifePair, loaded_rife
-from gsvc.eval.baselines import base
+from gsvc.eval.baselines import base, conventional, gsvc
 from gsvc.eval.baselines.base import Compute, Decoded, Encoded, Option, Settings
-from gsvc.eval.baselines.conventional import X265, ConventionalCodec
-from gsvc.eval.baselines.gsvc import drawing_cost
 from gsvc.eval.baselines.svtav1 import SvtAv1
 from gsvc.eval.late_loading import CodecFacts
 
@@ -63,7 +61,7 @@ class LowerFrameRate(base.Codec):
     rate points that a benchmark runs at this rate.
     """
 
-    plain: ClassVar[type[ConventionalCodec]]
+    plain: ClassVar[type[conventional.ConventionalCodec]]
     usual: ClassVar[Usual]
     """Rate -> the options of the codec that a benchmark runs, at full size."""
 
@@ -141,7 +139,7 @@ class _ByRife(LowerFrameRate):
         """The network's, once for each frame that is not coded, cuts included."""
         step, _ = read_rate(settings)
         drawn = clip.frame_count - ceil(clip.frame_count / step)
-        cost = drawing_cost(clip.height, clip.width, drawn, clip.frame_count)
+        cost = gsvc.drawing_cost(clip.height, clip.width, drawn, clip.frame_count)
         return replace(cost, not_counted=(_OUTSIDE, *cost.not_counted))
 
 
@@ -169,9 +167,9 @@ class X265Dis(LowerFrameRate):
     """x265, frames between by DIS."""
 
     name = "x265+dis"
-    suffix = X265.suffix
+    suffix = conventional.X265.suffix
     facts = CodecFacts(colour="#7cc19a", marker="s")
-    plain = X265
+    plain = conventional.X265
     usual: ClassVar[Usual] = {"1/2": {"crf": (46, 40)}, "1/4": {"crf": (42, 36)}}
 
 

@@ -21,8 +21,7 @@ from gsvc.codec.bitstream.errors import BitstreamError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.weights.extras import Late
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
-from gsvc.eval.baselines import base, conventional
-from gsvc.eval.baselines.images import QualityCodec
+from gsvc.eval.baselines import base, conventional, images
 from gsvc.eval.late_loading import hub_file, kept_sha256, optional
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ _CHECKSUM = 4
 _INSTALL = 'pip install "gsvc[research]"'
 
 
-class LearnedCodec(QualityCodec):
+class LearnedCodec(images.QualityCodec):
     """A model of CompressAI's zoo. Settings: `quality`, the zoo's number, and `scale`.
 
     The constructor takes one value or several of each, and `weights`: a folder with the zoo's

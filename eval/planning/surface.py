@@ -29,9 +29,8 @@ from gsvc.decoders.keyframes import latent_cache
 from gsvc.encoders.tuning import PRESETS
 from gsvc.eval.report import report_page, sheets
 from gsvc.eval.report.exhibits import INK, label, legend, log_scale, new_figure, plain
-from gsvc.eval.summary import bd_comparisons
+from gsvc.eval.summary import bd_comparisons, bd_rate
 from gsvc.eval.summary.bd_comparisons import PUBLISHED, exchange, frontier, mean_exchange, targets
-from gsvc.eval.summary.bd_rate import hull_at, lower_hull
 from gsvc.eval.summary.rate_tables import Table
 
 if TYPE_CHECKING:
@@ -115,14 +114,14 @@ def dials(points: Sequence[MeasuredPoint], clip: str, judge: str) -> list[bd_com
     found = []
     for way in dict.fromkeys(point.way for point in own):
         mine = [point for point in own if point.way == way]
-        hull = lower_hull([(point.bpp, point.distance(judge)) for point in mine])
+        hull = bd_rate.lower_hull([(point.bpp, point.distance(judge)) for point in mine])
         found.append(bd_comparisons.Dial(way, fmean(p.seconds for p in mine) / unit, hull))
     return sorted(found, key=lambda dial: dial.compute)
 
 
 def best(found: Sequence[bd_comparisons.Dial], bpp: float, compute: float) -> float | None:
     """The least distance at a rate with ways of at most that computation."""
-    distances = (hull_at(dial.hull, bpp) for dial in found if dial.compute <= compute)
+    distances = (bd_rate.hull_at(dial.hull, bpp) for dial in found if dial.compute <= compute)
     return min((distance for distance in distances if distance is not None), default=None)
 
 

@@ -19,11 +19,10 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.media.video_writer import open_writer
-from gsvc.codec.planning import prediction
+from gsvc.codec.planning import prediction, process
 from gsvc.codec.planning.budgets import Budgets, Time
 from gsvc.codec.planning.machine_profile import WAYS, Profile
 from gsvc.codec.planning.plan_search import BudgetPlan, BudgetPlanner, encoder_settings
-from gsvc.codec.planning.process import timed
 from gsvc.codec.planning.video_trial import VideoTrial, try_pictures, try_video
 from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.datasets.clips.packaged import packaged_clip
@@ -117,9 +116,9 @@ class Validation:
         settings, folder = plan.best.settings, source.parent
         asked = asdict(encoder_settings(settings)) | {"tools": None}
         del asked["model_id"]  # bytes, which are no JSON
-        encoded = timed(asked, folder, [str(source)], cpu=self._cpu)
+        encoded = process.timed(asked, folder, [str(source)], cpu=self._cpu)
         stream = folder / "out.gsv"
-        decoded = timed(asdict(settings.way.settings), folder, [str(stream)], cpu=self._cpu)
+        decoded = process.timed(asdict(settings.way.settings), folder, [str(stream)], cpu=self._cpu)
         measured = {
             "rate": info(stream).bitrate,
             "encode_seconds": encoded.total,

@@ -18,15 +18,12 @@ import numpy as np
 
 from gsvc.eval import late_loading, layout
 from gsvc.eval.bench.store import BenchRun, CellRecord
-from gsvc.eval.report import exhibits, sheets
+from gsvc.eval.report import exhibits, plots, sheets
 from gsvc.eval.report.exhibits import Exhibit, VersionChoice
-from gsvc.eval.report.plots import figures
-from gsvc.eval.summary import rate_tables
+from gsvc.eval.summary import bd_rate, rate_tables, write
 from gsvc.eval.summary.bd_comparisons import FLOORS, HeadlineRow
-from gsvc.eval.summary.bd_rate import Pooled
 from gsvc.eval.summary.curves import OURS, PRIMARY
 from gsvc.eval.summary.summarise import Summary, load_summary
-from gsvc.eval.summary.write import tables
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -257,7 +254,7 @@ def page(folder: Path, run: BenchRun, summary: Summary) -> str:
         "css": (_HERE / "page.css").read_text(),
         "script": (_HERE / "page.js").read_text(),
     }
-    every = [table for table in tables(summary) if table.title != rate_tables.HEADLINE_TITLE]
+    every = [table for table in write.tables(summary) if table.title != rate_tables.HEADLINE_TITLE]
     shown = [table for table in every if table.title.startswith(_OPEN_TABLES)]
     hidden = [table for table in every if table not in shown]
     hidden.append(provenance(run.settings, summary))
@@ -312,7 +309,7 @@ def _headline_row(row: HeadlineRow) -> dict[str, Any]:
     }
 
 
-def _rate(pooled: Pooled | None) -> tuple[str, str]:
+def _rate(pooled: bd_rate.Pooled | None) -> tuple[str, str]:
     if pooled is None:
         return rate_tables.NONE, "no clip"
     percent = rate_tables.percent
@@ -345,7 +342,7 @@ def provenance(settings: Mapping[str, Any], summary: Summary) -> rate_tables.Tab
 
 def _plots(summary: Summary, cells: Sequence[CellRecord]) -> Iterator[tuple[str, bool, str]]:
     """Names, whether each is open at once, and the SVG without prologue in the page's colours."""
-    for name, figure in figures(summary, cells):
+    for name, figure in plots.figures(summary, cells):
         text = exhibits.image(figure, "svg").decode()
         text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
         text = text.replace(exhibits.INK, "currentColor").replace(exhibits.PAPER, "transparent")

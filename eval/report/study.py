@@ -19,8 +19,7 @@ from gsvc.codec.media.output import atomic_folder, make_folder
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.eval.bench.store import BenchRun, CellRecord
 from gsvc.eval.layout import write_text
-from gsvc.eval.report import exhibits
-from gsvc.eval.report.sheets import LOSSLESS_TO_THE_EYE, pane_height, stacked_video
+from gsvc.eval.report import exhibits, sheets
 from gsvc.eval.summary.curves import ABLATION, OURS, by_curve, settings_label
 from gsvc.eval.summary.summarise import Summary, load_summary
 
@@ -180,7 +179,7 @@ def page(study: str, shown: Sequence[tuple[StudyTrial, ClipFormat]]) -> str:
                 "catch": int(bool(trial.catch)),
                 "width": form.width,
                 "height": form.height,
-                "pitch": pane_height(form.height),
+                "pitch": sheets.pane_height(form.height),
                 "seconds": float(form.frame_count / form.frame_rate),
             }
             for trial, form in shown
@@ -230,7 +229,7 @@ def make_study(
     with atomic_folder(folder / PAGE) as target:
         shown = []
         for trial, videos, clip in _trials(run, found, pairs, tell):
-            data = stacked_video(videos, clip.frame_rate, LOSSLESS_TO_THE_EYE)
+            data = sheets.stacked_video(videos, clip.frame_rate, sheets.LOSSLESS_TO_THE_EYE)
             (target / f"{trial.id}.mp4").write_bytes(data)
             key.trials.append(trial)
             shown.append((trial, clip.format))

@@ -14,8 +14,7 @@ from typing import Any
 from gsvc.codec.planning.process import RADIOS
 from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.layout import csv_text, markdown, write_text
-from gsvc.eval.summary import curves, rate_tables
-from gsvc.eval.summary.bd_comparisons import PUBLISHED, UNITS
+from gsvc.eval.summary import bd_comparisons, curves, rate_tables
 from gsvc.eval.summary.rate_tables import NONE, Table, number, protocol, shown
 from gsvc.eval.summary.summarise import Summary, load_summary
 
@@ -152,13 +151,13 @@ def exchange_table(summary: Summary) -> Table:
         one = row.exchange
         numbers = f"{one.compute:.3g}x", f"{one.compression:.2f}x", f"{one.exponent:.3f}"
         rows.append([row.metric, row.unit, *numbers, str(row.frontiers)])
-    claim = PUBLISHED
+    claim = bd_comparisons.PUBLISHED
     numbers = f"{claim.compute:g}x", f"{claim.compression:g}x", f"{claim.exponent:.3f}"
     rows.append(["published", "-", *numbers, "-"])
     note = (
         "x-fold decoder compute buys y-fold compression, along B*(Q0, C): geometric means over "
         "clips and three qualities each, the exponent fitted to every frontier. "
-        + "; ".join(f"{unit}: {meaning}" for unit, meaning in UNITS.items())
+        + "; ".join(f"{unit}: {meaning}" for unit, meaning in bd_comparisons.UNITS.items())
         + f". {protocol(summary)}"
     )
     header = ["metric", "compute as", "compute", "compression", "exponent", "frontiers"]

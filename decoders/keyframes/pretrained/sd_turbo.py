@@ -7,15 +7,14 @@ import numpy as np
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.decoders.keyframes import keyframe, refiner
-from gsvc.decoders.keyframes.pretrained import pretrained
-from gsvc.decoders.keyframes.pretrained.pretrained import pipes, torch
+from gsvc.decoders.keyframes.pretrained.pretrained import Pretrained, pipes, torch
 
 STRENGTH = 0.25
 """Share of the schedule that is run, 0 to 1: nobody has tuned it."""
 _MULTIPLE = 64
 
 
-class SdTurboBackend(pretrained.Pretrained, refiner.KeyRefiner):
+class SdTurboBackend(Pretrained, refiner.KeyRefiner):
     """`StableDiffusionImg2ImgPipeline` on each keyframe alone."""
 
     most_steps = 4

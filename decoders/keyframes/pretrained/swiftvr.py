@@ -8,14 +8,13 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import DeviceError, MissingDependencyError
 from gsvc.codec.weights.hub import hub_folder
-from gsvc.decoders.keyframes.pretrained import pretrained
-from gsvc.decoders.keyframes.pretrained.pretrained import torch
+from gsvc.decoders.keyframes.pretrained.pretrained import PretrainedWindow, PretrainedWindows, torch
 
 _CLIP = 24
 """Frames that it takes at once, a multiple of 4."""
 
 
-class SwiftVrBackend(pretrained.PretrainedWindows):
+class SwiftVrBackend(PretrainedWindows):
     """`SwiftVRPipeline.stream`, a session a window. It takes no keyframes of its own.
 
     Its package asks for other versions of numpy and diffusers than gsvc, so it goes in without
@@ -46,7 +45,7 @@ class SwiftVrBackend(pretrained.PretrainedWindows):
         return self._pipeline
 
     def _drawn(
-        self, pipeline: Any, window: pretrained.PretrainedWindow, steps: int, seed: int
+        self, pipeline: Any, window: PretrainedWindow, steps: int, seed: int
     ) -> NDArray[np.uint8]:
         height, width = window.frames.shape[1:3]
         session = pipeline.stream(clip_len=_CLIP, resolution=(width, height))

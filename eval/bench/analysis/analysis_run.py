@@ -14,17 +14,15 @@ import numpy as np
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.weights.extras import find_class
-from gsvc.datasets.annotated import annotation_formats
-from gsvc.datasets.annotated.synthetic import read_synthetic
+from gsvc.datasets.annotated import annotation_formats, synthetic
 from gsvc.datasets.annotated.truth import AnnotatedClip, AnnotatedVideo, Boxes
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.datasets.clips.sets import ClipSource, find_clips
 from gsvc.decoders.detection.rules import Regions
 from gsvc.eval.baselines.base import Codec
-from gsvc.eval.bench.analysis import rate_accuracy
+from gsvc.eval.bench.analysis import box_detectors, rate_accuracy
 from gsvc.eval.bench.analysis.accuracy import ACCURACIES
-from gsvc.eval.bench.analysis.box_detectors import DETECTORS, find_detector
-from gsvc.eval.bench.analysis.rate_accuracy import SOURCE, AccuracyPoint
+from gsvc.eval.bench.analysis.rate_accuracy import SOURCE, AccuracyPoint, GroundClip
 from gsvc.eval.bench.cells import codec_spec, make_codec
 from gsvc.eval.late_loading import CodecFacts
 from gsvc.eval.layout import csv_text, markdown, write_bytes, write_text
@@ -219,9 +217,7 @@ def find_sources(names: list[str]) -> list[AnalysisSource]:
     return found
 
 
-def load_ground(
-    name: str, frames: int | None, labels: frozenset[str] | None
-) -> rate_accuracy.GroundClip:
+def load_ground(name: str, frames: int | None, labels: frozenset[str] | None) -> GroundClip:
     """The first `frames` frames (None: all) of a set whose cameras see one piece of ground, and the
     places of things of some classes (None: of all). Raises InputError without homographies."""
     path = Path(os.path.expanduser(name))
@@ -232,14 +228,14 @@ def load_ground(
         )
     if not any(path.glob("C*/seqinfo.ini")):
         raise InputError(f"{name}: no set with homographies: give one of the synthetic set")
-    scene = read_synthetic(path)
+    scene = synthetic.read_synthetic(path)
     loaded = [view.load("native", frames) for view in scene.views]
     places = scene.places.chosen(scene.places.frame < loaded[0][0].format.frame_count)
     if labels is not None:
         wanted = [truth.id[np.isin(truth.label, list(labels))] for _, truth in loaded]
         places = places.chosen(np.isin(places.id, np.concatenate(wanted)))
     views = [clip for clip, _ in loaded]
-    return rate_accuracy.GroundClip(Path(name).resolve().name, views, scene.homographies, places)
+    return GroundClip(Path(name).resolve().name, views, scene.homographies, places)
 
 
 def _of_name(name: str) -> Iterator[AnalysisSource]:
@@ -253,7 +249,7 @@ def _of_name(name: str) -> Iterator[AnalysisSource]:
             _annotated(view, path) for view in annotation_formats.read_wildtrack(path).views
         )
     elif any(path.glob("C[0-9]*/seqinfo.ini")):
-        yield from (_annotated(view, path) for view in read_synthetic(path).views)
+        yield from (_annotated(view, path) for view in synthetic.read_synthetic(path).views)
     elif path.suffix.lower() == ".json":
         yield _annotated(annotation_formats.read_coco(path))
     elif boxes := annotation_formats.vatic_files(path):
@@ -390,7 +386,7 @@ def _subject(settings: AnalysisRunSettings) -> rate_accuracy.Subject:
     if analyser is not None:
         analysers[OURS] = analyser
     names = list(dict.fromkeys(settings.codecs))
-    if settings.detector not in DETECTORS and settings.codecs == DEFAULT_CODECS:
+    if settings.detector not in box_detectors.DETECTORS and settings.codecs == DEFAULT_CODECS:
         # No stream can carry what a user's own detector finds.
         names = [name for name in names if name not in rate_accuracy.OBJECT_CODECS]
     codecs: list[Codec] = [
@@ -399,7 +395,7 @@ def _subject(settings: AnalysisRunSettings) -> rate_accuracy.Subject:
         else make_codec(codec_spec(name))
         for name in names
     ]
-    detector = find_detector(settings.detector)
+    detector = box_detectors.find_detector(settings.detector)
     if settings.rules is not None:
         rate_accuracy.check_events(settings.rules, detector.labels)
     return rate_accuracy.Subject(codecs, detector, analysers, settings.rules)

@@ -22,15 +22,14 @@ from gsvc.codec.bitstream.frames import VideoFormat
 from gsvc.codec.bitstream.objects import MOVING
 from gsvc.datasets.annotated.truth import NO_ID, Boxes, Floats, Places, make_boxes, make_places
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
-from gsvc.decoders.detection import findings, rules
+from gsvc.decoders.detection import detectors, findings, rules
 from gsvc.decoders.detection.analyser import GONE_SECONDS, AnalysisSettings
-from gsvc.decoders.detection.detectors import OBJECTS
 from gsvc.decoders.detection.rules import Regions
 from gsvc.encoders.tuning import DETECT, KEY_POINTS, MOTION
 from gsvc.eval.baselines.base import Codec, Decoded, Encoded, Settings
 from gsvc.eval.baselines.gsvc import coded
 from gsvc.eval.bench.analysis import accuracy, box_detectors
-from gsvc.eval.bench.analysis.accuracy import Pose, accuracies
+from gsvc.eval.bench.analysis.accuracy import Pose, TimedEvent, accuracies
 from gsvc.eval.bench.analysis.box_detectors import SeenClip, look
 from gsvc.eval.late_loading import CodecFacts
 
@@ -95,7 +94,7 @@ def check_events(regions: Regions, labels: frozenset[str] | None) -> None:
                 raise ConfigError(f"rule {rule.name!r}: the detector finds no {one.kind}")
 
 
-def rule_events(boxes: Boxes, regions: Regions, form: ClipFormat) -> list[accuracy.TimedEvent]:
+def rule_events(boxes: Boxes, regions: Regions, form: ClipFormat) -> list[TimedEvent]:
     """Visits to zones, crossings of lines and events of rules, in seconds.
 
     `boxes` have ids. They are watched as `gsvc analyse` watches objects. Raises ConfigError for
@@ -124,22 +123,20 @@ def _frames(boxes: Boxes, form: ClipFormat) -> Iterator[findings.FrameAnalysis]:
         yield findings.FrameAnalysis(number, number / float(form.frame_rate), objects)
 
 
-def _events(told: Sequence[findings.Event]) -> Iterator[accuracy.TimedEvent]:
+def _events(told: Sequence[findings.Event]) -> Iterator[TimedEvent]:
     """With start and end; those of a line are instants."""
     entered: dict[tuple[str, int], float] = {}
     for one in told:
         if one.kind == "line":
             name = f"{one.object} at {one.name}, {one.direction}"
-            yield accuracy.TimedEvent(name, one.seconds, one.seconds)
+            yield TimedEvent(name, one.seconds, one.seconds)
         elif one.kind == "enter":
             entered[one.name, one.track] = one.seconds
         elif one.kind == "leave":  # told when it is sure, which may be later than it happened
             start = entered.pop((one.name, one.track))
-            yield accuracy.TimedEvent(
-                f"{one.object} in {one.name}", start, start + (one.dwell or 0.0)
-            )
+            yield TimedEvent(f"{one.object} in {one.name}", start, start + (one.dwell or 0.0))
         elif one.kind == "end":
-            yield accuracy.TimedEvent(one.name, one.seconds - (one.dwell or 0.0), one.seconds)
+            yield TimedEvent(one.name, one.seconds - (one.dwell or 0.0), one.seconds)
 
 
 Analyser = Callable[[bytes], Boxes | SeenClip]
@@ -429,7 +426,7 @@ def stream_analyser(detector: str) -> Callable[[bytes], SeenClip] | None:
 
 def read_objects(stream: bytes) -> SeenClip:
     """The objects that a stream carries, and people's key points."""
-    return _read(stream, AnalysisSettings(OBJECTS))
+    return _read(stream, AnalysisSettings(detectors.OBJECTS))
 
 
 def _read(stream: bytes, settings: AnalysisSettings) -> SeenClip:
