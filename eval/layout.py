@@ -2,6 +2,8 @@
 
 import csv
 import io
+import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -33,6 +35,15 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
     return text.getvalue()
 
 
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
+
+
+def records(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[dict[str, str | float]]:
+    """The rows by the names of their columns, for JSON; a number is one."""
+    values = [[float(one) if _NUMBER.fullmatch(one) else one for one in row] for row in rows]
+    return [dict(zip(header, row, strict=True)) for row in values]
+
+
 def _latex(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head, *lines = (" & ".join(cell.translate(_LATEX) for cell in row) for row in (header, *rows))
     body = "".join(f"{line} \\\\\n" for line in lines)
@@ -49,6 +60,7 @@ FORMATS: Mapping[str, Callable[[str, Sequence[str], Sequence[Sequence[str]]], st
     # The title is in no row, so that one table is one file.
     "csv": lambda _, header, rows: csv_text([header, *rows]).rstrip("\n"),
     "latex": _latex,
+    "json": lambda title, header, rows: json.dumps({"title": title, "rows": records(header, rows)}),
 }
 """By name: from title, header and rows to text."""
 

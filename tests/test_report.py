@@ -127,11 +127,16 @@ def test_two_runs_are_compared_cell_by_cell(
 ) -> None:
     other = write_run(tmp_path / "other", cells[:-1], STRIDE + 1)
     assert main(["bench", "compare", str(run), str(other), "--json"]) == 0
-    text = json.loads(capsys.readouterr().out)["text"]
-    assert re.search(r"x265 +\| +psnr_y \| +\+0.00 \| +1", text)
-    assert re.search(r"stride +\| +4 \| +5", text)
-    assert "- A: turn, hold" in text
-    assert "same" in text and "other |" not in text
+    found = json.loads(capsys.readouterr().out)["tables"]
+    rates = {
+        (row["curve"], row["metric"]): row["pooled"] for row in found["BD-rate of B against A"]
+    }
+    assert rates["x265", "psnr_y"] == 0
+    assert {"setting": "stride", "A": STRIDE, "B": STRIDE + 1} in found["Settings that differ"]
+    assert {(row["bits, %"], row["pictures"]) for row in found["Cells in both"]} == {(0, "same")}
+    assert [row["run"] for row in found["Only in one"]] == ["A"]
+    assert main(["bench", "compare", str(run), str(other)]) == 0
+    assert re.search(r"stride +\| +4 \| +5", capsys.readouterr().out)
 
 
 def size_of(path: Path) -> tuple[int, int]:
@@ -154,6 +159,21 @@ def test_sheets_show_ours_beside_a_conventional_codec_at_our_rate(
     assert size_of(strips) == (3 * (112 + 26), 8 * 112)
     with pytest.raises(InputError, match="no stream of gsvc"):
         write_sheets(run)
+
+
+def test_sheets_and_report_also_show_a_codec_that_is_named(
+    cells: list[tuple[CellRecord, bytes, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"level": 1, "tools": "default", "preset": "fast", "seed": 0}
+    own = record("webp", dict(find_codec("webp").rate_points()[0]))
+    folder = write_run(tmp_path / "ours", [*cells[:3], own, record("gsvc", settings)], STRIDE)
+    for action in ("sheets", "report"):
+        command = ["bench", action, str(folder), "--codec"]
+        assert main([*command, "webp"]) == 0
+        assert main([*command, "vp9"]) == 2
+    assert size_of(folder / "sheets" / "level1.jpg")[1] == 4 * 480  # source, x265, webp, ours
+    assert '"names": ["source", "x265", "webp", "gsvc' in (folder / "report.html").read_text()
+    assert "no codec 'vp9': the run has x265, webp, gsvc" in capsys.readouterr().err
 
 
 def test_a_strip_of_a_mouth_is_where_and_when_it_speaks() -> None:

@@ -142,12 +142,12 @@ LIST = Verb(_LIST, _list)
 FILES = Verb(_FILES, lambda options: (_write if options.write else _check)(options))
 
 
-_TABLE = """Print tables of a run as Markdown, CSV or LaTeX (booktabs). Without --title, print the
-BD-rates, or the points if there are none. CSV then has a row for each pair and metric.
-RUN/summary.csv has every point, with a column for each setting.
+_TABLE = """Print tables of a run as Markdown, CSV, LaTeX (booktabs) or JSON. Without --title, print
+the BD-rates, or the points if there are none; CSV then has a row for each pair and metric, JSON all
+numbers of the run. RUN/summary.csv has every point, with a column for each setting.
 
 run RUN                 the folder of the run, or its summary.csv
---format markdown|csv|latex  (=markdown)
+--format markdown|csv|latex|json  (=markdown)
 --title TEXT            tables of summary.md whose titles begin with TEXT
 --anchor +CODEC         codec to compare with; may be repeated (conventional codecs)
 """
@@ -160,19 +160,19 @@ def _table(options: Namespace) -> int:
     from gsvc.eval.summary import rate_tables, summarise, write
 
     if (form := layout.FORMATS.get(options.format)) is None:
-        forms = f"give {', '.join(layout.FORMATS)}; a run's summary.json has all numbers"
-        raise ConfigError(f"--format {options.format}: {forms}")
+        raise ConfigError(f"--format {options.format}: give {', '.join(layout.FORMATS)}")
     made = summarise.load_kept(options.run)
     if options.anchor:
-        known = list(dict.fromkeys(cell.codec for cell in made.cells))
-        if unknown := set(options.anchor) - set(known):
-            raise ConfigError(f"no anchor {min(unknown)!r}: the run has {', '.join(known)}")
+        summarise.check_codecs(options.anchor, made.cells)
         made.settings["anchors"] = options.anchor
     summary = summarise.summarise(made.settings, made.cells)
     if rate_tables.has_random_weights(summary):
         raise ConfigError(f"{options.run} is of random weights: they belong in no table")
     if options.format == "csv" and not options.title and summary.pooled:
         print(write.pooled_csv(summary), end="")
+        return 0
+    if options.format == "json" and not options.title:
+        print(write.summary_json(summary))
         return 0
     every = write.tables(summary)
     begin = (options.title,) if options.title else _USUAL
@@ -183,9 +183,8 @@ def _table(options: Namespace) -> int:
     print("\n\n".join(form(table.title, table.header, table.rows) for table in found))
     told = [] if options.title else [*summarise.reasons_without_rate(summary)]
     if "Headline".startswith(options.title or ""):
-        folder = root if (root := Path(options.run)).is_dir() else root.parent
         told += rate_tables.headline_gaps(summary)
-        told += code_hash.measured_by(folder / "summary.md")
+        told += code_hash.measured_by(options.run)
     for line in told:
         print(line, file=sys.stderr)
     return 0
@@ -244,7 +243,6 @@ def _score_study(options: Namespace) -> int:
 
 
 def _done(options: Namespace, shown: str, **values: str) -> int:
-    """Tell of what was made: the values as JSON, or else what is shown."""
     if options.json:
         JsonLines(sys.stdout).put("done", **values)
     else:
@@ -281,14 +279,14 @@ def _report(options: Namespace) -> int:
     from gsvc.eval.summary.write import write_summary
 
     write_summary(Path(options.run))
-    write_report(Path(options.run))
+    write_report(Path(options.run), options.codec)
     return _tell_path(options, "report.html")
 
 
 def _sheets(options: Namespace) -> int:
     from gsvc.eval.report.sheets import write_sheets
 
-    write_sheets(Path(options.run), faces=options.faces)
+    write_sheets(Path(options.run), faces=options.faces, codecs=options.codec)
     return _tell_path(options, "sheets")
 
 
@@ -298,18 +296,25 @@ def _tell_path(options: Namespace, name: str) -> int:
 
 
 PLOT = Verb(f"Draw a run's plots.{_RUN_OF}", _plot)
-REPORT = Verb(f"Write a run's HTML page.{_RUN_OF}", _report)
-_SHEETS = f"""Draw a run's clips beside AV1 at the same rate.{_RUN_OF}
+_ALSO = "--codec +CODEC          also show this codec; may be repeated"
+REPORT = Verb(f"Write a run's HTML page.{_RUN_OF}{_ALSO}", _report)
+_SHEETS = f"""Draw a run's clips beside AV1 at the same rate.{_RUN_OF}{_ALSO}
 --faces                 also draw talking mouths
 """
 SHEETS = Verb(_SHEETS, _sheets)
 
 
 def _compare(options: Namespace) -> int:
+    from gsvc.eval.layout import records
     from gsvc.eval.report.compare import compare_runs
 
-    text = compare_runs(Path(options.run_a), Path(options.run_b))
-    return _done(options, text, text=text)
+    told, tables = compare_runs(options.run_a, options.run_b)
+    if options.json:
+        found = {one.title: records(one.header, one.rows) for one in tables}
+        JsonLines(sys.stdout).put("done", notes=told, tables=found)
+        return 0
+    print("\n\n".join(["# B against A", *told, *(table.section for table in tables)]))
+    return 0
 
 
 _COMPARE = """How two runs differ.

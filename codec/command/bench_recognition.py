@@ -30,7 +30,6 @@ clips CLIP...           a folder or file with truth, or a video
 
 
 def _analyse(options: Namespace) -> int:
-    """Measure, then show the tables. Returns 1 when a clip or a codec failed."""
     need("analysis", "gsvc bench analyse")
     from gsvc.codec.command.analyse import rules_of
     from gsvc.eval.bench.analysis.analysis_run import AnalysisRunSettings, run_analysis

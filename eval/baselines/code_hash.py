@@ -32,8 +32,12 @@ def code_hash() -> str:
     return str(compared["as"]) if here == compared["code"] else here
 
 
-def measured_by(page: Path) -> Iterator[str]:
-    """A line on the code that a summary.md names, if any: whether this code makes its bytes."""
+def measured_by(run: str | Path) -> Iterator[str]:
+    """A line on the code that a run's summary.md names, if any: whether this code makes its bytes.
+
+    `run`: its folder or its summary.csv.
+    """
+    page = (root if (root := Path(run)).is_dir() else root.parent) / "summary.md"
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
     if named := re.search(r"\| +gsvc [\d.]+ ([0-9a-f]{16})-", text):
         same = "gives its bytes" if named[1] == code_hash() else "was not shown to give its bytes"

@@ -184,7 +184,6 @@ class SvtAv1Sr(SvtAv1):
     def _drawn(
         self, data: bytes, shown: conventional.Size, network: str
     ) -> tuple[list[Picture], float]:
-        """The drawings of every frame and the seconds that they took."""
         if self._drawings is None or self._drawings[0] != (data, network):
             start = time.perf_counter()
             made = _network(_NETWORKS[network])

@@ -173,7 +173,6 @@ def listed_clips() -> tuple[tuple[str, ...], Rows]:
 
 
 def _options(kind: Callable[..., Codec]) -> str:
-    """As they are written on the command line."""
     parameters = signature(kind).parameters.values()
     named = [one for one in parameters if one.kind is not Parameter.VAR_KEYWORD]
     found: dict[str, Option | None] = {}

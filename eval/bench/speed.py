@@ -397,7 +397,6 @@ def window_speeds(name: str, device: str, steps: int) -> Mapping[str, object]:
 
 
 def _restoring(refiner: Refiner, height: int, width: int, steps: int) -> Callable[[], object]:
-    """What restores a window, or a coded picture, of that size."""
     if isinstance(refiner, WindowRefiner):
         return _window(refiner, height, width, steps)
     keyframe = Keyframe.of(_pictures(height, width, 1)[0], None, 40, 1)

@@ -201,8 +201,6 @@ def failed(job: cells.CellJob, why: str) -> Outcome:
 
 
 class _CellWork:
-    """One cell on its way from a job to an outcome."""
-
     def __init__(self, clip: TestClip, job: cells.CellJob, tell: Tell) -> None:
         self.clip, self.job, self.cell, self.tell = clip, job, job.cell, tell
         self.record = replace(job.record or job.cell.empty_record(), error="", traceback="")

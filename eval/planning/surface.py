@@ -198,7 +198,6 @@ def exchange_table(points: Sequence[MeasuredPoint], memory: Sequence[tuple[int, 
 
 
 def _compute_rows(points: Sequence[MeasuredPoint]) -> list[list[str]]:
-    """Means as those of the summary's "What compute buys"."""
     rows = []
     for judge, name in JUDGES.items():
         found, clips = exchanges(points, judge), clips_of(points)
@@ -339,7 +338,6 @@ def memory(curve: Sequence[tuple[int, float]]) -> "Figure":
 
 
 def _axes(points: Sequence[MeasuredPoint]) -> tuple[list[float], list[float]]:
-    """Rates and computations that all clips have."""
     rates = [[p.bpp for p in points if p.clip == clip] for clip in clips_of(points)]
     low, high, most = max(map(min, rates)), min(map(max, rates)), max(_dial_computes(points))
     across = np.geomspace(low, max(high, 1.01 * low), _RATES)
@@ -347,7 +345,6 @@ def _axes(points: Sequence[MeasuredPoint]) -> tuple[list[float], list[float]]:
 
 
 def _dial_computes(points: Sequence[MeasuredPoint]) -> list[float]:
-    """Of each way, a mean over clips."""
     found: dict[str, list[float]] = {}
     for clip in clips_of(points):
         for dial in dials(points, clip, "jod"):

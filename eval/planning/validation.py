@@ -244,7 +244,6 @@ def _value(point: MeasuredPoint, quality: str) -> float:
 def _flops(
     row: MeasuredPoint, trials: Mapping[str, VideoTrial], counts: Mapping[str, float]
 ) -> float:
-    """Operations per pixel of a frame."""
     way, keys = WAYS[row.way], prediction.seen_at(trials[row.clip], "keys", row.bpp)
     drawn = (1 - keys) * counts["rife"] if way.motion == "rife" else 0.0
     return drawn + (keys * counts[way.backend] if way.backend else 0.0)

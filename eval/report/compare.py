@@ -5,21 +5,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gsvc.eval.baselines.code_hash import measured_by
 from gsvc.eval.baselines.conventional import RANDOM_ACCESS_SECONDS
 from gsvc.eval.bench.store import CellRecord
-from gsvc.eval.layout import markdown
 from gsvc.eval.summary.bd_rate import bd_rate, doubts, pooled_rate
 from gsvc.eval.summary.curves import Curve, PointRow, settings_label
+from gsvc.eval.summary.rate_tables import Table
 from gsvc.eval.summary.summarise import Summary, curves_by_metric, load_kept, summarise
 
 _OF_THE_RUN = ("frames", "stride", "versions", "machine", "commit", "codecs", "gaps")
 
 
-def compare_runs(a: str | Path, b: str | Path) -> str:
-    """Run B against run A as Markdown.
+def compare_runs(a: str | Path, b: str | Path) -> tuple[list[str], list[Table]]:
+    """Run B against run A: what to know first, and tables.
 
-    It lists settings and versions that differ, BD-rates of B against A, the differences of cells
-    matched by clip, codec, settings and way to decode, and what only one of the runs has. A run
+    They have BD-rates of B against A, the differences of cells matched by clip, codec, settings
+    and way to decode, settings and versions that differ, and what only one of the runs has. A run
     may be its summary.csv (`load_kept`). Raises InputError for what is no run.
     """
     first, second = load_kept(a), load_kept(b)
@@ -27,34 +28,32 @@ def compare_runs(a: str | Path, b: str | Path) -> str:
     rows = {"A": _by_identity(left), "B": _by_identity(right)}
     metrics = [m.name for m in left.metrics if m.name in {other.name for other in right.metrics}]
     lone = [
-        f"- {run}: {', '.join(filter(None, one))}"
+        [run, ", ".join(filter(None, one))]
         for run, other in (("A", "B"), ("B", "A"))
         for one in rows[run]
         if one not in rows[other]
     ]
     failed = [
-        f"- {run}: {f.clip}, {f.codec}, {f.settings}: {f.error}"
+        [run, f"{f.clip}, {f.codec}, {f.settings}", f.error]
         for run, summary in (("A", left), ("B", right))
         for f in summary.failed
     ]
-    sections = [
-        ("BD-rate of B against A", _bd_rates(left, right, first.cells, second.cells)),
-        ("Cells in both", _cells(rows["A"], rows["B"], metrics)),
-        ("Failed", "\n".join(failed)),
-        ("Settings that differ", _settings(first.settings, second.settings)),
-        ("Only in one", "\n".join(lone)),
-    ]
-    parts = [f"# B against A\n\nA: {a}\n\nB: {b}"]
+    told = [f"{run}: {'. '.join((str(p), *measured_by(p)))}" for run, p in (("A", a), ("B", b))]
     if len({run.settings["stride"] for run in (first, second) if "stride" in run.settings}) > 1:
-        parts.append("The strides differ: scores are means over different frames.")
+        told.append("The strides differ: scores are means over different frames.")
     for clip, frames in left.frames.items():
         if (other := right.frames.get(clip, frames)) != frames:
-            parts.append(f"{clip} is not compared: A coded {frames} of its frames, B {other}.")
-    parts += [f"## {title}\n\n{text or 'None.'}" for title, text in sections]
-    return "\n\n".join(parts) + "\n"
+            told.append(f"{clip} is not compared: A coded {frames} of its frames, B {other}.")
+    return told, [
+        _bd_rates(left, right, first.cells, second.cells),
+        _cells(rows["A"], rows["B"], metrics),
+        Table("Failed", "", ["run", "cell", "why"], failed),
+        _settings(first.settings, second.settings),
+        Table("Only in one", "", ["run", "cell"], lone),
+    ]
 
 
-def _settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
+def _settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Table:
     known = [key for key in _OF_THE_RUN if key in a and key in b]  # kept tables know few
     metrics = [
         m for m in a["metrics"] if all(run["metrics"].get(m, {}).get("version") for run in (a, b))
@@ -69,7 +68,7 @@ def _settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
         for key in dict.fromkeys([*flat[0], *flat[1]])
         if flat[0].get(key) != flat[1].get(key)
     ]
-    return markdown(["setting", "A", "B"], rows) if rows else ""
+    return Table("Settings that differ", "", ["setting", "A", "B"], rows)
 
 
 def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, str]:
@@ -95,24 +94,24 @@ def _by_identity(summary: Summary) -> _Rows:
     return rows
 
 
-def _cells(left: _Rows, right: _Rows, metrics: Sequence[str]) -> str:
+def _cells(left: _Rows, right: _Rows, metrics: Sequence[str]) -> Table:
     rows = []
     for identity, row in left.items():
         other = right.get(identity)
         if other is not None:
             same = row.frames_sha256 == other.frames_sha256
-            rate = f"{100 * (other.bits / row.bits - 1):+.2f} %" if row.bits else "-"
+            rate = f"{100 * (other.bits / row.bits - 1):+.2f}" if row.bits else "-"
             told = [", ".join(filter(None, identity)), rate, "same" if same else "other"]
             told += [_change(row.scores.get(name), other.scores.get(name)) for name in metrics]
             told.append(_change(row.encode_ratio, other.encode_ratio, 2))
             rows.append([*told, _change(row.decode_ratio, other.decode_ratio, 2)])
-    header = ["cell", "bits", "pictures", *metrics, "encode ratio", "decode ratio"]
-    return f"B less A.\n\n{markdown(header, rows)}" if rows else ""
+    header = ["cell", "bits, %", "pictures", *metrics, "encode ratio", "decode ratio"]
+    return Table("Cells in both", "B less A.", header, rows)
 
 
 def _bd_rates(
     a: Summary, b: Summary, a_cells: Sequence[CellRecord], b_cells: Sequence[CellRecord]
-) -> str:
+) -> Table:
     left = curves_by_metric(a_cells, a.metrics, a.codecs)
     right = curves_by_metric(b_cells, a.metrics, a.codecs)
     rows = []
@@ -126,7 +125,7 @@ def _bd_rates(
         rows += [[name, metric.name, *_pooled(mine)] for name, mine in pairs.items()]
     note = "PCHIP over the shared range of the hulls, in per cent; negative: B needs fewer bits."
     header = ["curve", "metric", "pooled", "clips", "notes"]
-    return f"{note}\n\n{markdown(header, rows)}" if rows else ""
+    return Table("BD-rate of B against A", note, header, rows)
 
 
 def _pooled(pairs: Sequence[tuple[Curve, Curve]]) -> list[str]:

@@ -5,7 +5,7 @@ Streams are decoded again, and must give what the run measured.
 """
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, pairwise
 from math import ceil, inf, log, log10
@@ -222,8 +222,10 @@ def near_rate(
     return {clip: _choose(mine, metric, level) for clip, mine in clips.items()}
 
 
-def few(choices: Sequence[VersionChoice], summary: Summary) -> list[VersionChoice]:
-    """Of one clip's choices: AV1, the slideshow, ours of least and of most compute.
+def few(
+    choices: Sequence[VersionChoice], summary: Summary, also: Collection[str] = ()
+) -> list[VersionChoice]:
+    """Of one clip's choices: AV1, the slideshow, codecs of `also`, ours of least and most compute.
 
     AV1 is whichever codec of its family is nearest in bits to ours, another anchor without it.
     Without ours: an anchor and the others.
@@ -238,8 +240,9 @@ def few(choices: Sequence[VersionChoice], summary: Summary) -> list[VersionChoic
     anchors.sort(key=lambda one: (_apart(one.cell.bits, bits), _distance(one.decode, metric)))
     if not ours:
         return [*anchors[:1], *(one for one in choices if one not in anchors)]
-    floors = [one for one in choices if one.cell.codec == SLIDESHOW]
-    return [*anchors[:1], *floors, *ours[:1], *ours[1:][-1:]]
+    floors = [one for one in choices if one.cell.codec in (SLIDESHOW, *also)]
+    mine = ours if OURS in also else [*ours[:1], *ours[1:][-1:]]
+    return [*anchors[:1], *(one for one in floors if one not in (*anchors[:1], *ours)), *mine]
 
 
 def _apart(rate: float, other: float) -> float:

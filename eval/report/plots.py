@@ -143,7 +143,6 @@ def quality_compute(summary: Summary, metric: curves.MetricInfo) -> "Figure":
 
 
 def _join_streams(axis: "Axes", rows: Sequence[curves.PointRow], metric: curves.MetricInfo) -> None:
-    """A line through the points of each stream, with its rate at the end."""
     for key in dict.fromkeys(row.key for row in rows):
         stream = [row for row in rows if row.key == key]
         dots = sorted((row.decode_ratio, row.scores[metric.name]) for row in stream)

@@ -7,7 +7,7 @@ their differences over time, and a strip. `report.html` and `parts.html` are the
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import accumulate
@@ -23,7 +23,7 @@ from gsvc.eval.report.exhibits import Exhibit, VersionChoice
 from gsvc.eval.summary import bd_rate, rate_tables, write
 from gsvc.eval.summary.bd_comparisons import FLOORS, HeadlineRow
 from gsvc.eval.summary.curves import OURS, PRIMARY
-from gsvc.eval.summary.summarise import Summary, load_summary
+from gsvc.eval.summary.summarise import Summary, check_codecs, load_summary
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -230,18 +230,20 @@ _WORDS_FOR_NUMBERS = ("none (0)", "not reached")
 _HERE = Path(__file__).parent
 
 
-def write_report(folder: str | Path) -> Path:
+def write_report(folder: str | Path, codecs: Collection[str] = ()) -> Path:
     """Write report.html into the run's folder, from its records and streams; returns its path.
 
-    Raises InputError when the folder holds no run, OutputError, MissingDependencyError.
+    `codecs`: shown beside ours and AV1. Raises ConfigError for one that the run lacks, InputError
+    when the folder holds no run, OutputError, MissingDependencyError.
     """
     root = Path(folder)
-    target = root / "report.html"
-    layout.write_text(target, page(root, *load_summary(root)))
+    target, (run, summary) = root / "report.html", load_summary(root)
+    check_codecs(codecs, run.cells)
+    layout.write_text(target, page(root, run, summary, codecs))
     return target
 
 
-def page(folder: Path, run: BenchRun, summary: Summary) -> str:
+def page(folder: Path, run: BenchRun, summary: Summary, codecs: Collection[str]) -> str:
     """The whole page. What cannot be decoded again is named on it."""
     context = {
         "summary": summary,
@@ -259,13 +261,15 @@ def page(folder: Path, run: BenchRun, summary: Summary) -> str:
     hidden = [table for table in every if table not in shown]
     hidden.append(provenance(run.settings, summary))
     text = _templates().get_template("report.html")
-    return text.render(context, shown=shown, hidden=hidden, **_clips(folder, run, summary))
+    return text.render(context, shown=shown, hidden=hidden, **_clips(folder, run, summary, codecs))
 
 
-def _clips(folder: Path, run: BenchRun, summary: Summary) -> dict[str, object]:
+def _clips(
+    folder: Path, run: BenchRun, summary: Summary, codecs: Collection[str]
+) -> dict[str, object]:
     """Each film and whether it plays, colours of curves, and troubles of clips without a film."""
     near = exhibits.near_rate(summary, run.cells)
-    chosen = {clip: exhibits.few(choices, summary) for clip, choices in near.items()}
+    chosen = {clip: exhibits.few(choices, summary, codecs) for clip, choices in near.items()}
     found, without = films(folder, summary, chosen, run.settings.get("places", ()))
     colours = exhibits.CurveStyle(summary.codecs).colours(
         v.name for film in found for v in film.versions

@@ -7,7 +7,7 @@ successive frames of the part of a clip where its motion differs most, or where 
 import base64
 import io
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -33,7 +33,7 @@ from gsvc.eval.metrics.semantic import SPEAKS, main_faces, opening
 from gsvc.eval.report.exhibits import Exhibit, VersionChoice, exhibits, few, load_exhibit, near_rate
 from gsvc.eval.summary.curves import OURS, clip_label
 from gsvc.eval.summary.rate_tables import ANCHOR
-from gsvc.eval.summary.summarise import Summary, load_summary
+from gsvc.eval.summary.summarise import Summary, check_codecs, load_summary
 
 _BAR = 26
 _INK, _CAPTION_PAPER = (240, 240, 240), 24
@@ -293,18 +293,20 @@ _FACES = "-faces"
 _log = logging.getLogger(__name__)
 
 
-def write_sheets(folder: Path, *, faces: bool = False) -> list[Path]:
+def write_sheets(folder: Path, *, faces: bool = False, codecs: Collection[str] = ()) -> list[Path]:
     """Draw `sheets/level0.jpg`, `sheets/level0-strips.jpg` and so on in the run's folder.
 
-    `faces`: also `sheets/level0-faces.jpg`, of the clips whose mouths move. Returns the paths.
-    Raises InputError when the folder holds no run, no stream of ours at these
-    levels, or one that does not decode to what was measured; OutputError.
+    `faces`: also `sheets/level0-faces.jpg`, of the clips whose mouths move; `codecs`: shown beside
+    ours and AV1. Returns the paths. Raises ConfigError for a codec that the run lacks, InputError
+    when the folder holds no run, no stream of ours at these levels, or one that does not decode to
+    what was measured; OutputError.
     """
     run, summary = load_summary(folder)
+    check_codecs(codecs, run.cells)
     written: list[Path] = []
     for level in range(3):
         rows, strips, mouths = [], [], []
-        chosen = _chosen(summary, run.cells, level)
+        chosen = _chosen(summary, run.cells, level, codecs)
         for exhibit in exhibits(folder, summary, chosen, run.settings.get("places", ())):
             if exhibit.troubles:
                 raise InputError(f"{exhibit.clip}: {exhibit.troubles[0]}")
@@ -324,18 +326,19 @@ def write_sheets(folder: Path, *, faces: bool = False) -> list[Path]:
 
 
 def _chosen(
-    summary: Summary, cells: Sequence[CellRecord], level: int
+    summary: Summary, cells: Sequence[CellRecord], level: int, codecs: Collection[str]
 ) -> dict[str, list[VersionChoice]]:
     """By clip: AV1 or another anchor, then ours at the level with least and most compute."""
     used = [
         cell
         for cell in cells
         if summary.codecs[cell.codec].is_anchor
+        or cell.codec in {*codecs} - {OURS}
         or summary.codecs[cell.codec].family
         or (cell.codec == OURS and cell.settings.get("level") == level)
     ]
     return {
-        clip: few(choices, summary)
+        clip: few(choices, summary, codecs)
         for clip, choices in near_rate(summary, used, level).items()
         if any(one.cell.codec == OURS for one in choices)
     }
@@ -409,6 +412,5 @@ def _rank(cell: CellRecord, bits: int) -> tuple[float, float]:
 
 
 def _name(cell: CellRecord) -> str:
-    """ "svtav1 crf 63, size 1/2"."""
     size = f", size {cell.settings['scale']}" if cell.settings.get("scale", "1") != "1" else ""
     return f"{cell.codec} crf {cell.settings.get('crf')}{size}"

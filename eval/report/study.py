@@ -311,7 +311,6 @@ def _identity(choice: exhibits.VersionChoice) -> tuple[str, str]:
 def _shuffled(
     clip: str, level: str, shown: tuple[_Shown, _Shown], catch: str = ""
 ) -> tuple[StudyTrial, tuple[_Frames, _Frames]]:
-    """A trial with its versions in random places, and its videos in the same."""
     one, other = shown[::-1] if secrets.randbelow(2) else shown
     trial = StudyTrial(secrets.token_hex(6), clip, level, one[0], other[0], catch)
     return trial, (one[1], other[1])

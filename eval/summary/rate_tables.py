@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from gsvc.codec.weights.hub import RANDOM
+from gsvc.eval.layout import markdown
 from gsvc.eval.summary import bd_comparisons
 from gsvc.eval.summary.bd_rate import LEAST_CLIPS, NARROW, TWO_POINTS, Pooled, below, doubts
 from gsvc.eval.summary.curves import OURS, PRIMARY, MetricInfo, PointRow
@@ -22,6 +23,12 @@ class Table:
     """What the numbers are, in full sentences."""
     header: Sequence[str]
     rows: Sequence[Sequence[str]] = field(repr=False)
+
+    @property
+    def section(self) -> str:
+        """As Markdown under its title."""
+        body = [self.note, markdown(self.header, self.rows)] if self.rows else ["None."]
+        return "\n\n".join(filter(None, [f"## {self.title}", *body]))
 
 
 def protocol(summary: Summary) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from gsvc.codec.bitstream.errors import InputError
+from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.eval.bench.store import BenchRun, CellRecord, DecodeRecord, MetricScores, load_run
 from gsvc.eval.late_loading import CodecFacts
 from gsvc.eval.summary import bd_comparisons, bd_rate, curves as run
@@ -250,6 +250,13 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
         not_run=not_run,
         commit=settings.get("commit"),
     )
+
+
+def check_codecs(names: Iterable[str], cells: Iterable[CellRecord]) -> None:
+    """Raise ConfigError for a codec of which there is no cell."""
+    known = list(dict.fromkeys(cell.codec for cell in cells))
+    if unknown := set(names) - set(known):
+        raise ConfigError(f"no codec {min(unknown)!r}: the run has {', '.join(known)}")
 
 
 def missing(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from gsvc.codec.planning.process import RADIOS
 from gsvc.eval.bench.store import CellRecord
-from gsvc.eval.layout import csv_text, markdown, write_text
+from gsvc.eval.layout import csv_text, write_text
 from gsvc.eval.summary import bd_comparisons, curves, rate_tables
 from gsvc.eval.summary.rate_tables import NONE, Table, number, protocol, shown
 from gsvc.eval.summary.summarise import Summary, load_summary
@@ -200,7 +200,6 @@ def _energy(rows: Sequence[curves.PointRow]) -> list[str]:
 
 
 def _time_note(rows: Sequence[curves.PointRow]) -> str:
-    """What the multiples of time are of."""
     crfs = sorted({row.reference_crf for row in rows if row.reference_crf is not None})
     crf = " or ".join(f"{one:g}" for one in crfs) or f"nearest to {curves.REFERENCE_CRF}"
     unit = f"encoding the same clip in the same run with {curves.REFERENCE}, crf {crf}"
@@ -285,18 +284,21 @@ def write_summary(folder: str | Path) -> Summary:
     write_text(root / "headline.csv", headline_csv(summary))
     write_text(root / "frames.csv", frames_csv(run.cells, summary))
     write_text(root / "summary.csv", summary_csv(summary))
-    write_text(root / "summary.json", json.dumps(asdict(summary), indent=1) + "\n")
+    write_text(root / "summary.json", summary_json(summary) + "\n")
     write_text(root / "summary.md", summary_markdown(summary))
     return summary
+
+
+def summary_json(summary: Summary) -> str:
+    """Every number of every table."""
+    return json.dumps(asdict(summary), indent=1)
 
 
 def summary_markdown(summary: Summary) -> str:
     """Every table, each under its title with its note."""
     told = f" Commit {summary.commit}." if summary.commit else ""
     parts = ["# Summary of the run", protocol(summary) + told]
-    for table in tables(summary):
-        parts += [f"## {table.title}", table.note, markdown(table.header, table.rows)]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, *(table.section for table in tables(summary))]) + "\n"
 
 
 def headline_csv(summary: Summary) -> str:
