@@ -203,6 +203,27 @@ def test_strangers_at_the_port_do_no_harm(scheme: str, garbage: bytes) -> None:
     run(main())
 
 
+@pytest.mark.parametrize("scheme", ["tcp", "ws"])
+def test_a_receiver_that_stops_while_packets_wait_ends_in_good_order(
+    scheme: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        port = free_port(socket.SOCK_STREAM)
+        receiver = VideoReceiver(f"{scheme}://@127.0.0.1:{port}", ReceiveSettings(decoder=STILL))
+        encoder = gsvc.Encoder(VIDEO, gsvc.EncoderSettings(level=3, preset="fast", low_delay=True))
+        sender = VideoSender(f"{scheme}://127.0.0.1:{port}", encoder, SendSettings(realtime=False))
+        sending = asyncio.create_task(sender.run(frames(300)))
+        async for _ in receiver.frames():
+            while receiver.stats().queue < 32:  # then one more waits for room
+                await asyncio.sleep(0.01)
+            receiver.stop()
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+
+    run(main())
+    assert not [record for record in caplog.records if record.name == "asyncio"]
+
+
 def test_a_slow_connection_is_cut_off_and_holds_up_nobody() -> None:
     class Line:
         """A connection that takes what it gets, or nothing more once it is stuck."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 import av
 import cv2
@@ -133,7 +133,7 @@ def test_times_are_given_or_nominal(moving_pictures: Pictures) -> None:
         packets = encoder.encode(pictures[0], pts=100)
         for picture in pictures[1:4]:
             packets += encoder.encode(picture)
-        with pytest.raises(gsvc.ConfigError, match="must rise.* give [0-9]+ or more"):
+        with pytest.raises(gsvc.ConfigError, match="must rise.* or take a finer time_base"):
             encoder.encode(pictures[4], pts=200)
         packets += encoder.encode(pictures[4], pts=900) + encoder.flush()
         header = encoder.header
@@ -460,3 +460,32 @@ def test_a_source_that_fails_ends_the_stream_first_and_a_file_waits(
     assert packets == packets_of(form(pictures), LOW, pictures)
     with pytest.raises(gsvc.ConfigError, match="at least 1"):
         gsvc.LatestQueue(0)
+    queue = gsvc.LatestQueue[Timed](1)
+    queue.close()
+    with pytest.raises(gsvc.ConfigError, match="this queue is closed"):
+        queue.put((pictures[0], None))
+
+
+def test_what_an_encoder_cannot_use_is_told(moving_pictures: Pictures) -> None:
+    pictures = moving_pictures(2)
+    with Encoder(form(pictures), LOW) as encoder:
+        encoder.encode(pictures[0])
+
+        async def camera() -> AsyncIterator[Picture]:
+            yield pictures[1]
+
+        async def run() -> None:
+            await anext(gsvc.encode_stream(encoder, camera()))
+
+        with pytest.raises(gsvc.ConfigError, match="already taken frames: make another"):
+            asyncio.run(run())
+        with pytest.raises(gsvc.ConfigError, match="keyframes_on_request is 'yes'"):
+            encoder.keyframes_on_request = cast(Any, "yes")
+        wrongs: Any = (
+            (pictures[0] / np.float32(255), "multiply by 255"),
+            (pictures[0][..., 0], "stack it three times"),
+            (pictures[0][2:], "resize it"),
+        )
+        for wrong, told in wrongs:
+            with pytest.raises(gsvc.ConfigError, match=told):
+                encoder.encode(wrong)

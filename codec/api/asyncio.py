@@ -40,7 +40,9 @@ class LatestQueue(Generic[_T]):
         """Items dropped so far."""
 
     def put(self, thing: _T) -> None:
-        """Add an item without waiting; drop the oldest if the queue is full."""
+        """Add an item without waiting; a full queue drops its oldest. ConfigError: it is closed."""
+        if self._is_closed:
+            raise errors.ConfigError("this queue is closed: make another")
         self.dropped += len(self._waiting) == self._waiting.maxlen
         self._waiting.append(thing)
         self._changed.set()
@@ -101,6 +103,8 @@ async def encode_stream(
         drop: Whether a full queue drops its oldest frame, as for a camera; else the source waits.
     """
     errors.check_type("frames", frames, AsyncIterable)
+    if encoder.has_frames:
+        raise errors.ConfigError("this encoder has already taken frames: make another")
     queue = LatestQueue(16) if queue is None else queue
     source = asyncio.create_task(_fill(queue, frames, encoder.header.frame_ticks, drop))
     worker = ThreadPoolExecutor(1)
@@ -152,8 +156,8 @@ async def _fill(
             if queue.dropped and not has_warned:
                 has_warned = True
                 _log.warning(
-                    "frames come faster than they are encoded: some are dropped; preset='fast', "
-                    "faces=False, fewer pixels or frames are quicker, drop=False lets a file wait"
+                    "frames come too fast for encoder or loop: some are dropped; preset='fast', "
+                    "faces=False, fewer pixels, less work per packet help; drop=False: a file waits"
                 )
     finally:
         queue.close()

@@ -247,9 +247,8 @@ def _survey(packets: Iterable[Packet], held: errors.HeldBytes) -> tuple[list[Aud
     for packet in packets:
         if packet.type == PacketType.AUDIO:
             chunk = audio_and_text.unpack_audio(packet.payload)
-            held.add(
-                container.PACKET_MEMORY + len(packet.payload) + _OPUS_MEMORY * len(chunk.packets)
-            )
+            opus = _OPUS_MEMORY * len(chunk.packets)
+            held.add(container.PACKET_MEMORY + len(packet.payload) + opus)
             sound.append(chunk)
         frames += packet.frames
     return sound, frames
@@ -298,9 +297,8 @@ def _part(
         raise errors.InputError(f"the stream ends before {start:g} s: choose an earlier start")
     sound: list[AudioChunk] = []
     file.seek(0)
-    texts, whole = _texts_before(
-        _whole(StreamReader(file, limits)), held := errors.HeldBytes(limits)
-    )
+    held = errors.HeldBytes(limits)
+    texts, whole = _texts_before(_whole(StreamReader(file, limits)), held)
     form, origin = index.header.format, max(begins, times[0])
     begin = (origin - index.times[0]) * form.time_base
     to_end = frames is None or len(times) < frames
@@ -363,10 +361,8 @@ class FileDecoding:
                 "conceal=True (--conceal) goes on after it"
             ) from self._damage
         if concealed is not None or self.concealed:
-            what = (
-                f"{places.display_name(source)}: {concealed or 'not every packet can be decoded'}"
-            )
-            _log.warning("%s; %d of %d frames are concealed", what, self.concealed, count)
+            name, why = places.display_name(source), concealed or "not every packet can be decoded"
+            _log.warning("%s: %s; %d of %d frames are concealed", name, why, self.concealed, count)
 
     def report(self, target: str, header: Header, steps: int, elapsed: float) -> DecodeReport:
         """What came out; `elapsed`: seconds it took."""
@@ -427,11 +423,6 @@ def _is_container(target: places.PathOrFile) -> bool:
 
 
 def _warn_of_other_model(stream_model: bytes, settings: DecoderSettings) -> None:
-    if not settings.steps:
-        return
-    if stream_model not in (bytes(4), model_id(), model_id(settings.backend)):
-        _log.warning(
-            "the stream was made for other weights of the refiner (%s): "
-            "pictures may differ from the encoder's",
-            stream_model.hex(),
-        )
+    if settings.steps and stream_model not in (bytes(4), model_id(), model_id(settings.backend)):
+        told = "the stream is for other weights (%s): pictures may differ from the encoder's"
+        _log.warning(told, stream_model.hex())

@@ -165,8 +165,7 @@ class Encoder:
         self._opens_group = self._has_begun = self._announces = self._is_answered = False
         # Times of the last frame taken and of the last one sent.
         self._clock = self._sent = -max(1, nominal_time(1, self.header.frame_ticks))
-        self._packets = 0
-        self._intra = 0
+        self._packets = self._intra = 0
         self._is_over = False
         self._turn = errors.OneThread("encoder")
 
@@ -189,6 +188,11 @@ class Encoder:
     def has_pictures(self) -> bool:
         """Whether the stream has pictures; not for a `task`."""
         return self._settings.task is None
+
+    @property
+    def has_frames(self) -> bool:
+        """Whether it has taken any."""
+        return self._clock >= 0
 
     @property
     def is_low_delay(self) -> bool:
@@ -244,6 +248,7 @@ class Encoder:
 
     @keyframes_on_request.setter
     def keyframes_on_request(self, are_asked_for: bool) -> None:
+        errors.check_type("keyframes_on_request", are_asked_for, bool)
         settings = self._settings
         if are_asked_for != self._is_answered and settings.low_delay and settings.gop is None:
             self._coder.regroup(inf if are_asked_for else settings.longest_group())
@@ -320,8 +325,7 @@ class Encoder:
                 payloads = self._objects.push(*given, is_cut=is_cut)
             with self._dropped_if_refused():
                 coded = self._coder.push(*given, is_cut=is_cut, opens_group=opens_group)
-            objects, pictures = self._object_packets(payloads), self._packets_of(coded)
-            return [*objects, *self._announced(pictures)]
+            return [*self._object_packets(payloads), *self._announced(self._packets_of(coded))]
 
     def flush(self) -> list[Packet]:
         """Encode the waiting frames and end the stream; return the last packets.
@@ -416,11 +420,14 @@ class FrameInput:
         errors.check_type("the frame's pixels", picture, np.ndarray)
         expected = self._video.height, self._video.width, 3
         if picture.shape != expected or picture.dtype != np.uint8:
-            wrong = errors.ConfigError if picture.dtype == np.uint8 else errors.WrongTypeError
-            raise wrong(
-                f"a frame of {picture.dtype} {picture.shape}: RGB in uint8 {expected} is needed: "
-                "resize it, drop alpha or put the channels last"
-            )
+            wrong, how = errors.ConfigError, "resize it, drop alpha or put the channels last"
+            if picture.dtype != np.uint8:
+                how = "scale it to 0 to 255 (0 to 1: multiply by 255), then astype(np.uint8)"
+                wrong = errors.WrongTypeError
+            elif picture.ndim == 2:
+                how = "stack it three times: np.dstack([gray] * 3)"
+            needed = f"RGB in uint8 {expected} is needed"
+            raise wrong(f"a frame of {picture.dtype} {picture.shape}: {needed}: {how}")
 
     def _stamp(self, pts: int | None) -> int:
         origin = self._origin
@@ -430,10 +437,10 @@ class FrameInput:
         due = max(self._due, Fraction(self._last + 1)) if pts is None else Fraction(pts - origin)
         time = round(due)
         if time <= self._last:
-            last = self._last
-            told = f"frame times must rise: {time} follows {last}, give {last + 1} or more"
-            first = f"the first frame's time is {time}: begin at 0 or later"
-            raise errors.ConfigError(first if self._origin is None else told)
+            if self._origin is None:
+                raise errors.ConfigError(f"the first frame's time is {time}: begin at 0 or later")
+            told = f"frame times must rise: {time} follows {self._last}, give {self._last + 1}"
+            raise errors.ConfigError(f"{told} or more, or take a finer time_base")
         if time > self._last + MOST_TICKS + self._interval:
             raise errors.ConfigError(
                 f"frame time {time} follows {self._last}: a stream holds no gap above {MOST_TICKS} "

@@ -98,14 +98,12 @@ def _layers(info: StreamInfo) -> Iterator[str]:
 
 
 def _size(header: Header) -> str:
-    video = header.format
+    video, aspect = header.format, header.format.pixel_aspect
     text = f"{video.width}x{video.height}"
-    if video.pixel_aspect == 1:
+    if aspect == 1:
         return text
-    aspect = video.pixel_aspect
-    wide = round(video.width * aspect)
     shape = f"{aspect.numerator}:{aspect.denominator}"
-    return f"{text}, pixels of {shape}, shown as {wide}x{video.height}"
+    return f"{text}, pixels of {shape}, shown as {round(video.width * aspect)}x{video.height}"
 
 
 def _color(color: frames.Color) -> str:
@@ -119,9 +117,8 @@ def _color(color: frames.Color) -> str:
         for what, (code, names) in named.items()
         if code != frames.UNSPECIFIED
     ]
-    return (
-        f"{', '.join(told) or 'not specified'}, {'full' if color.full_range else 'limited'} range"
-    )
+    extent = "full" if color.full_range else "limited"
+    return f"{', '.join(told) or 'not specified'}, {extent} range"
 
 
 def _ledger_lines(info: StreamInfo) -> Iterator[str]:

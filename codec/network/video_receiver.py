@@ -182,9 +182,10 @@ class VideoReceiver:
             if not self._frames:
                 raise errors.InputError(self._what_came())
         finally:
-            await end_all(tasks)
             if self._udp:
                 self._udp.close()
+            self._queue.close()  # a connection that waits for room would not end
+            await end_all(tasks)
             finish(worker, close)
 
     def stop(self) -> None:
@@ -257,8 +258,8 @@ class VideoReceiver:
                 await self._queue.put_all(
                     live_decoder.ArrivedPacket(stream, header, packet, time.monotonic())
                 )
-        except errors.TruncatedStreamError:
-            pass  # it ended; another may come
+        except (errors.TruncatedStreamError, errors.ConfigError):
+            pass  # it ended, another may come; or the queue was closed
         except errors.BitstreamError:
             self._damaged += 1
         finally:
