@@ -3,11 +3,12 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gsvc.eval.layout import markdown
 from gsvc.eval.summary.rate_tables import headline_gaps, headline_table
-from gsvc.eval.summary.summarise import load_kept, summarise
+from gsvc.eval.summary.summarise import curves_by_metric, load_kept, summarise
 from gsvc.eval.summary.write import costs_table
 
 ROOT = Path(__file__).parents[1]
@@ -102,6 +103,27 @@ def test_the_readme_has_the_headline_of_the_whole_run() -> None:
     for judge, share in zip(JUDGES.values(), re.findall(r"\*\*(\d+) % fewer", text), strict=True):
         mean = -kept("whole", judge)[0]["gsvc, steps 1"][0]
         assert float(share) == pytest.approx(mean, abs=HALF)
+
+
+def test_the_readme_says_how_the_saving_shrinks_as_rates_rise() -> None:
+    text = (ROOT / "README.md").read_text().partition("shrinks as rates rise:")[2]
+    told = " ".join(text.partition("SVT-AV1 ran")[0].split())
+    found = re.findall(r"(\d+) % at ([\d.]+).*?(\.\d+)", told)
+    run = load_kept(ROOT / "eval/results/whole")
+    summary = summarise(run.settings, run.cells)
+    every = curves_by_metric(run.cells, summary.metrics, summary.codecs)["cvvdp"]
+    hulls = {(curve.clip, curve.name): np.array(curve.hull) for curve in every}
+    assert len(found) == 3
+    for share, jod, bpp in found:
+        rates = []
+        for clip in summary.frames:
+            both = [hulls[clip, name] for name in ("gsvc, steps 1", "svtav1")]
+            lines = [hull[np.argsort(hull[:, 1])] for hull in both]
+            if all(line[0, 1] <= -float(jod) <= line[-1, 1] for line in lines):
+                logs = [np.interp(-float(jod), line[:, 1], np.log(line[:, 0])) for line in lines]
+                rates.append(np.exp(logs))
+        assert float(bpp) == pytest.approx(np.mean([b for _, b in rates]), abs=0.0006)
+        assert float(share) == pytest.approx(100 * np.mean([1 - a / b for a, b in rates]), abs=HALF)
 
 
 @pytest.mark.parametrize("run", ["whole", "locked", "join", "large"])
