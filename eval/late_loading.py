@@ -14,10 +14,16 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from traceback import extract_tb
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gsvc.codec.bitstream.errors import GsvcError, MissingDependencyError, MissingModelError
+from gsvc.codec.weights.extras import Late
 from gsvc.codec.weights.model_files import sha256_of
+
+if TYPE_CHECKING:
+    import torch as torch  # noqa: PLC0414 - others import it from here
+else:
+    torch = Late("torch")
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def check_rules_file(data: bytes) -> None:
     check_names(lines, zones)
     check_regions(lines, zones, (768, 576))
     check_rules(rules, [zone.name for zone in zones])
-    watcher, watched = Watcher(lines, zones, 576, 1.0), RuleWatcher(rules, 1.0)
+    watcher, watched = Watcher(lines, zones, 576), RuleWatcher(rules)
     for number in range(3):
         frame = FrameAnalysis(number, 4.0 * number, (_THING,), activity=0.5 * (number % 2))
         watcher.events(frame)

@@ -31,7 +31,7 @@ def frame(second: float, people: int = 0, activity: float | None = None) -> Fram
 
 
 def told(rule: str, frames: Sequence[tuple[FrameAnalysis, list[Visit]]]) -> list[tuple[str, float]]:
-    watcher = RuleWatcher((gsvc.parse_rule(rule),), patience=1.0)
+    watcher = RuleWatcher((gsvc.parse_rule(rule),))
     events = [event for one, visits in frames for event in watcher.events(one, visits)]
     return [(event.kind, event.seconds) for event in [*events, *watcher.finish()]]
 
@@ -149,7 +149,7 @@ def test_the_memory_of_lines_and_zones_does_not_grow() -> None:
     """Four thousand people pass within two hours; who is gone is forgotten."""
     line = gsvc.Line("gate", (50.0, 0.0), (50.0, 100.0))
     zone = gsvc.Zone("hall", ((0.0, 0.0), (100.0, 0.0), (100.0, 100.0), (0.0, 100.0)))
-    watcher = Watcher((line,), (zone,), 100.0, 1.0)
+    watcher = Watcher((line,), (zone,), 100.0)
     held = []
     tracemalloc.start()
     for number in range(4000):

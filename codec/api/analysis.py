@@ -22,7 +22,7 @@ from gsvc.codec.bitstream.header import Header
 from gsvc.codec.media.places import STANDARD_INPUT, PathOrFile, open_any
 from gsvc.codec.media.video_writer import open_writer
 from gsvc.decoders.detection import findings, overlay, rules, sent_objects, tracker
-from gsvc.decoders.detection.analyser import GONE_SECONDS, Analyser, AnalysisSettings
+from gsvc.decoders.detection.analyser import Analyser, AnalysisSettings
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,8 @@ class GroundReader:
         self.lines, self.zones = settings.lines, settings.zones
         self.frame_rate = max(float(one.header.format.frame_rate) for one in readers)
         self._tracker = tracker.GroundTracker()
-        self._watcher = rules.Watcher(settings.lines, settings.zones, _SCALE, GONE_SECONDS)
-        self._rules = rules.RuleWatcher(settings.rules, GONE_SECONDS)
+        self._watcher = rules.Watcher(settings.lines, settings.zones, _SCALE)
+        self._rules = rules.RuleWatcher(settings.rules)
 
     @property
     def views(self) -> list[tuple[Homography, tuple[int, int]]]:

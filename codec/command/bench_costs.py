@@ -10,7 +10,7 @@ from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.command import main
 from gsvc.codec.weights.extras import need
-from gsvc.decoders.keyframes.backends import PRETRAINED
+from gsvc.decoders.keyframes.backends import PRETRAINED, gpu_or_cpu, load_refiner
 
 _SPEED = """Time refiners, one picture at a time and several at once, and rendering by motion on the
 CPU, with synthetic pictures of 16:9. On a CPU a second table shows our own networks by precision,
@@ -149,7 +149,6 @@ METRICS = "cvvdp", "st_lpips_vgg", "ms_ssim", "motion_error", "jumps"
 def _backend(options: Namespace) -> int:
     if options.name not in PRETRAINED:
         raise ConfigError(f"no pretrained model {options.name!r}: take {', '.join(PRETRAINED)}")
-    from gsvc.decoders.keyframes.backends import gpu_or_cpu, load_refiner
     from gsvc.decoders.keyframes.pretrained.architectures import ARCHITECTURES
 
     device, usual = gpu_or_cpu(), ARCHITECTURES.get(options.name)

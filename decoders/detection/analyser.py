@@ -240,9 +240,6 @@ def _differ(before: Picture, now: Picture) -> bool:
 
 _log = logging.getLogger(__name__)
 
-GONE_SECONDS = 1.0
-"""Without an object, after which it has left a zone."""
-
 
 @typed
 @dataclass(frozen=True)
@@ -296,8 +293,8 @@ class Analyser:
         watching.check_regions(settings.lines, settings.zones, size)
         watching.check_rules(settings.rules, [zone.name for zone in settings.zones])
         self._size, self.cost = size, findings.AnalysisCost()
-        self._rules = watching.RuleWatcher(settings.rules, GONE_SECONDS)
-        self._watcher = watching.Watcher(settings.lines, settings.zones, size[1], GONE_SECONDS)
+        self._rules = watching.RuleWatcher(settings.rules)
+        self._watcher = watching.Watcher(settings.lines, settings.zones, size[1])
         self._sent = self._sent_objects(content)
         self._has_pose = content.pictures and POSE.name in header.tools
         self._follows = settings.detector != NONE and self._sent is None

@@ -127,13 +127,15 @@ class _Span:
     """The last one."""
 
 
+_PATIENCE = 1.0
+"""Seconds for which a rule may fail before its event ends, or an object be away from a zone."""
+
+
 @dataclass
 class RuleWatcher:
     """Tells when rules begin and cease to hold, frame by frame."""
 
     rules: tuple[Rule, ...]
-    patience: float
-    """Seconds for which a rule may fail without its event's end."""
     _spans: dict[str, _Span] = field(default_factory=dict)
 
     def events(self, frame: FrameAnalysis, visits: Collection[Visit]) -> Iterator[Event]:
@@ -146,7 +148,7 @@ class RuleWatcher:
                     yield Event("begin", frame.frame, frame.seconds, rule.name)
                 else:
                     span.last, span.frame = frame.seconds, frame.frame
-            elif span is not None and frame.seconds - span.last > self.patience:
+            elif span is not None and frame.seconds - span.last > _PATIENCE:
                 yield self._end(rule.name)
 
     def finish(self) -> list[Event]:
@@ -226,8 +228,6 @@ class Watcher:
     zones: tuple[Zone, ...]
     height: float
     """Of the picture; objects must go a hundredth of it beyond a line or border."""
-    patience: float
-    """Seconds without an object after which it has left a zone."""
     totals: Totals = field(default_factory=Totals)
     """Of all frames so far."""
     _sides: dict[tuple[str, int], tuple[int, Point]] = field(default_factory=dict)
@@ -255,7 +255,7 @@ class Watcher:
                 found += self._at_line(frame, one, line)
             for zone in self.zones:
                 found += self._at_zone(frame, one, zone)
-        found += self._left(frame.seconds - self.patience)
+        found += self._left(frame.seconds - _PATIENCE)
         if frame.seconds - self._forgotten > _GONE_SECONDS:
             self._forget(frame.seconds)
         return found

@@ -12,22 +12,17 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import google_crc32c
 import numpy as np
 
 from gsvc.codec.bitstream.errors import BitstreamError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.weights.extras import Late
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.eval.baselines import base, conventional, images
-from gsvc.eval.late_loading import hub_file, kept_sha256, optional
+from gsvc.eval.late_loading import hub_file, kept_sha256, optional, torch
 
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = Late("torch")
 _CHECKSUM = 4
 _INSTALL = 'pip install "gsvc[research]"'
 

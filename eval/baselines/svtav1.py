@@ -21,9 +21,9 @@ from gsvc.decoders.keyframes.priors.prior_files import prior_path
 from gsvc.eval.baselines import conventional
 from gsvc.eval.baselines.base import Compute, Decoded, Option, Settings, Value, all_of
 from gsvc.eval.compute import Flops, count_flops
-from gsvc.eval.late_loading import CodecFacts
+from gsvc.eval.late_loading import CodecFacts, torch
 
-torch, prior_drawings = Late("torch"), Late("gsvc.decoders.keyframes.priors.prior_drawings")
+prior_drawings = Late("gsvc.decoders.keyframes.priors.prior_drawings")
 AV1_FAMILY = "AV1, all that one can do"
 """The joint hull of SVT-AV1 and of what can be done before and after it."""
 VISUAL_TUNING = ":tune=0:sharpness=7"

@@ -19,6 +19,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol, TypeVar, cast
 
+import cv2
+
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.encoders.frame_buffer import keep_freed_memory
 from gsvc.eval.late_loading import optional
@@ -204,8 +206,6 @@ def carry_out(task: WorkerTask[R], tell: Tell) -> Iterator[R | Crash]:
 
 def settle(threads: int) -> None:
     """Make this process a worker: so many threads, and memory kept from one network to the next."""
-    import cv2
-
     cv2.setNumThreads(threads)
     keep_freed_memory()
 

@@ -10,22 +10,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.weights.extras import Late
 from gsvc.datasets.clips.clip_reader import TestClip
-from gsvc.eval.late_loading import optional
+from gsvc.eval.late_loading import optional, torch
 from gsvc.eval.metrics import base
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = Late("torch")
 
 Channels = NDArray[np.float32]
 """Float32 (H, W, 4)."""

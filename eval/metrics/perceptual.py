@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import cv2
 import numpy as np
@@ -26,16 +26,11 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import InputError, MissingDependencyError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.weights.extras import Late
 from gsvc.codec.weights.model_files import sha256_of
 from gsvc.datasets.clips.clip_reader import TestClip
-from gsvc.eval.late_loading import hub_file, optional
+from gsvc.eval.late_loading import hub_file, optional, torch
 from gsvc.eval.metrics import base
 
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = Late("torch")
 Net = Literal["alex", "vgg"]
 NETS: tuple[Net, ...] = ("alex", "vgg")
 

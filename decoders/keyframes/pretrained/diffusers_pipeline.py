@@ -15,6 +15,8 @@ from diffusers.utils import logging as diffusers_logging
 from diffusers.utils.torch_utils import randn_tensor
 from numpy.typing import NDArray
 from PIL import Image
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from gsvc.codec.bitstream.errors import DeviceError, MissingModelError
@@ -166,8 +168,6 @@ def load_prompt(name: str, device: str, dtype: torch.dtype) -> dict[str, Tensor]
 
 def _kept_prompt(name: str) -> dict[str, Tensor] | None:
     """What the text encoder that is here said; None where none, or another one, was asked."""
-    from safetensors import SafetensorError, safe_open
-
     try:
         with safe_open(hub_folder(name) / PROMPT, framework="pt") as file:
             made_by = (file.metadata() or {}).get(_MADE_BY)
@@ -179,8 +179,6 @@ def _kept_prompt(name: str) -> dict[str, Tensor] | None:
 
 def keep_prompt(name: str, held: dict[str, Tensor]) -> Path:
     """Keep what the text encoder says of the empty prompt; gives the file."""
-    from safetensors.torch import save_file
-
     path = hub_folder(name) / PROMPT
     part = path.with_name(f".{path.name}")
     save_file(held, part, {_MADE_BY: read_hub_manifest(name).text_encoder})

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import cv2
 import numpy as np
@@ -13,14 +13,12 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.objects import COCO
 from gsvc.codec.weights.extras import find_class
 from gsvc.datasets.annotated.truth import NO_ID, Boxes, joined, make_boxes
+from gsvc.decoders.detection import coco_detector, people
 from gsvc.decoders.detection.findings import Detection, overlap
 from gsvc.decoders.detection.tracker import Draft
 from gsvc.encoders.coding.cuts import CutDetector
 from gsvc.encoders.scaffold.object_coder import SourceFollowing
 from gsvc.eval.bench.analysis.accuracy import Pose, pairs
-
-if TYPE_CHECKING:
-    from gsvc.decoders.detection.people import DetectedPose
 
 
 class SeenClip(NamedTuple):
@@ -117,9 +115,7 @@ class PeopleDetector:
     """Of the points' width, from the outermost joints to the outline."""
 
     def __init__(self) -> None:
-        from gsvc.decoders.detection.people import PoseEstimator
-
-        self._poses = PoseEstimator(16)
+        self._poses = people.PoseEstimator(16)
 
     def __call__(self, frames: Sequence[Picture]) -> SeenClip:
         """See `BoxDetector`; with their key points."""
@@ -136,10 +132,8 @@ class PeopleDetector:
         return SeenClip(boxes, [_key_points(index, pose) for index, pose in found])
 
 
-def _key_points(frame: int, pose: "DetectedPose") -> Pose:
-    from gsvc.decoders.detection.people import COCO17
-
-    chosen = list(COCO17)
+def _key_points(frame: int, pose: people.DetectedPose) -> Pose:
+    chosen = list(people.COCO17)
     points, visibility = pose.points[chosen].astype(np.float64), pose.visibility[chosen]
     return Pose(frame, points, visibility > _SHOWS, float(visibility.mean()))
 
@@ -155,9 +149,7 @@ class CocoThings:
     labels: frozenset[str] | None = frozenset(COCO)
 
     def __init__(self) -> None:
-        from gsvc.decoders.detection.coco_detector import CocoDetector
-
-        self._find = CocoDetector()
+        self._find = coco_detector.CocoDetector()
 
     def __call__(self, frames: Sequence[Picture]) -> Boxes:
         found = [(index, one) for index, frame in enumerate(frames) for one in self._find(frame)]

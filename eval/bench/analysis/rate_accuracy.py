@@ -23,7 +23,7 @@ from gsvc.codec.bitstream.objects import MOVING
 from gsvc.datasets.annotated.truth import NO_ID, Boxes, Floats, Places, make_boxes, make_places
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.decoders.detection import detectors, findings, rules
-from gsvc.decoders.detection.analyser import GONE_SECONDS, AnalysisSettings
+from gsvc.decoders.detection.analyser import AnalysisSettings
 from gsvc.decoders.detection.rules import Regions
 from gsvc.encoders.tuning import DETECT, KEY_POINTS, MOTION
 from gsvc.eval.baselines.base import Codec, Decoded, Encoded, Settings
@@ -101,8 +101,8 @@ def rule_events(boxes: Boxes, regions: Regions, form: ClipFormat) -> list[TimedE
     regions outside of the picture.
     """
     rules.check_regions(regions.lines, regions.zones, (form.width, form.height))
-    watcher = rules.Watcher(regions.lines, regions.zones, form.height, GONE_SECONDS)
-    by_rule = rules.RuleWatcher(regions.rules, GONE_SECONDS)
+    watcher = rules.Watcher(regions.lines, regions.zones, form.height)
+    by_rule = rules.RuleWatcher(regions.rules)
     told: list[findings.Event] = []
     for frame in _frames(boxes, form):
         told += watcher.events(frame)
