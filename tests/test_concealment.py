@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import gsvc
 from gsvc import (
     BitstreamError,
     ConfigError,
@@ -21,6 +23,7 @@ from gsvc import (
     Packet,
     PacketType,
     Picture,
+    StreamWriter,
     VideoFormat,
 )
 from gsvc.decoders.streams.concealment import Extrapolator
@@ -192,6 +195,24 @@ def test_no_time_orders_more_frames_than_the_limit(stream: Stream) -> None:
             assert len(decoder.conceal_until(10**16)) <= 100
             end = Packet(PacketType.END, 0, b"", pts=10**17)
             assert len(decoder.decode(end)) <= 100
+
+
+def test_what_arrived_over_a_lossy_link_can_be_written(stream: Stream, tmp_path: Path) -> None:
+    header, packets = stream
+    key = next(k for k, packet in enumerate(packets) if k and packet.is_key)
+    with open(tmp_path / "it.gsv", "wb") as file:
+        writer = StreamWriter(file, header)
+        writer.write(packets[0])
+        with pytest.raises(ConfigError, match="from an INTRA packet on"):
+            writer.write(packets[2])
+        for packet in packets[key:]:
+            writer.write(packet)
+    whole = sum(packet.frames for packet in packets[:-1])
+    lost = sum(packet.frames for packet in packets[1:key])
+    with pytest.raises(BitstreamError, match="packets were lost"):
+        gsvc.decode(tmp_path / "it.gsv", tmp_path / "it.mp4", settings=PLAIN)
+    report = gsvc.decode(tmp_path / "it.gsv", tmp_path / "it.mkv", settings=CONCEAL)
+    assert report.frames == whole - lost
 
 
 def test_who_does_not_conceal_is_told(stream: Stream) -> None:

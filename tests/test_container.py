@@ -106,6 +106,26 @@ def test_a_stream_is_read_once_and_ends_once() -> None:
         writer.write(PACKETS[0])
 
 
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [(PacketType.INTRA, 0), (PacketType.INTRA, 1), (PacketType.INTER, 1), (PacketType.INTER, 3)],
+)
+def test_packets_are_written_in_turn(kind: PacketType, number: int) -> None:
+    file = io.BytesIO()
+    writer = StreamWriter(file, HEADER)
+    for one in PACKETS[:4]:
+        writer.write(one)
+    data = file.getvalue()
+    with pytest.raises(ConfigError, match="follows 1.* after a loss from an INTRA packet on"):
+        writer.write(Packet(kind, 1, b"picture", number=number, group=0))
+    assert file.getvalue() == data
+    writer.write(Packet(PacketType.INTER, 1, b"inter", number=2, group=0))
+    writer.write(Packet(PacketType.INTRA, 1, b"intra", number=7, group=7))  # what came after a loss
+    file.close()
+    with pytest.raises(ConfigError, match="file is closed"):
+        writer.write(PACKETS[-1])
+
+
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_messages_may_be_any_bytes(kind: Callable[[bytes], bytes]) -> None:
     header, packet = stream([])[:HEADER_BYTES], PACKETS[0].to_bytes()

@@ -231,18 +231,29 @@ class StreamWriter:
 
     def __init__(self, file: BinaryIO, header: Header) -> None:
         self._file, self._is_over = file, False
+        self._last: int | None = None  # number of a picture packet
         self.bytes_written = 0
         self._put(header.to_bytes())
 
     @errors.typed
     def write(self, packet: Packet) -> None:
-        """Append one packet. Raises ConfigError after END."""
+        """Append one packet. Raises ConfigError after END, and for a `number` that falls, stays or,
+        unless INTRA, leaves a gap: a file holds no numbers, and END alone tells of a loss."""
         if self._is_over:
             raise errors.ConfigError("the stream has its END packet: make another writer and file")
+        if packet.is_picture:
+            if self._last is not None and packet.number is not None:
+                ahead = packet.number - self._last
+                if ahead < 1 or (ahead > 1 and not packet.is_intra):
+                    told = f"packet {packet.number} follows {self._last}: write packets in order"
+                    raise errors.ConfigError(f"{told}, and after a loss from an INTRA packet on")
+            self._last = packet.number
         self._is_over = packet.type == PacketType.END
         self._put(packet.to_bytes())
 
     def _put(self, data: bytes) -> None:
+        if getattr(self._file, "closed", False) is True:
+            raise errors.ConfigError("the file is closed: write within its `with` block")
         self._file.write(data)
         self.bytes_written += len(data)
 
