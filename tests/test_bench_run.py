@@ -161,7 +161,7 @@ def test_what_is_added_later_does_not_code_again(
     jobs = plan(asked, tmp_path, pool, Listener()).jobs
     TextReporter(told := StringIO()).plan(RunProgress(4, jobs), jobs)
     assert told.getvalue().startswith(
-        "4 cells: 0 done, 4 to complete (streams and scores are kept), 0 to code, very roughly 0:0"
+        "4 cells: 0 done, 4 to complete (streams and scores are kept), 0 to code, very roughly 0:"
     )
     run(asked, tmp_path, pool)
     done = work_done()

@@ -16,7 +16,7 @@ from gsvc.eval.bench import run as bench
 from gsvc.eval.bench.cells import CONDITIONS, CodecSpec, RunSettings, codec_spec, under
 from gsvc.eval.bench.store import BenchFolder
 from gsvc.eval.bench.workers import Pool, RayWorkers, Workers, ray_cluster
-from gsvc.eval.summary.rate_tables import headline_gaps, protocol
+from gsvc.eval.summary.rate_tables import NONE, headline_gaps, protocol
 from gsvc.eval.summary.summarise import reasons_without_rate, slowest
 from gsvc.eval.summary.write import tables, write_summary
 
@@ -162,7 +162,11 @@ def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> 
     parts = [protocol(summary)]
     for table in tables(summary):
         is_whole, gain = not table.title.startswith(_FIXED), f" against {summary.headline.anchor}"
-        rows = [row for row in table.rows if is_whole or row[0].endswith(gain)]
+        rows = [
+            row
+            for row in table.rows
+            if is_whole or (row[0].endswith(gain) and {*row[1:]} != {NONE})
+        ]
         if rows and table.title.startswith(_MAIN_TABLES):
             parts += [table.title, layout.markdown(table.header, rows)]
     slow = [f"Slowest: {', '.join(slowest(summary.durations))}"] if summary.durations else []

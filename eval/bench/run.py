@@ -57,7 +57,7 @@ class RunProgress:
             for kind, name in steps_of(job):
                 pixels = coded / stride if kind == SCORE and name != "cvvdp" else coded
                 usual = _USUAL.get(f"{kind} {name}", _USUAL[kind])
-                self._usual[kind, name].append(usual * pixels)
+                self._usual[kind, name].append(0.2 + usual * pixels)
         for cell in (one for one in records if one.bits):
             self._taken[ENCODE, cell.codec].append(cell.encode_seconds)
             for one in cell.decodes:
@@ -118,7 +118,7 @@ class RunProgress:
 _USUAL = {ENCODE: 0.5, DECODE: 0.2, SCORE: 0.8, "encode libaom": 4.4, "encode vvenc": 1.2}
 _USUAL |= dict.fromkeys(("decode svtav1+rife", "decode x265+rife", "decode svtav1+sr"), 3.2)
 _USUAL |= {"score st_lpips_vgg": 11.0, "score st_lpips_alex": 3.0, "score cvvdp": 0.2}
-"""Seconds for a megapixel, of metrics of frames a scored one, by a worker of two cores."""
+"""Seconds a megapixel, of metrics of frames a scored one, on two cores; each step has .2 more."""
 
 
 def time_text(seconds: float, is_known: bool) -> str:

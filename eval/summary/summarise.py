@@ -370,7 +370,8 @@ def _value(text: str | None) -> Any:
 
 
 _SAID = {
-    bd_rate.NO_OVERLAP: "the two reach no common quality, so add rates that bring them together",
+    bd_rate.NO_OVERLAP: "the two reach no common quality, so add rates that bring them together "
+    "(how far apart they are: gsvc bench table --title Where)",
     bd_rate.SINGLE_POINT: "one has a single rate, so add another",
     bd_rate.NO_POINTS: "one has no number",
     bd_rate.NO_BITS: "one has streams of no bits",

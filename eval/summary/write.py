@@ -55,11 +55,9 @@ def ablation_table(summary: Summary) -> Table:
     return Table("Layer by layer", note, ["layers", "decoded", "bits", "more", *metrics], rows)
 
 
-_ALONE = "Nothing to compare in this run."  # of one codec
-_OURS = "All points of all codecs are in summary.csv."
-
-
-def _points(title: str, note: str, summary: Summary, points: Sequence[curves.PointRow]) -> Table:
+def points_table(summary: Summary) -> Table:
+    """Rate and quality of every decoded cell."""
+    title = "All points" if summary.pooled else "Points"
     metrics = [metric.name for metric in summary.metrics]
     label = curves.short_labels(summary.points)
     rows = [
@@ -69,9 +67,9 @@ def _points(title: str, note: str, summary: Summary, points: Sequence[curves.Poi
             f"{row.kbps:.1f}",
             *(number(row.scores.get(name)) for name in metrics),
         ]
-        for row in points
+        for row in summary.points
     ]
-    return Table(title, f"{note} {protocol(summary)}", ["point", "bpp", "kbit/s", *metrics], rows)
+    return Table(title, protocol(summary), ["point", "bpp", "kbit/s", *metrics], rows)
 
 
 def ledgers_table(summary: Summary) -> Table:
@@ -244,7 +242,6 @@ def costs_table(summary: Summary) -> Table:
 def tables(summary: Summary) -> list[Table]:
     """Every table that has rows, the most telling first."""
     judges = rate_tables.primary(summary)
-    ours = [row for row in summary.points if row.codec == curves.OURS]
     made = [
         rate_tables.headline_table(summary),
         rate_tables.slideshow_table(summary),
@@ -252,7 +249,6 @@ def tables(summary: Summary) -> list[Table]:
         troubles_table(summary),
         *(rate_tables.pooled_table(summary, metric) for metric in judges),
         rate_tables.pooled_others_table(summary),
-        _points("Points", _ALONE, summary, [] if summary.pooled else summary.points),
         *(rate_tables.per_clip_table(summary, metric) for metric in judges),
         *(rate_tables.fixed_rate_table(summary, metric) for metric in judges),
         rate_tables.without_bd_rate_table(summary),
@@ -260,7 +256,7 @@ def tables(summary: Summary) -> list[Table]:
         *(frontier_table(summary, metric) for metric in judges),
         ablation_table(summary),
         costs_table(summary),
-        _points("Our points", _OURS, summary, ours),
+        points_table(summary),
         ledgers_table(summary),
         seeds_table(summary),
         durations_table(summary),
