@@ -259,7 +259,7 @@ def test_any_codec_is_an_anchor(clips: Path, tmp_path: Path) -> None:
     assert b"against blocks" in done.stdout
     assert b"| against failing" not in done.stdout
     shown = run_gsvc("bench", "table", tmp_path, "--title", "All points").stdout
-    assert b"failing, side 8" in shown and b"blocks, side 4" in shown
+    assert b"failing, smooth 0, side 8" in shown and b"blocks, smooth 0, side 4" in shown
     text = run_gsvc("bench", "table", tmp_path, "--format", "csv").stdout.decode()
     rows = list(csv.DictReader(text.splitlines()))
     assert {"metric", "test", "bd_rate", "low", "high"} <= set(rows[0])
