@@ -27,18 +27,15 @@ class GroupPlan:
 
 @dataclass(frozen=True)
 class PlannedInterval:
-    """Frames of a group that are not sent as pictures.
+    """Frames of a group that are not sent as pictures, by their indices in it.
 
     BETWEEN two coded pictures `start` and `end`; BEFORE the scene's first coded picture `end`, from
     `start` on; or AFTER its last one `start`, up to `end`.
     """
 
     start: int
-    """Index in the group."""
     end: int
-    """Index in the group."""
     place: Place = Place.BETWEEN
-    """Where the frames lie."""
 
     @property
     def length(self) -> int:
@@ -124,7 +121,6 @@ class Probe:
     """A plan, its bits and its distortion."""
 
     plan: GroupPlan
-    """The plan."""
     units: Sequence[bytes]
     """Temporal units of its coded pictures."""
     bits: float

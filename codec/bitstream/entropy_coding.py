@@ -125,7 +125,6 @@ class Element:
     layer: str
     """Layer of the ledger to which its bits are added."""
     kind: Binarisation
-    """Binarisation."""
     maximum: int = 1
     """Largest magnitude."""
     contexts: int = 1

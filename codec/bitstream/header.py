@@ -10,7 +10,6 @@ from gsvc.codec.bitstream import errors, frames, scaffold
 from gsvc.codec.bitstream.layers import LAYERS
 
 TOOLS = tuple(layer.name for layer in LAYERS)
-"""Names of the layers."""
 
 
 class Tools:

@@ -28,7 +28,7 @@ _DECISIVE = ("width", "height", "frame_ticks_num", "frame_ticks_den", "holds", "
 
 @dataclass(frozen=True)
 class IndexedPacket:
-    """A picture packet in a file."""
+    """A picture packet in a file; `number` to `duration` are those of `Packet`."""
 
     offset: int
     """Where its bytes begin in the file."""
@@ -37,13 +37,9 @@ class IndexedPacket:
     frames: int
     """Frames that it completes."""
     number: int
-    """`Packet.number`."""
     group: int
-    """`Packet.group`."""
     pts: int
-    """`Packet.pts`."""
     duration: int
-    """`Packet.duration`."""
     lead: int
     """How many of its first frames also need the group before."""
 

@@ -120,7 +120,6 @@ class VideoReader:
     """The frames of one source in display order; iterate once. Use it in a `with` block."""
 
     format: VideoFormat
-    """Format of all frames."""
     frame_count: int | None
     """Expected number of frames; None if unknown."""
     origin: Fraction

@@ -51,7 +51,6 @@ class HubModel:
 
 _ROWS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 HUB_MODELS = {name: HubModel(name, **row) for name, row in _ROWS.items()}
-"""By name."""
 BY_HINT = {model.hint: model for model in HUB_MODELS.values()}
 _OTHER_WAYS = {"ltx2:condition": "ltx2"}
 """Back ends that run the model of another one."""

@@ -28,9 +28,7 @@ class PinholeCamera:
     """A camera that stands still and may turn."""
 
     width: int
-    """Pixels."""
     height: int
-    """Pixels."""
     focal: float
     """Pixels."""
     position: tuple[float, float, float]
@@ -278,7 +276,6 @@ def pillar(random: np.random.Generator) -> Look:
 
 
 DRAWN = {"person": person, "animal": animal, "thing": thing}
-"""How each class is drawn."""
 
 
 def cutouts(folder: Path) -> dict[str, list[Path]]:

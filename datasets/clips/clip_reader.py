@@ -28,9 +28,7 @@ class ClipFormat:
     """What a decoder is told beside the stream."""
 
     width: int
-    """Pixels."""
     height: int
-    """Pixels."""
     frame_rate: Fraction
     """Frames per second."""
     frame_count: int
@@ -92,9 +90,7 @@ class RawFormat:
     """
 
     width: int
-    """Pixels."""
     height: int
-    """Pixels."""
     frame_rate: Fraction
     """Frames per second."""
     bit_depth: int = 8

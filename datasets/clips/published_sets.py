@@ -89,7 +89,6 @@ def _listed() -> Iterator[PublishedSet]:
 
 
 MANIFESTS = {one.name: one for one in _listed()}
-"""The sets by name."""
 
 _SUFFIXES = (*sorted(clip_reader.RAW_SUFFIXES), ".y4m")
 

@@ -54,7 +54,6 @@ class MovingLayer:
     """A texture and its path."""
 
     seed: int
-    """Seed of the texture."""
     position: Callable[[int], Transform]
     """From a frame's index to its transform."""
 
@@ -132,7 +131,6 @@ SCENES: dict[str, DrawnClip] = {
         ),
     )
 }
-"""The set by name."""
 
 
 @lru_cache(maxsize=4)

@@ -30,7 +30,6 @@ FloatImage = NDArray[np.float32]
 MOTION_ESTIMATORS = WITHOUT_LEAPS, WITH_GHOSTS, MOTION_ESTIMATOR = 1, 2, 3
 """Ids of motion estimators: those of older streams, and that of those made now."""
 PRESET = cv2.DISOPTICAL_FLOW_PRESET_MEDIUM
-"""Preset of DIS."""
 
 _CONSISTENT = 2.0
 """Forward-backward error, in pixels, at which trust has fallen to 1/e."""

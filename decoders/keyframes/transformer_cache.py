@@ -38,7 +38,6 @@ _KINDS = {
     "taylorseer": _Kind(5, 2, 10, whole=True),
 }
 CACHES = tuple(_KINDS)
-"""Their names."""
 _NO_BLOCKS = {
     "WanVACETransformer3DModel": "its control would be added twice",
     "LTX2VideoTransformer3DModel": "diffusers does not know its blocks",

@@ -64,7 +64,6 @@ class SRVGGNetCompact(nn.Module):
 
 PriorNetwork = RRDBNet | SRVGGNetCompact
 PRIORS: dict[str, type[PriorNetwork]] = {"animevideov3": SRVGGNetCompact, "x4plus": RRDBNet}
-"""By name."""
 
 
 def drawn_at(sizes: Iterable[int], network: Callable[[Tensor], Tensor], picture: Tensor) -> Tensor:

@@ -12,7 +12,6 @@ from gsvc.decoders.keyframes.refiner import KeyRefiner, RefinerCost
 from gsvc.decoders.keyframes.restorer.runtime import FILE, LAYERS, RestorerNetwork
 
 RESTORER = "restorer"
-"""Its name."""
 
 
 class RestorerBackend(KeyRefiner):

@@ -165,7 +165,6 @@ class CocoThings:
 DETECTORS: dict[str, Callable[[], BoxDetector]] = {
     kind.name: kind for kind in (MotionDetector, PeopleDetector, CocoThings)
 }
-"""By name."""
 
 
 def find_detector(name: str) -> BoxDetector:

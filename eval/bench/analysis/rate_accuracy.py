@@ -413,7 +413,6 @@ class ObjectsCodec(_ObjectCodec):
 
 
 OBJECT_CODECS = {kind.name: kind for kind in (TaskCodec, ObjectsCodec)}
-"""By name."""
 
 
 def stream_analyser(detector: str) -> Callable[[bytes], SeenClip] | None:
