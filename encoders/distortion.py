@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.scaffold import Geometry
-from gsvc.decoders.interpolation.optical_flow import gray
+from gsvc.decoders.interpolation.optical_flow import gray, shrunk
 from gsvc.encoders.face_landmarks import FaceWeights
 from gsvc.encoders.tuning import DEFAULT_TUNE, FLAT, TUNES
 
@@ -203,7 +203,7 @@ def quarter(luma: Picture | FloatMap) -> FloatMap:
     """Luma at a quarter of the size, both sides rounded up."""
     height, width = luma.shape
     size = -(-width // STRIDE), -(-height // STRIDE)
-    return np.asarray(cv2.resize(luma, size, interpolation=cv2.INTER_AREA), np.float32)
+    return np.asarray(shrunk(luma, size), np.float32)
 
 
 def _mean(values: FloatMap) -> FloatMap:

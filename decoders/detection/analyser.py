@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, repeat, tee
 from time import monotonic
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,7 +27,7 @@ from gsvc.decoders.detection.detectors import NONE, OBJECTS, Finder, checked, fi
 from gsvc.decoders.detection.findings import Detection, FrameAnalysis
 from gsvc.decoders.detection.motion_detection import AHEAD, SURE, Background, Movement, SmallPicture
 from gsvc.decoders.detection.rules import Line, Rule, Zone
-from gsvc.decoders.interpolation.optical_flow import FloatImage, Flow, MotionSource
+from gsvc.decoders.interpolation.optical_flow import FloatImage, Flow, MotionSource, shrunk
 from gsvc.decoders.interpolation.scaffold_motion import SOURCES, camera_field, total_bend
 
 
@@ -228,10 +227,7 @@ class ObjectFollower:
 
 def _differ(before: Picture, now: Picture) -> bool:
     """Whether two pictures, luma, are of different scenes: structure and histogram change."""
-    pair = [
-        cv2.resize(one, _THUMBNAIL, interpolation=cv2.INTER_AREA).astype(np.float32)
-        for one in (before, now)
-    ]
+    pair = [shrunk(one, _THUMBNAIL).astype(np.float32) for one in (before, now)]
     change = float(np.abs(pair[0] - pair[1]).mean())
     ordered = [np.sort(one, axis=None) for one in pair]
     spread = float(np.abs(ordered[0] - ordered[1]).mean())

@@ -40,8 +40,7 @@ class SmallPicture:
         height, width = picture.shape[:2]
         self.scale = min(1.0, side / max(width, height))
         size = max(1, round(width * self.scale)), max(1, round(height * self.scale))
-        shrunk = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
-        self.color: Picture = np.asarray(shrunk, np.uint8)
+        self.color = optical_flow.shrunk(picture, size)
         """RGB, uint8 (h, w, 3)."""
         self.luma = optical_flow.gray(self.color)
         """uint8 (h, w)."""

@@ -57,6 +57,11 @@ def gray(picture: Picture) -> Picture:
     return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), np.uint8)
 
 
+def shrunk(image: NDArray[_T], size: tuple[int, int]) -> NDArray[_T]:
+    """The image at a smaller size, (width, height), by means over areas."""
+    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), image.dtype)
+
+
 @lru_cache(8)
 def pixel_grid(height: int, width: int) -> Flow:
     """The position of every pixel, float32 (H, W, 2). Read-only: callers share it."""
@@ -281,12 +286,12 @@ class MotionBetween:
         height, width = left.shape
         half, self._size = ((-(-width // n), -(-height // n)) for n in (2, 4))
         # What is finer than this is lost in coding, and takes four times as long.
-        pair = _shrunk(left, half), _shrunk(right, half)
+        pair = shrunk(left, half), shrunk(right, half)
         forward, backward = dense_flow(*pair, preset), dense_flow(*pair[::-1], preset)
         self._forward = self._known(forward, trust(forward, backward))
         self._backward = self._known(backward, trust(backward, forward))
         self._left, self._right = (
-            _shrunk(picture.astype(np.float32), self._size) for picture in (left, right)
+            shrunk(picture.astype(np.float32), self._size) for picture in (left, right)
         )
         self._grid = pixel_grid(self._size[1], self._size[0])
         self._blends_all = estimator in (WITHOUT_LEAPS, WITH_GHOSTS)
@@ -343,7 +348,7 @@ class MotionBetween:
     def _known(self, flow: Flow, trusted: FloatImage) -> Flow:
         """Flow of half the size on the grid, where it can be trusted or from around."""
         scale = np.divide(self._size, flow.shape[1::-1]).astype(np.float32)
-        return _filled(_shrunk(flow, self._size) * scale, _shrunk(trusted, self._size))
+        return _filled(shrunk(flow, self._size) * scale, shrunk(trusted, self._size))
 
     def _projected(self, flow: Flow, share: np.float32) -> Flow:
         """The flow of what is at each pixel after that share of its way."""
@@ -389,16 +394,12 @@ def _filled(flow: Flow, trusted: FloatImage) -> Flow:
     height, width = trusted.shape
     size = -(-width // _COARSE), -(-height // _COARSE)
     weight = (trusted**2)[..., None]
-    known = _shrunk(np.dstack([flow * weight, weight]), size)
+    known = shrunk(np.dstack([flow * weight, weight]), size)
     around = np.full_like(known, (0, 0, 1e-6))
     for radius, share in ((1, 1), (4, 1e-2), (16, 1e-4)):
         around += np.float32(share) * _blurred(known, radius)
     filled = cv2.resize(around[..., :2] / around[..., 2:], (width, height))
     return np.asarray(filled + weight * (flow - filled), np.float32)
-
-
-def _shrunk(image: NDArray[_T], size: tuple[int, int]) -> NDArray[_T]:
-    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), image.dtype)
 
 
 def _blurred(image: NDArray[np.float32], radius: float) -> NDArray[np.float32]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream import container, group, scaffold
 from gsvc.codec.bitstream.frames import Color, Picture, VideoFormat
 from gsvc.codec.bitstream.header import Header, Tools
+from gsvc.decoders.interpolation.optical_flow import shrunk
 from gsvc.decoders.keyframes.keyframe import Keyframe
 from gsvc.decoders.streams.reconstruction import DecodedInterval, Reconstruction
 from gsvc.decoders.training.footage import FrameSource
@@ -294,10 +295,7 @@ def crop_place(
 def _is_ruined(truth: Picture, given: Picture) -> bool:
     """Whether a crop shows something else, not just less."""
     cells = truth.shape[1] // _COARSE, truth.shape[0] // _COARSE
-    coarse = [
-        cv2.GaussianBlur(cv2.resize(of, cells, interpolation=cv2.INTER_AREA), (0, 0), 1)
-        for of in (truth, given)
-    ]
+    coarse = [cv2.GaussianBlur(shrunk(of, cells), (0, 0), 1) for of in (truth, given)]
     difference = np.abs(coarse[0].astype(np.float32) - coarse[1]).mean(2)
     return float(np.percentile(difference, 95)) > _RUINED
 

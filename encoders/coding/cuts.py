@@ -9,14 +9,13 @@ and a dark keyframe, which bends what it draws. Every frame is sent the factor t
 from collections.abc import Sequence
 from dataclasses import replace
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers.brightness import MAX_BRIGHTNESS, STEPS, Brightness, brightened
 from gsvc.codec.bitstream.scaffold import Place
-from gsvc.decoders.interpolation.optical_flow import gray
+from gsvc.decoders.interpolation.optical_flow import gray, shrunk
 from gsvc.encoders import frame_buffer, tuning
 from gsvc.encoders.plans import PlannedInterval, Probe
 
@@ -29,8 +28,7 @@ _FLICKER = 64
 
 def thumbnail(picture: Picture) -> Thumbnail:
     """Luma of RGB uint8 (H, W, 3), float32 (18, 32)."""
-    small = cv2.resize(gray(picture), _THUMBNAIL, interpolation=cv2.INTER_AREA)
-    return np.asarray(small, np.float32)
+    return shrunk(gray(picture), _THUMBNAIL).astype(np.float32)
 
 
 class CutDetector:

@@ -16,6 +16,7 @@ from gsvc.codec.bitstream import container, scaffold
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.group import GroupReader, GroupWriter
 from gsvc.codec.bitstream.header import Header
+from gsvc.decoders.interpolation.optical_flow import gray, shrunk
 from gsvc.encoders.coding.group_coder import GroupCoder, Target
 from gsvc.encoders.config import CodedPacket
 
@@ -198,5 +199,4 @@ class _Watch:
 def _small(picture: Picture) -> _Gray:
     height, width = picture.shape[:2]
     size = _WIDTH, max(1, round(_WIDTH * height / width))
-    gray = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
-    return np.asarray(cv2.resize(gray, size, interpolation=cv2.INTER_AREA), np.float32)
+    return shrunk(gray(picture), size).astype(np.float32)

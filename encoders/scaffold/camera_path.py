@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.layers.camera import MAX_CAMERA, Camera, camera_nodes, camera_unit
 from gsvc.codec.bitstream.scaffold import Geometry, Place
-from gsvc.decoders.interpolation.optical_flow import gray
+from gsvc.decoders.interpolation.optical_flow import gray, shrunk
 from gsvc.decoders.interpolation.scaffold_motion import corners_at
 from gsvc.encoders import plans, tuning
 
@@ -88,7 +88,7 @@ def tracked_luma(picture: Picture) -> Picture:
     height, width = picture.shape[:2]
     scale = min(1.0, _LINES / min(height, width))
     size = max(1, round(width * scale)), max(1, round(height * scale))
-    return np.asarray(cv2.resize(gray(picture), size, interpolation=cv2.INTER_AREA), np.uint8)
+    return shrunk(gray(picture), size)
 
 
 def _step(before: Picture, now: Picture) -> Matrix:

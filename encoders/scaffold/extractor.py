@@ -15,7 +15,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.bitstream.layers import LAYERS
 from gsvc.codec.bitstream.scaffold import Geometry, Layer, Place, Sample, Scope, Site
-from gsvc.decoders.interpolation.optical_flow import Flow, dense_flow, gray
+from gsvc.decoders.interpolation.optical_flow import Flow, dense_flow, gray, shrunk
 from gsvc.decoders.interpolation.rendering import IntervalRenderer
 from gsvc.encoders.distortion import Distortion
 from gsvc.encoders.tuning import Level
@@ -30,10 +30,7 @@ def source_motion(picture: Picture, others: Sequence[Picture]) -> list[Flow]:
     height, width = picture.shape[:2]
     half = max(1, width // 2), max(1, height // 2)
     scale = np.array([width / half[0], height / half[1]], np.float32)
-    luma, *ends = (
-        np.asarray(cv2.resize(gray(p), half, interpolation=cv2.INTER_AREA), np.uint8)
-        for p in (picture, *others)
-    )
+    luma, *ends = (shrunk(gray(one), half) for one in (picture, *others))
     found = (cv2.resize(dense_flow(luma, end), (width, height)) * scale for end in ends)
     return [np.asarray(motion, np.float32) for motion in found]
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.decoders.interpolation.optical_flow import dense_flow, pixel_grid, warp
+from gsvc.decoders.interpolation.optical_flow import dense_flow, pixel_grid, shrunk, warp
 from gsvc.decoders.interpolation.rendering import dissolved
 from gsvc.encoders import tuning
 from gsvc.encoders.distortion import FloatMap, Structure
@@ -211,8 +211,7 @@ def _path(came_from: NDArray[np.int32], end: int) -> tuple[int, ...]:
 
 
 def _fitted(weights: FloatMap, frame: Picture) -> FloatMap:
-    size = frame.shape[1], frame.shape[0]
-    return np.asarray(cv2.resize(weights, size, interpolation=cv2.INTER_AREA), np.float32)
+    return shrunk(weights, (frame.shape[1], frame.shape[0]))
 
 
 def _smaller(thumbnail: Picture) -> Picture:
