@@ -34,7 +34,7 @@ from gsvc.decoders.keyframes.keyframe import KeyframeDecoder
 from gsvc.decoders.streams.concealment import Extrapolator
 from scaffolds import join_payload
 
-_ELEMENT = SEGMENTATION.elements[0]
+_ELEMENT = syntax.Element("labels.same", "segmentation", syntax.FLAG)
 
 
 ROOT = Path(__file__).parent.parent

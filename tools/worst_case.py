@@ -22,8 +22,8 @@ from gsvc.codec.bitstream.errors import LimitError, Limits
 from gsvc.codec.bitstream.frames import Color, VideoFormat
 from gsvc.codec.bitstream.group import Coding, GroupWriter
 from gsvc.codec.bitstream.header import Header, Tools
+from gsvc.codec.bitstream.layers import flow
 from gsvc.codec.bitstream.layers.camera import Camera
-from gsvc.codec.bitstream.layers.flow import FLOW, Correction
 from gsvc.codec.bitstream.layers.pose import Person
 from gsvc.codec.bitstream.layers.texture import Texture
 from gsvc.codec.bitstream.scaffold import Geometry, Interval
@@ -53,7 +53,7 @@ def dear_interval(geometry: Geometry, frames: int, rng: np.random.Generator) -> 
             labels.astype(np.uint8),
             np.full((8, 2), 3, np.int16),
             people,
-            Correction(2, np.ones(shape, np.uint8), np.full((*shape, 2), 5, np.int16)),
+            flow.Correction(2, np.ones(shape, np.uint8), np.full((*shape, 2), 5, np.int16)),
         )
         for offset in range(2, frames + 1)
     ]
@@ -82,7 +82,7 @@ def endless_scaffold(limits: Limits) -> float:
     began = perf_counter()
     try:
         while True:
-            reader.code(FLOW.elements[-1])
+            reader.code(flow._VECTOR)
     except LimitError:
         return perf_counter() - began
 

@@ -44,7 +44,6 @@ from gsvc.codec.bitstream.errors import (
 )
 from gsvc.codec.bitstream.header import Header, Tools
 from gsvc.codec.bitstream.layers import ALL_LAYERS, GROUP_LAYERS
-from gsvc.codec.bitstream.objects import OBJECT_ELEMENTS
 from gsvc.codec.bitstream.scaffold import (
     LAYOUT_ELEMENTS,
     FrameSpan,
@@ -73,13 +72,6 @@ _ALONE = Element("packet.alone", "key pictures", FLAG)
 _DISSOLVES = Element("interval.dissolves", "timing", FLAG)
 _MORE = Element("sample.more", "timing", FLAG)
 _GAP = Element("sample.gap", "timing", UNSIGNED, 2048)
-
-ELEMENTS = (
-    *(_CRF, _SCALE, _ALONE, *LAYOUT_ELEMENTS, *UNIT_ELEMENTS, _DISSOLVES, _MORE, _GAP),
-    *(element for layer in ALL_LAYERS for element in layer.elements),
-    *OBJECT_ELEMENTS,
-)
-"""Every syntax element of the scaffold and of objects."""
 
 
 @dataclass(frozen=True)

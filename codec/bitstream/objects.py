@@ -89,12 +89,6 @@ _EXTENT = Element("objects.extent", "objects", UNSIGNED, MAX_PLACE, contexts=2)
 _ACTIVITY = Element("objects.activity", "objects", SIGNED, ACTIVITY_STEPS)
 _CAMERA = Element("objects.camera", "objects", SIGNED, 2 * MAX_CAMERA, contexts=4)
 
-OBJECT_ELEMENTS = (
-    *(_UNIT, _POSED, _MEASURED),
-    *(_SAME, _GAP, _CUT, _STAYS, _LATE, _PREDICTED, _SHIFT, _RESIZED, _GROWTH, _MORE, _EARLY),
-    *(_TRACK, _KIND, _LETTERS, _LETTER, _SCORE, _PLACE, _EXTENT, _ACTIVITY, _CAMERA),
-)
-
 
 @dataclass(frozen=True)
 class ObjectBox:

@@ -106,7 +106,6 @@ class Layer(Generic[Value]):
     says whether it has the layer."""
     default: bool
     """Whether encoders send it at every preset; at the slowest they try all layers."""
-    elements: tuple[Element, ...]
     code: Callable[[Coder, Site, Value | None, Value | None], Value | None]
     """`code(coder, site, before, value)` codes a value and returns it. `before` is the previous
     value in the group; `value` is None for a reader. Raises ConfigError for a value that cannot be

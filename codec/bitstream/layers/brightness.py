@@ -59,7 +59,6 @@ BRIGHTNESS: Layer[Brightness] = Layer(
     scope=Scope.INTERVAL,
     header_bit=None,
     default=True,
-    elements=(_PRESENT, _CHANGE),
     code=_code,
     digest=lambda value: b"".join(map(digest_integer, value)),
 )

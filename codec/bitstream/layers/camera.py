@@ -94,7 +94,6 @@ CAMERA: scaffold.Layer[Camera] = scaffold.Layer(
     scope=scaffold.Scope.INTERVAL,
     header_bit=6,
     default=True,
-    elements=(_PRESENT, _STEP, _CORNER),
     code=_code,
     digest=_digest,
 )

@@ -143,7 +143,6 @@ FACES: scaffold.Layer[Faces] = scaffold.Layer(
     scope=scaffold.Scope.INTERVAL,
     header_bit=None,
     default=True,
-    elements=(_PRESENT, _GOES_ON, _STATE, _CHANGE, _STEP, _STAYS, _BEND),
     code=_code,
     digest=_digest,
 )

@@ -117,7 +117,6 @@ FLOW: scaffold.Layer[Correction] = scaffold.Layer(
     scope=scaffold.Scope.SAMPLE,
     header_bit=2,
     default=False,
-    elements=(_PRESENT, _BLOCK, _CODED, _ONE_SIDED, _RIGHT, _VECTOR),
     code=_code,
     digest=_digest,
     absent=scaffold.ABSENT,

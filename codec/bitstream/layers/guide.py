@@ -44,7 +44,6 @@ GUIDE: Layer[int] = Layer(
     scope=Scope.PICTURE,
     header_bit=7,
     default=True,
-    elements=(_MIXTURE,),
     code=_code,
     digest=digest_integer,
 )

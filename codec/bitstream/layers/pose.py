@@ -144,7 +144,6 @@ POSE: scaffold.Layer[People] = scaffold.Layer(
     scope=scaffold.Scope.SAMPLE,
     header_bit=1,
     default=False,
-    elements=(_STAYS, _MORE, _IDENTITY, _MOVES_PICTURE, _SHIFT, _VISIBLE, _ORIGIN, _POINT),
     code=_code,
     digest=_digest,
     absent=scaffold.ABSENT,

@@ -124,7 +124,6 @@ SEGMENTATION: scaffold.Layer[Segmentation] = scaffold.Layer(
     scope=scaffold.Scope.SAMPLE,
     header_bit=0,
     default=False,
-    elements=(_SAME, _LEFT, _ABOVE, _BEFORE, _VALUE, _MOVES, _VECTOR),
     code=_code,
     digest=_digest,
     absent=scaffold.ABSENT + scaffold.ABSENT,

@@ -67,7 +67,6 @@ TEXTURE: Layer[Texture] = Layer(
     scope=Scope.PICTURE,
     header_bit=4,
     default=True,
-    elements=(_PRESENT, _BLOCK, _GAIN),
     code=_code,
     digest=lambda value: digest_integer(value.block_log2) + digest_array(value.gains),
 )
