@@ -152,6 +152,26 @@ def test_a_packet_that_comes_late_mends_its_group(stream: Stream) -> None:
     assert all(same(a, b) for a, b in zip(whole, twice, strict=True))
 
 
+@pytest.mark.parametrize("is_late", [False, True], ids=["lost", "late"])
+def test_a_decoder_tells_when_it_needs_a_keyframe(stream: Stream, *, is_late: bool) -> None:
+    header, packets = stream
+    key = next(k for k, packet in enumerate(packets) if k and packet.is_key)
+    first, lost, after = packets[:3]
+    with Decoder(header, CONCEAL) as decoder:
+        assert decoder.needs_key
+        assert decoder.decode(first) and not decoder.needs_key
+        assert all(frame.concealed for frame in decoder.decode(after)) and decoder.needs_key
+        decoder.decode(lost if is_late else packets[key])
+        assert not decoder.needs_key
+        decoder.decode(replace(packets[key + 1], payload=b"\xff" * 9))
+        assert decoder.needs_key
+    with Decoder(header, PLAIN) as strict:
+        strict.decode(first)
+        with pytest.raises(BitstreamError, match="packets were lost"):
+            strict.decode(after)
+        assert strict.needs_key
+
+
 def test_a_clock_that_runs_on(stream: Stream) -> None:
     header, packets = stream
     whole = decode(header, packets, PLAIN)

@@ -184,9 +184,9 @@ class Decoder:
             backends.check_device(settings.device)
         refine, self._windows = _restoring(header, settings, refiner, pace)
         make_renderer = _drawing(settings, pace)
-        reconstruction = Reconstruction(header, GroupReader(header, limits), refine, make_renderer)
+        self._pictures = Reconstruction(header, GroupReader(header, limits), refine, make_renderer)
         policy = Concealer if settings.conceal else StrictTimeline
-        self._timeline: StrictTimeline | Concealer | None = policy(header, reconstruction, limits)
+        self._timeline: StrictTimeline | Concealer | None = policy(header, self._pictures, limits)
         self.header = header
         self._limits, self._conceals = limits, settings.conceal
         self._schematic: Schematic | None = None
@@ -202,6 +202,13 @@ class Decoder:
     def delay(self) -> int:
         """Frames by which output may be late: those of a window, 0 with other refiners."""
         return self._windows.delay if self._windows else 0
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether there are no frames, or concealed ones alone, before an INTRA packet, which the
+        sender is to be asked for: at first, and after a loss or damage up to where that packet, or
+        the missing one after all, comes. False where the stream has no pictures."""
+        return self._schematic is None and not self._pictures.goes_on
 
     def close(self) -> None:
         """Release the picture decoder and the refiner. May be called again."""
