@@ -105,6 +105,16 @@ class Crashing(Blocks):
         return super().encode(clip, settings)
 
 
+class Grouped(Blocks):
+    """Needs a group of pictures."""
+
+    name = "grouped"
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        clip.frames[5]
+        return super().encode(clip, settings)
+
+
 class Absent(Blocks):
     """Not installed."""
 

@@ -191,6 +191,13 @@ def test_a_broken_codec_of_ones_own_ends_the_run_before_it_begins(
     assert not (tmp_path / "run").exists()
 
 
+def test_a_codec_that_needs_a_group_of_pictures_is_not_taken_for_a_broken_one(
+    clips: Path, tmp_path: Path
+) -> None:
+    done = run_gsvc(*arguments(clips, tmp_path / "run", "Grouped", "-n"), env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_failure_is_in_the_table(clips: Path, tmp_path: Path) -> None:
     done = run_gsvc(*arguments(clips, tmp_path, "Failing"), env=ENVIRONMENT)
     assert done.returncode == 1

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import product
 from traceback import format_exception
 
 import cv2
@@ -171,8 +172,8 @@ class Batch:
             one.frames = ()
 
 
-_TRIED = 2
-"""Frames; enough to call what a cell calls."""
+_TRIED = 2, 33
+"""Frames; enough to call what a cell calls, and for a codec that needs a group of pictures."""
 
 
 @dataclass(frozen=True)
@@ -183,9 +184,9 @@ class Trial:
 
     def run(self, tell: Tell) -> Iterator[str]:
         """One line on what is wrong, if none of them works."""
-        errors = []
-        for job in self.batch.jobs:
-            clip = _clip(replace(self.batch.reading, frames=_TRIED))
+        errors, reading = [], self.batch.reading
+        for job, frames in product(self.batch.jobs, _TRIED):
+            clip = _clip(replace(reading, frames=min(frames, reading.frames or frames)))
             work = _CellWork(clip, job, lambda _: None)
             for one in work.open_ways():
                 one.decode(job.cell.clip.thumbnails, {})
