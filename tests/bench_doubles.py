@@ -105,6 +105,16 @@ class Crashing(Blocks):
         return super().encode(clip, settings)
 
 
+class Twin(Blocks):
+    """Has the name of another."""
+
+
+class Comma(Blocks):
+    """Has a name like a curve's."""
+
+    name = "blocks, fast"
+
+
 class Grouped(Blocks):
     """Needs a group of pictures."""
 

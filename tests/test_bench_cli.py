@@ -377,6 +377,8 @@ def test_dry_run(clips: Path, tmp_path: Path, whole: Path) -> None:
             "Blocks has no option colour; it takes sides",
         ),
         (("--codec", "bench_doubles:Half"), 2, "abstract method"),
+        (("--codec", "bench_doubles:Comma"), 2, "'blocks, fast' has a comma"),
+        (("--codec", "bench_doubles:Twin"), 2, "Twin are both called blocks: rename one"),
         (("--codec", "bench_doubles:Distance"), 2, "lacks suffix, facts, rate_points"),
         (("--metric", "bench_doubles:Blocks"), 2, "lacks unit, higher_is_better, per_frame"),
         (("--clips", "/no/such/clip"), 2, "/no/such/clip"),

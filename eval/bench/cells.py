@@ -72,6 +72,18 @@ def make_codec(spec: CodecSpec) -> Codec:
     return cast(Codec, _own(spec.name, "gsvc.eval.baselines.base.Codec", _OF_CODEC, options))
 
 
+def make_codecs(specs: Iterable[CodecSpec]) -> list[tuple[CodecSpec, Codec]]:
+    """Each with its codec. Raises as `make_codec`, and ConfigError for names that mislead."""
+    made = [(spec, make_codec(spec)) for spec in specs]
+    places: dict[str, str] = {}
+    for spec, codec in made:
+        if (other := places.setdefault(codec.name, spec.name)) != spec.name:
+            raise ConfigError(f"{other} and {spec.name} are both called {codec.name}: rename one")
+        if "," in codec.name:  # which ends a codec's name in that of a curve
+            raise ConfigError(f"{spec.name}: the name {codec.name!r} has a comma: choose another")
+    return made
+
+
 def make_metric(name: str) -> Metric:
     """The metric. Raises ConfigError for an unknown name, or a class that is no metric."""
     if ":" not in name:

@@ -302,7 +302,7 @@ def make_plan(
         _check_same_protocol(settings, kept, folder.path)
     # Names first: a wrong one is told before versions are asked, which loads networks.
     readings = _readings(settings)
-    made = [(spec, asked.make_codec(spec)) for spec in settings.codecs]
+    made = asked.make_codecs(settings.codecs)
     named = {name: asked.make_metric(name) for name in settings.metrics}
     _check_anchors(settings, [codec.name for _, codec in made], kept)
     reporter.reading()
