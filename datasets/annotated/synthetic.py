@@ -24,6 +24,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.output import explain_failure
 from gsvc.datasets.annotated import synthetic_drawing as drawing, truth as annotated_clips
 from gsvc.datasets.annotated.annotation_formats import mot_text, read_mot, sequence_info
+from gsvc.datasets.annotated.synthetic_drawing import Actor, Matrix, PlacedSprite
 from gsvc.datasets.annotated.truth import Boxes, Floats, Places, joined, make_boxes, make_places
 
 _RANGES = {
@@ -152,7 +153,7 @@ class SyntheticScene:
 
     settings: SceneSettings
     cameras: tuple[drawing.PinholeCamera, ...]
-    actors: tuple[drawing.Actor, ...]
+    actors: tuple[Actor, ...]
     backdrops: tuple[drawing.Backdrop, ...] = field(repr=False)
     """One for each camera."""
 
@@ -187,17 +188,13 @@ class SyntheticScene:
             np.repeat([actor.id for actor in known], count),
         )
 
-    def _standing(
-        self, actor: drawing.Actor, projection: drawing.Matrix, index: int
-    ) -> drawing.PlacedSprite | None:
+    def _standing(self, actor: Actor, projection: Matrix, index: int) -> PlacedSprite | None:
         gone = np.linalg.norm(np.diff(actor.path[: index + 1], axis=0), axis=1).sum()
         ahead = actor.path[min(index + 1, len(actor.path) - 1)] - actor.path[max(index - 1, 0)]
         sprite = actor.look(float(gone / (_STRIDE * actor.height)) % 1)
         return drawing.placed(actor, sprite, projection, actor.path[index], ahead)
 
-    def _truth(
-        self, index: int, order: list[drawing.PlacedSprite], owner: NDArray[np.int32]
-    ) -> Boxes:
+    def _truth(self, index: int, order: list[PlacedSprite], owner: NDArray[np.int32]) -> Boxes:
         seen = np.bincount(owner.ravel(), minlength=len(order) + 1)[1:]
         width, height = self.settings.width, self.settings.height
         rows = [
@@ -241,14 +238,14 @@ def _camera(settings: SceneSettings, index: int) -> drawing.PinholeCamera:
     )
 
 
-def _actors(settings: SceneSettings) -> Iterator[drawing.Actor]:
+def _actors(settings: SceneSettings) -> Iterator[Actor]:
     random = np.random.default_rng(settings.seed)
     given = {} if settings.cutouts is None else drawing.cutouts(settings.cutouts)
     counts = {"person": settings.people, "animal": settings.animals, "thing": settings.things}
     paths: list[Floats] = []
     for _ in range(settings.pillars):
         paths.append(walk(random, settings.frames, 0.0, paths))
-        yield drawing.Actor(0, "", _PILLAR, paths[-1], drawing.pillar(random))
+        yield Actor(0, "", _PILLAR, paths[-1], drawing.pillar(random))
     labels = [label for label, count in counts.items() for _ in range(count)]
     for number, label in enumerate(labels, 1):
         speed = random.uniform(*_SPEEDS[label]) / float(settings.frame_rate)
@@ -257,7 +254,7 @@ def _actors(settings: SceneSettings) -> Iterator[drawing.Actor]:
             look = drawing.cutout(files[random.integers(len(files))])
         else:
             look = drawing.DRAWN[label](random)
-        yield drawing.Actor(number, label, random.uniform(*_HEIGHTS[label]), paths[-1], look)
+        yield Actor(number, label, random.uniform(*_HEIGHTS[label]), paths[-1], look)
 
 
 CAMERAS = "cameras.json"

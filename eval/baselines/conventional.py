@@ -23,6 +23,7 @@ from gsvc.codec.media.color import rgb_from_yuv, yuv_from_rgb
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.encoders.svt_av1 import quiet_and_ordinary
 from gsvc.eval.baselines import base
+from gsvc.eval.baselines.base import Decoded, Settings
 from gsvc.eval.late_loading import CodecFacts
 
 SMALLEST_SIDE = 64
@@ -168,7 +169,7 @@ class ConventionalCodec(base.Codec, ABC):
     def version(self) -> str:
         return f"{self.library} of av {version('av')}, protocol {PROTOCOL}"
 
-    def rate_points(self) -> Sequence[base.Settings]:
+    def rate_points(self) -> Sequence[Settings]:
         usual = next(iter(self.points.values()))
         return [
             {"preset": preset, self.quality: quality, "scale": scale, **gop}
@@ -178,7 +179,7 @@ class ConventionalCodec(base.Codec, ABC):
             for quality in self._qualities or self.points.get(scale, usual)
         ]
 
-    def encode(self, clip: TestClip, settings: base.Settings) -> base.Encoded:
+    def encode(self, clip: TestClip, settings: Settings) -> base.Encoded:
         """Code the clip. Raises ConfigError for settings out of range, InputError for no frames."""
         preset, quality, scale = self._read(settings)
         base.require_frames(clip)
@@ -190,9 +191,7 @@ class ConventionalCodec(base.Codec, ABC):
         data = self._join(self._packets(pictures, coding))
         return base.Encoded(data, time.perf_counter() - start, self._ledger(data))
 
-    def decode(
-        self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings
-    ) -> base.Decoded:
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
         """Decode to RGB at the clip's size. Raises BitstreamError where that cannot be done."""
         shown = clip.width, clip.height
         start = time.perf_counter()
@@ -202,9 +201,9 @@ class ConventionalCodec(base.Codec, ABC):
             why = f"the {self.name} stream does not decode ({error.strerror}): code the clip again"
             raise BitstreamError(why) from error
         seconds = time.perf_counter() - start
-        return base.Decoded(base.all_frames(self.name, frames, clip), seconds)
+        return Decoded(base.all_frames(self.name, frames, clip), seconds)
 
-    def _read(self, settings: base.Settings) -> tuple[base.Value, int, Fraction]:
+    def _read(self, settings: Settings) -> tuple[base.Value, int, Fraction]:
         if set(settings) - {"gop"} != self._names:
             raise ConfigError(
                 f"{self.name} takes the settings {', '.join(sorted(self._names))}, "

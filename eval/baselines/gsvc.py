@@ -36,6 +36,7 @@ from gsvc.decoders.keyframes.restorer.backend import RESTORER
 from gsvc.decoders.streams.reconstruction import Reconstruction
 from gsvc.encoders.tuning import DEFAULT_PRESET, DEFAULT_TUNE, LEVELS, PEOPLE
 from gsvc.eval.baselines import base
+from gsvc.eval.baselines.base import Decoded, Settings, all_frames
 from gsvc.eval.baselines.code_hash import code_hash, weights_hash
 from gsvc.eval.baselines.conventional import BT709, RANDOM_ACCESS_SECONDS
 from gsvc.eval.compute import Flops, count_flops, refiner_flops
@@ -221,13 +222,13 @@ class Gsvc(base.Codec):
         weights = f"{refiners.model_id().hex()}-{weights_hash(self.backends)}"
         return f"gsvc {version('gsvc')} {code_hash()}-{weights}, {', '.join(libraries)}"
 
-    def rate_points(self) -> Sequence[base.Settings]:
+    def rate_points(self) -> Sequence[Settings]:
         return self._points
 
-    def ways_to_decode(self, settings: base.Settings) -> Sequence[base.Settings]:
+    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
         return self._ways
 
-    def encode(self, clip: TestClip, settings: base.Settings) -> base.Encoded:
+    def encode(self, clip: TestClip, settings: Settings) -> base.Encoded:
         """Code the clip, extractors' loading included. Errors of `EncoderSettings`, `Encoder`."""
         base.require_frames(clip)
         rate = clip.frame_rate
@@ -237,16 +238,14 @@ class Gsvc(base.Codec):
         data = coded(clip.frames, video, chosen)
         return base.Encoded(data, time.perf_counter() - start, read_info(io.BytesIO(data)).bits)
 
-    def decode(
-        self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings
-    ) -> base.Decoded:
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
         """Decode. Raises BitstreamError unless the stream holds the clip's frames."""
         start, chosen = time.perf_counter(), _decoder_settings(way)
         frames = decoded(data, chosen, kept_refiner(chosen))
-        return base.Decoded(base.all_frames(self.name, frames, clip), time.perf_counter() - start)
+        return Decoded(all_frames(self.name, frames, clip), time.perf_counter() - start)
 
     def compute(
-        self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings
+        self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
     ) -> base.Compute | None:
         """The networks, counted for this stream; see `refiner_cost` and `motion_cost`."""
         used, info = _decoder_settings(way), read_info(io.BytesIO(data))
@@ -281,7 +280,7 @@ class GsvcLayers(Gsvc):
         super().__init__(level=level, tools=tools, preset=preset, steps=steps, seed=seed)
         self._whole = self._points[-1]["tools"]
 
-    def ways_to_decode(self, settings: base.Settings) -> Sequence[base.Settings]:
+    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
         """All steps for the last set of tools, the first one of them for the others."""
         ways = super().ways_to_decode(settings)
         return ways if settings["tools"] == self._whole else ways[:1]
@@ -317,9 +316,9 @@ def key_frames(info: StreamInfo) -> list[int]:
 
 def _ways(
     motions: Sequence[str], models: Sequence[str], steps: Sequence[int], seeds: Sequence[int]
-) -> list[base.Settings]:
+) -> list[Settings]:
     """Motion by motion, model by model; 0 steps use no model, and seed 0 is the stream's own."""
-    ways: list[base.Settings] = []
+    ways: list[Settings] = []
     for motion, model, count, seed in product(motions, models, steps, seeds):
         way: dict[str, base.Value] = {"steps": count}
         if count:
@@ -330,7 +329,7 @@ def _ways(
     return ways
 
 
-def _encoder_settings(settings: base.Settings) -> EncoderSettings:
+def _encoder_settings(settings: Settings) -> EncoderSettings:
     _refuse_others(settings, _SETTINGS)
     values: dict[str, Any] = {"gop": float(RANDOM_ACCESS_SECONDS), "people": PEOPLE, **settings}
     tools = values.pop("tools", None)
@@ -340,14 +339,14 @@ def _encoder_settings(settings: base.Settings) -> EncoderSettings:
     return EncoderSettings(**values, tools=TOOL_SETS[tools])
 
 
-def _decoder_settings(way: base.Settings) -> DecoderSettings:
+def _decoder_settings(way: Settings) -> DecoderSettings:
     _refuse_others(way, _WAYS)
     backend, device = backend_and_device(way.get("model", RESTORER))
     values: dict[str, Any] = {name: value for name, value in way.items() if name != "model"}
     return DecoderSettings(**values, backend=backend, device=device)
 
 
-def _refuse_others(given: base.Settings, known: set[str]) -> None:
+def _refuse_others(given: Settings, known: set[str]) -> None:
     if others := given.keys() - known:
         raise ConfigError(f"gsvc has no {min(others)}: leave it out")
 
@@ -375,20 +374,16 @@ class HoldFloor(MotionFloor):
     name = "hold"
     facts = CodecFacts(colour="#b59a5b")
 
-    def ways_to_decode(self, settings: base.Settings) -> Sequence[base.Settings]:
+    def ways_to_decode(self, settings: Settings) -> Sequence[Settings]:
         """One: holding has no choices."""
         return [{}]
 
-    def decode(
-        self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings
-    ) -> base.Decoded:
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
         start = time.perf_counter()
-        return base.Decoded(
-            base.all_frames(self.name, _held(data), clip), time.perf_counter() - start
-        )
+        return Decoded(all_frames(self.name, _held(data), clip), time.perf_counter() - start)
 
     def compute(
-        self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings
+        self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
     ) -> base.Compute | None:
         """None: only pictures are decoded."""
         return None

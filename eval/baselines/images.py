@@ -13,6 +13,7 @@ from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.eval.baselines import base
+from gsvc.eval.baselines.base import Decoded, Option, Settings
 from gsvc.eval.baselines.conventional import coded_size, enlarge, read_scale, shrink
 from gsvc.eval.late_loading import CodecFacts
 
@@ -29,8 +30,8 @@ class QualityCodec(base.Codec, ABC):
 
     qualities: ClassVar[range]
 
-    def __init__(self, quality: base.Option, scale: base.Option) -> None:
-        self._points: list[base.Settings] = [
+    def __init__(self, quality: Option, scale: Option) -> None:
+        self._points: list[Settings] = [
             {"quality": q, "scale": str(s)}
             for s in base.several(scale)
             for q in base.all_of("quality", quality, int)
@@ -38,10 +39,10 @@ class QualityCodec(base.Codec, ABC):
         for point in self._points:
             self._read(point)
 
-    def rate_points(self) -> Sequence[base.Settings]:
+    def rate_points(self) -> Sequence[Settings]:
         return self._points
 
-    def _read(self, settings: base.Settings) -> tuple[int, Fraction]:
+    def _read(self, settings: Settings) -> tuple[int, Fraction]:
         if set(settings) != {"quality", "scale"}:
             raise ConfigError(f"{self.name} takes the settings quality and scale")
         if (quality := settings["quality"]) not in self.qualities:
@@ -59,15 +60,13 @@ class ImageCodec(QualityCodec):
     """Of `cv2.imencode`, beside the quality."""
     quality_parameter: ClassVar[int]
 
-    def __init__(
-        self, quality: base.Option = (5, 15, 40, 75), scale: base.Option = ("1", "1/2")
-    ) -> None:
+    def __init__(self, quality: Option = (5, 15, 40, 75), scale: Option = ("1", "1/2")) -> None:
         super().__init__(quality, scale)
 
     def version(self) -> str:
         return f"{self.name} of opencv {cv2.__version__}"
 
-    def encode(self, clip: TestClip, settings: base.Settings) -> base.Encoded:
+    def encode(self, clip: TestClip, settings: Settings) -> base.Encoded:
         """Code the clip. Raises ConfigError for settings out of range, InputError for no frames."""
         quality, scale = self._read(settings)
         base.require_frames(clip)
@@ -76,14 +75,12 @@ class ImageCodec(QualityCodec):
         data = base.join_parts(self._file(shrink(frame, size), quality) for frame in clip.frames)
         return base.Encoded(data, time.perf_counter() - start, {"pictures": 8 * len(data)})
 
-    def decode(
-        self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings
-    ) -> base.Decoded:
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
         """Decode to RGB at the clip's size. Raises BitstreamError where that cannot be done."""
         start = time.perf_counter()
         parts = (self._picture(part) for part in base.split_parts(data) if part)
         frames = [enlarge(picture, (clip.width, clip.height)) for picture in parts]
-        return base.Decoded(base.all_frames(self.name, frames, clip), time.perf_counter() - start)
+        return Decoded(base.all_frames(self.name, frames, clip), time.perf_counter() - start)
 
     def _file(self, picture: Picture, quality: int) -> bytes:
         options = (self.quality_parameter, quality, *self.parameters)

@@ -21,6 +21,7 @@ from gsvc.codec.bitstream.errors import BitstreamError, MissingModelError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import ClipFormat, TestClip
 from gsvc.eval.baselines import base, conventional, images
+from gsvc.eval.baselines.base import Decoded, Settings
 from gsvc.eval.late_loading import hub_file, kept_sha256, optional, torch
 
 _CHECKSUM = 4
@@ -57,7 +58,7 @@ class LearnedCodec(images.QualityCodec):
         package = f"compressai {version('compressai')}"
         return f"{self.name} of {package}, {hashes}, protocol {conventional.PROTOCOL}"
 
-    def encode(self, clip: TestClip, settings: base.Settings) -> base.Encoded:
+    def encode(self, clip: TestClip, settings: Settings) -> base.Encoded:
         """Code the clip on the CPU. Raises as `version`, ConfigError, InputError without frames."""
         quality, scale = self._read(settings)
         base.require_frames(clip)
@@ -74,9 +75,7 @@ class LearnedCodec(images.QualityCodec):
         ledger = {"video": video, "framing": 8 * len(data) - video}
         return base.Encoded(data, time.perf_counter() - start, ledger)
 
-    def decode(
-        self, data: bytes, clip: ClipFormat, settings: base.Settings, way: base.Settings
-    ) -> base.Decoded:
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
         """Decode. Raises BitstreamError when the checksum or the number of frames does not fit."""
         quality, scale = self._read(settings)
         network = self._network(quality)
@@ -96,7 +95,7 @@ class LearnedCodec(images.QualityCodec):
             raise BitstreamError(f"the {self.name} stream is too short for the clip") from error
         if any(True for _ in parts):
             raise BitstreamError(f"the {self.name} stream has more than {clip.frame_count} frames")
-        return base.Decoded(frames, time.perf_counter() - start)
+        return Decoded(frames, time.perf_counter() - start)
 
     @abstractmethod
     def _compress(

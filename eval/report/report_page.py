@@ -20,6 +20,7 @@ from gsvc.eval import late_loading, layout
 from gsvc.eval.bench.store import BenchRun, CellRecord
 from gsvc.eval.report import exhibits, plots, sheets
 from gsvc.eval.report.exhibits import Exhibit, VersionChoice
+from gsvc.eval.report.sheets import data_uri, stacked_video
 from gsvc.eval.summary import bd_rate, rate_tables, write
 from gsvc.eval.summary.bd_comparisons import FLOORS, HeadlineRow
 from gsvc.eval.summary.curves import OURS, PRIMARY
@@ -196,7 +197,7 @@ def _made(exhibit: Exhibit) -> Film:
                 pane.name,
                 pane.facts,
                 [round(value, 4) for value in line],
-                sheets.data_uri("image/png", sheets.map_picture(values, apart.most)),
+                data_uri("image/png", sheets.map_picture(values, apart.most)),
             )
             for pane, line, values in zip(panes[1:], apart.lines, apart.maps, strict=True)
         ],
@@ -209,9 +210,7 @@ def _made(exhibit: Exhibit) -> Film:
         pictures=[sheets.picture_uri(np.vstack(parts)) for parts in strips],
         columns=[pane.name for pane in shown],
         stills=[sheets.picture_uri(pane.frames[sum(worst) // 2]) for pane in shown],
-        video=sheets.data_uri(
-            "video/mp4", sheets.stacked_video([pane.frames for pane in panes], rate)
-        ),
+        video=data_uri("video/mp4", stacked_video([pane.frames for pane in panes], rate)),
         troubles=exhibit.troubles,
     )
 

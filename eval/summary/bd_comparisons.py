@@ -14,6 +14,7 @@ from statistics import fmean, geometric_mean
 import numpy as np
 
 from gsvc.eval.summary import bd_rate, curves
+from gsvc.eval.summary.curves import Curve, CurvePoint, PointRow
 
 _SCALES_OF_FIELD = ("x265", "svtav1")
 """Anchors that other anchors are measured against: it shows the field's own ranking."""
@@ -49,7 +50,7 @@ class PooledBdComparison:
     """As `bd_rate.doubts`."""
 
 
-def bd_comparisons(found: Sequence[curves.Curve]) -> list[BdComparison]:
+def bd_comparisons(found: Sequence[Curve]) -> list[BdComparison]:
     """Pairs of one metric's curves by clip; anchors against each other where they are alone."""
     alone = all(curve.is_anchor for curve in found)
     return [
@@ -78,7 +79,7 @@ def pooled_bd_comparisons(found: Sequence[BdComparison]) -> list[PooledBdCompari
     ]
 
 
-def _compared(anchor: curves.Curve, test: curves.Curve) -> BdComparison:
+def _compared(anchor: Curve, test: Curve) -> BdComparison:
     result = bd_rate.bd_rate(anchor.hull, test.hull)
     ends = sorted(curves.distance(edge, test.higher_is_better) for edge in result.shared or ())
     values = (ends[0], ends[-1]) if ends else None
@@ -184,7 +185,7 @@ class SlideshowTest:
 
 def slideshow_tests(
     comparisons: Sequence[BdComparison],
-    found: Mapping[str, Sequence[curves.Curve]],
+    found: Mapping[str, Sequence[Curve]],
     moving: Mapping[str, float],
 ) -> list[SlideshowTest]:
     """One for each metric in which the run has the slideshow and AV1.
@@ -211,7 +212,7 @@ def _test(metric: str, clips: list[SlideshowClip]) -> SlideshowTest:
 
 
 def _wins(
-    result: bd_rate.BdRate, held: Sequence[curves.CurvePoint], coded: Sequence[curves.CurvePoint]
+    result: bd_rate.BdRate, held: Sequence[CurvePoint], coded: Sequence[CurvePoint]
 ) -> bool | None:
     """`held`, `coded`: the slideshow's and AV1's points by rising rate."""
     if result.pchip is not None:
@@ -242,7 +243,7 @@ class BesideRow:
     """What each anchor's hull reaches at this rate; None outside the hull's rates."""
 
 
-def beside_rows(found: Sequence[curves.Curve]) -> list[BesideRow]:
+def beside_rows(found: Sequence[Curve]) -> list[BesideRow]:
     """A row for each of our points among curves of one metric."""
     rows = []
     for curve in (curve for curve in found if curve.codec == curves.OURS):
@@ -270,7 +271,7 @@ class FixedRateRow:
     """In the metric's own unit; None outside the hull's rates."""
 
 
-def fixed_rate_rows(found: Sequence[curves.Curve]) -> list[FixedRateRow]:
+def fixed_rate_rows(found: Sequence[Curve]) -> list[FixedRateRow]:
     """A row for each of the curves of one metric."""
     return [
         FixedRateRow(c.clip, c.name, c.metric, c.is_anchor, tuple(map(c.value_at, FIXED_RATES)))
@@ -398,9 +399,7 @@ class ExchangeRow:
     """How many were pooled."""
 
 
-def frontier_rows(
-    every: Sequence[curves.Curve], rows: Sequence[curves.PointRow]
-) -> list[FrontierRow]:
+def frontier_rows(every: Sequence[Curve], rows: Sequence[PointRow]) -> list[FrontierRow]:
     """B* of every clip at three qualities that all our curves reach, in both units of compute."""
     found = []
     for clip in dict.fromkeys(curve.clip for curve in every):
@@ -428,7 +427,7 @@ def exchange_rows(rows: Sequence[FrontierRow]) -> list[ExchangeRow]:
     return [ExchangeRow(*key, mean_exchange(many), len(many)) for key, many in pooled.items()]
 
 
-def _dials(ours: Sequence[curves.Curve], rows: Sequence[curves.PointRow], unit: str) -> list[Dial]:
+def _dials(ours: Sequence[Curve], rows: Sequence[PointRow], unit: str) -> list[Dial]:
     """Curves with their mean compute; those where it is not counted, or nothing, are left out."""
     dials = []
     for curve in ours:
