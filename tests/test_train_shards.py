@@ -23,7 +23,6 @@ from gsvc.decoders.training.tensors import AVERAGE, read_average
 from needs import need_package
 
 need_package("stlpips_pytorch")
-need_package("efficientnet_lite_pytorch")
 
 RECIPE = """
 base = "medium"

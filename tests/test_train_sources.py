@@ -29,7 +29,6 @@ from panning import write_clip
 
 need_package("fsspec")
 need_package("stlpips_pytorch")
-need_package("efficientnet_lite_pytorch")
 
 SURVEY = ["--survey-only", "--lines", "160", "--frames", "9", "--lambdas", "90", "30"]
 SURVEY += ["--ray", "none", "--limits", "sharpness=1:"]

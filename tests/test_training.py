@@ -26,7 +26,6 @@ from needs import need, need_gpu, need_package
 from test_train_pack import photograph, write_clip
 
 need_package("stlpips_pytorch")
-need_package("efficientnet_lite_pytorch")
 
 NUMBERS = (1, 2, *range(11, 120, 12))
 """Of parts: two to train on, and then those of what is held out."""

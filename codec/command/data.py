@@ -171,8 +171,8 @@ out OUT                 the folder for shards
 --most-clips N          most clips of a source (=64)
 --lambdas L...          lambdas to encode with (those of levels 0 to 3)
 --preset {fast,medium,slow}  preset to encode with (=fast)
---extract [{masks,pose,faces,flow,drawings,features}...]  what to extract; drawings and features use
-                        a GPU if available (=masks pose faces flow)
+--extract [{masks,pose,faces,flow,drawings}...]  what to extract; drawings use a GPU if available
+                        (=masks pose faces flow)
 --limits NAME=LEAST:MOST...  reject clips outside these limits, such as motion=.1:20 (docs/data.md)
 --shard-clips N         clips in a shard (=64)
 --seed N                seed of all random choices (=0)

@@ -313,7 +313,7 @@ KINDS = {
         restored="given",
         samples=_pictures,
         clips=0.5,
-        networks=("alex", "features", "animevideov3"),
+        networks=("alex", "animevideov3"),
     ),
     "windows": Kind(
         side=128,

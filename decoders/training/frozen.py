@@ -8,8 +8,7 @@ from torch import Tensor
 
 from gsvc.decoders.interpolation.rife import load_rife
 from gsvc.decoders.keyframes.priors.prior_drawings import load_prior
-from gsvc.decoders.training.losses import BLOCKS
-from gsvc.eval.metrics.perceptual import efficientnet, load_network
+from gsvc.eval.metrics.perceptual import load_network
 
 State = dict[str, Tensor]
 _COLOURS = 3
@@ -19,9 +18,9 @@ def frozen_networks(names: Iterable[str]) -> dict[str, State]:
     """Weights by the names of a pack and of the classes of `standalone`.
 
     They are float16, except those of the first layers and what is no matrix (biases), which are few
-    and matter most. `names`: of `alex` (AlexDistance), `features` (EfficientFeatures),
-    `animevideov3` (SRVGGNetCompact), `x4plus` (RRDBNet), `rife` (IFNet). Raises
-    MissingDependencyError and MissingModelError where what holds the weights is not installed.
+    and matter most. `names`: of `alex` (AlexDistance), `animevideov3` (SRVGGNetCompact), `x4plus`
+    (RRDBNet), `rife` (IFNet). Raises MissingDependencyError and MissingModelError where what holds
+    the weights is not installed.
     """
     return {name: {k: _stored(v) for k, v in _LOADERS[name]().items()} for name in names}
 
@@ -43,31 +42,8 @@ def alex_state() -> State:
     return state
 
 
-def features_state() -> State:
-    """EfficientNet-Lite0 by the names of `EfficientFeatures`, in single precision."""
-    network: Any = efficientnet()
-    state = _folded("stem", network._conv_stem, network._bn0)
-    for number, block in enumerate(network._blocks[:BLOCKS]):
-        name = f"blocks.{number}"
-        if hasattr(block, "_expand_conv"):
-            state |= _folded(f"{name}.expand", block._expand_conv, block._bn0)
-        state |= _folded(f"{name}.filter", block._depthwise_conv, block._bn1)
-        state |= _folded(f"{name}.project", block._project_conv, block._bn2)
-    return state
-
-
-def _folded(name: str, convolution: Any, normal: Any) -> State:
-    """A convolution and the normalisation after it as one convolution."""
-    scale = normal.weight / (normal.running_var + normal.eps).sqrt()
-    return {
-        f"{name}.weight": convolution.weight * scale.view(-1, 1, 1, 1),
-        f"{name}.bias": normal.bias - normal.running_mean * scale,
-    }
-
-
 _LOADERS: Mapping[str, Callable[[], State]] = {
     "alex": alex_state,
-    "features": features_state,
     "animevideov3": lambda: load_prior("animevideov3").state_dict(),
     "x4plus": lambda: load_prior("x4plus").state_dict(),
     "rife": lambda: load_rife().state_dict(),

@@ -1,4 +1,4 @@
-"""Losses, and the frozen networks behind some of them: AlexNet and EfficientNet-Lite0."""
+"""Losses, and the frozen AlexNet behind one of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -92,86 +92,6 @@ def _with_blur(first: Any) -> nn.Conv2d:
     return merged
 
 
-_COLOUR_MEAN, _COLOUR_DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-_STEM = 32
-_STAGES = (
-    (1, 3, 1, 1, 16),
-    (2, 3, 2, 6, 24),
-    (2, 5, 2, 6, 40),
-    (3, 3, 2, 6, 80),
-    (3, 5, 1, 6, 112),
-)
-"""Blocks, side of the kernel, stride of the first, expansion, channels. Two more stages are left
-out: what they see is 32 pixels apart."""
-BLOCKS = sum(stage[0] for stage in _STAGES)
-"""Those of EfficientNet-Lite0 that are here, the first ones."""
-_SEEN_AFTER = (0, 2, 4, 10)
-"""Blocks, counted from 0, whose outputs are the features: strides 2, 4, 8, 16."""
-
-
-class EfficientFeatures(nn.Module):
-    """Its blocks without their normalisations, up to a stride of 16."""
-
-    mean: Tensor
-    deviation: Tensor
-
-    def __init__(self, state: dict[str, Tensor]) -> None:
-        """`state`: weights by the names of this class, of any type (see `frozen_networks`)."""
-        super().__init__()
-        self.stem = _SameConvolution(3, _STEM, 3, 2)
-        blocks, channels = [], _STEM
-        for count, side, stride, expansion, outputs in _STAGES:
-            for number in range(count):
-                blocks.append(
-                    _MobileBlock(channels, outputs, side, 1 if number else stride, expansion)
-                )
-                channels = outputs
-        self.blocks = nn.ModuleList(blocks)
-        self.load_state_dict({name: value.float() for name, value in state.items()})
-        colours = {"mean": _COLOUR_MEAN, "deviation": _COLOUR_DEVIATION}
-        for name, values in colours.items():
-            self.register_buffer(name, torch.tensor(values).view(1, 3, 1, 1), persistent=False)
-        self.eval().requires_grad_(False)
-
-    def forward(self, pictures: Tensor) -> list[Tensor]:
-        """Four maps of pictures (B, 3, H, W) in [-1, 1], finest first."""
-        x = functional.relu6(self.stem((pictures / 2 + 0.5 - self.mean) / self.deviation))
-        seen = []
-        for number, block in enumerate(self.blocks):
-            x = block(x)
-            if number in _SEEN_AFTER:
-                seen.append(x)
-        return seen
-
-
-class _MobileBlock(nn.Module):
-    def __init__(self, inputs: int, outputs: int, side: int, stride: int, expansion: int) -> None:
-        super().__init__()
-        inner = inputs * expansion
-        self.expand = nn.Conv2d(inputs, inner, 1) if expansion > 1 else nn.Identity()
-        self.widened = expansion > 1
-        self.filter = _SameConvolution(inner, inner, side, stride, groups=inner)
-        self.project = nn.Conv2d(inner, outputs, 1)
-        self.skips = stride == 1 and inputs == outputs
-
-    def forward(self, x: Tensor) -> Tensor:
-        inner = functional.relu6(self.expand(x)) if self.widened else x
-        result: Tensor = self.project(functional.relu6(self.filter(inner)))
-        return result + x if self.skips else result
-
-
-class _SameConvolution(nn.Conv2d):
-    """Padded as TensorFlow does: the odd pixel right and below."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        padding = []
-        for length in (x.shape[3], x.shape[2]):
-            step, side = self.stride[0], self.kernel_size[0]
-            total = max(0, (-(-length // step) - 1) * step + side - length)
-            padding += [total // 2, total - total // 2]
-        return super().forward(functional.pad(x, padding))
-
-
 VIEW_SIDE = 96
 _MOST_OCTAVES = 1.6
 _UNTOUCHED = 0.25
@@ -224,7 +144,6 @@ _FLAT = 0.5
 _WINDOW = 15
 _MOST_GAIN = 3.0
 _COARSE = 4
-_SHORTEST = 1e-3
 
 
 @dataclass(frozen=True)
@@ -245,11 +164,8 @@ class Losses:
     """The terms that several tasks have, with the frozen networks that they need."""
 
     def __init__(self, networks: Mapping[str, dict[str, Tensor]], device: torch.device) -> None:
-        """`networks`: of a pack; `alex` is needed, `features` for the term of that name."""
+        """`networks`: of a pack; `alex` is needed."""
         self._alex = on_device(AlexDistance(networks["alex"], merged=True), device)
-        self._features = None
-        if "features" in networks:
-            self._features = on_device(EfficientFeatures(networks["features"]), device)
 
     def terms(self, seen: Seen, weights: Mapping[str, float], rng: Rng) -> dict[str, Tensor]:
         """Those of `weights` that are not 0 and are distances of pictures, not weighted yet."""
@@ -260,18 +176,8 @@ class Losses:
             terms["coarse"] = charbonnier(estimate, truth)
         if "texture" in wanted:
             terms["texture"] = texture_distance(estimate, seen.picture.float(), truth)
-        if wanted & {"perceptual", "features"}:
-            one, other = random_views(estimate, truth, rng)
-            if "perceptual" in wanted:
-                terms["perceptual"] = self._alex(one, other).mean()
-            if "features" in wanted and self._features is not None:
-                # Mean squared distance of unit-length features, mean of the depths.
-                unit = (
-                    [functional.normalize(x.float(), dim=1, eps=_SHORTEST) for x in pair]
-                    for pair in zip(self._features(one), self._features(other), strict=True)
-                )
-                squares = [(a - b).square().sum(1).mean() for a, b in unit]
-                terms["features"] = torch.stack(squares).mean()
+        if "perceptual" in wanted:
+            terms["perceptual"] = self._alex(*random_views(estimate, truth, rng)).mean()
         return terms
 
 

@@ -1,6 +1,6 @@
-"""Operators with a network of PyTorch: on a share of a GPU where there is one, else on the CPU.
+"""The operator with a network of PyTorch: on a share of a GPU where there is one, else on the CPU.
 
-They see crops only. A network is loaded once a process.
+It sees crops only. The network is loaded once a process.
 """
 
 from dataclasses import replace
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gsvc.decoders.keyframes.priors.prior_drawings import drawings, load_prior
-from gsvc.decoders.training import draws, frozen, losses, pipeline
+from gsvc.decoders.training import draws, pipeline
 from gsvc.decoders.training.sources import Settings
 
 _PRIOR = "animevideov3"
@@ -37,24 +37,10 @@ def _draw(settings: Settings, item: pipeline.ClipItem, place: pipeline.OnCard = 
         crop.sample = replace(crop.sample, stacks={**crop.sample.stacks, **drawn_stack})
 
 
-@torch.no_grad()
-def _see(_: Settings, item: pipeline.ClipItem, place: pipeline.OnCard = _USUAL) -> None:
-    """Add `features.npy`: what a frozen EfficientNet-Lite0 sees in the source, the means of four
-    maps of each picture, float16 (n, 192)."""
-    device, network = _ready(place), _features(place)
-    for crop in item.crops:
-        maps = [network(each.to(device)) for each in _parts(crop.sample.stacks["truth"])]
-        means = [torch.cat([x.float().mean((2, 3)) for x in each], 1) for each in maps]
-        crop.members["features.npy"] = pipeline.array_bytes(torch.cat(means).half().cpu().numpy())
-
-
-_WORK = {"drawings": _draw, "features": _see}
-
-
-def network_operator(name: str, settings: Settings) -> pipeline.Operator:
-    """The operator of a name: `drawings` or `features`."""
+def drawings_operator(settings: Settings) -> pipeline.Operator:
+    """Adds what the small prior draws."""
     resources = pipeline.Resources(device_memory=1_000_000_000)
-    return pipeline.Operator(name, partial(_WORK[name], settings), resources)
+    return pipeline.Operator("drawings", partial(_draw, settings), resources)
 
 
 def _parts(stack: NDArray[np.uint8]) -> tuple[Tensor, ...]:
@@ -74,10 +60,3 @@ def _ready(place: pipeline.OnCard) -> torch.device:
 @cache
 def _prior(place: pipeline.OnCard) -> Any:
     return load_prior(_PRIOR, _ready(place).type)
-
-
-@cache
-def _features(place: pipeline.OnCard) -> Any:
-    return losses.EfficientFeatures(frozen.frozen_networks(["features"])["features"]).to(
-        _ready(place)
-    )

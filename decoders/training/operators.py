@@ -64,9 +64,6 @@ EXTRACTED: dict[str, Callable[[Sequence[Picture], int], NDArray[np.float32]]] = 
 
 _segmenter, _poses, _faces = cache(PersonSegmenter), cache(PoseEstimator), cache(FaceMesh)
 
-NETWORKS = "drawings", "features"
-"""What `networks` makes operators of."""
-
 
 def survey(settings: Settings) -> pipeline.Operator:
     """Looks through a source: its hash, its clips, their measures."""
@@ -92,10 +89,10 @@ def training_operators(settings: Settings) -> list[pipeline.Operator]:
     degrade = pipeline.Operator("degrade", partial(_degrade, settings))
     release = pipeline.Operator("_release", _release)
     operators = [read, degrade, release]
-    if asked := [name for name in NETWORKS if name in settings.extract]:
-        from gsvc.decoders.training.networks import network_operator  # it needs torch
+    if "drawings" in settings.extract:
+        from gsvc.decoders.training.networks import drawings_operator  # it needs torch
 
-        operators += [network_operator(name, settings) for name in asked]
+        operators.append(drawings_operator(settings))
     return operators
 
 
