@@ -83,7 +83,8 @@ class Placement:
         self._structure = lru_cache(_KEPT)(
             lambda index: Structure(self._frames[index].astype(np.float32))
         )
-        self._weights = [None if one is None else _fitted(one, self._frames[0]) for one in weights]
+        size = self._frames[0].shape[1], self._frames[0].shape[0]
+        self._weights = [None if one is None else shrunk(one, size) for one in weights]
         self._pool, self._begins, self._open_ended = pool, begins, open_ended
         self._last, self._longest, self._grid = len(thumbnails) - 1, longest, grid
 
@@ -208,10 +209,6 @@ def _path(came_from: NDArray[np.int32], end: int) -> tuple[int, ...]:
     while (origin := int(came_from[keys[-1]])) >= 0:
         keys.append(origin)
     return tuple(reversed(keys))
-
-
-def _fitted(weights: FloatMap, frame: Picture) -> FloatMap:
-    return shrunk(weights, (frame.shape[1], frame.shape[0]))
 
 
 def _smaller(thumbnail: Picture) -> Picture:
