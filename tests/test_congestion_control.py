@@ -346,6 +346,19 @@ def test_what_is_under_way_tells_how_long_the_next_packet_waits() -> None:
     assert flight.waiting(61.0, 10_000.0) == 0
 
 
+def test_what_a_calm_scene_sends_is_not_what_the_network_carries() -> None:
+    flight = InFlight()
+    flight.trip = 0.1
+    for second in range(20):  # a picture each, under way for a little longer than the shortest trip
+        flight.sent(second, 5_000 * (second + 1))
+        assert flight.told(second + 0.15, 5_000 * second) is None
+    controller = CongestionController(BOUNDS, 40_000.0, PIXEL_RATE)
+    for second in range(10):  # of few datagrams a radio loses some, whatever their rate
+        lost = 0.6 if second == 5 else 0.0
+        controller.report(Reception(second, 4_000.0, lost, 0.1), 0.5)
+        assert controller.estimate > 20_000
+
+
 def test_frames_wait_for_one_picture_and_an_intra_picture_fits() -> None:
     settings = gsvc.EncoderSettings(bitrate=60_000, preset="fast", low_delay=True)
     with gsvc.Encoder(VIDEO, settings) as encoder:

@@ -770,3 +770,21 @@ def test_a_source_that_is_read_too_slowly_is_told(caplog: pytest.LogCaptureFixtu
 
     asyncio.run(sender_to(free_port()).run(slow()))
     assert "reading took" in caplog.text and "as long as it plays: scale it first" in caplog.text
+
+
+def test_with_look_ahead_a_slow_encoder_sends_every_frame_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    encode = gsvc.Encoder.encode
+
+    def slow(encoder: gsvc.Encoder, frame: Frame) -> list[gsvc.Packet]:
+        time.sleep(0.06)
+        return encode(encoder, frame)
+
+    monkeypatch.setattr(gsvc.Encoder, "encode", slow)
+    encoder = gsvc.Encoder(VIDEO, replace(SETTINGS, low_delay=False, gop=0.3))
+    sender = VideoSender(f"udp://127.0.0.1:{free_port()}", encoder)
+    run(sender.run(frames(60)))
+    seen = sender.stats()
+    assert seen.dropped == 0 and seen.sent == seen.frames == 60
+    assert "encoding took" in caplog.text and "a lower fps or size" in caplog.text

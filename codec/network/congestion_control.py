@@ -78,6 +78,9 @@ _STALLED = 1.1
 _SILENCE, _HALVING = 3.0, 2.0
 """Seconds without a report until the rate falls, and until it has halved."""
 _KEPT = 60.0  # seconds for which the shortest round trip is remembered
+_LIMITED = 0.3
+"""Of the estimate: who sends less has a calm video, and what came is not what the network carries:
+the estimate falls by a factor alone."""
 _TRUST = 0.5  # how far the estimate goes to a rate that was measured
 _MARGIN = 0.7  # of the estimate that is used
 _LESS, _MORE, _CALM = 0.95, 1.25, 4.0
@@ -173,6 +176,8 @@ class CongestionController:
             if not self._is_congested:
                 self._before = _BACK * max(self.estimate, self._before)
             came = max(one.bitrate for one in self._recent[-2:])
+            if came < _LIMITED * self.estimate * (1 - seen.lost):  # it had little to send
+                came = self.estimate
             self.estimate = min(self.estimate, _BACK * came * drained)
             self._is_congested = True
             self._paused_until = seen.at + self._drain_seconds(seen, came)
@@ -303,8 +308,8 @@ class InFlight:
         found = None
         if self._queued <= 0:
             self._busy = self._rate = None
-        elif self._busy is None:
-            self._busy = now, self._arrived
+        elif self._busy is None or self._left - self._sent[0][0] < _SURE:
+            self._busy = now, self._arrived  # what is late by less is no queue, but jitter
         else:  # a queue was there at an earlier report, and is there still
             since, before = self._busy
             if now - since >= _SURE and self._arrived - before >= _SURE_BITS:

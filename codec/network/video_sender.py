@@ -24,7 +24,7 @@ from gsvc.codec.media.track_source import Sound
 from gsvc.codec.network import address as addresses, congestion_control, rtp, stats
 from gsvc.codec.network.rtp_session import RtpSender, UdpSender, open_udp_sender
 from gsvc.codec.network.tcp_websocket import Announced, Broadcaster, end_all, run_channels
-from gsvc.encoders.tuning import LEAST_BITRATE
+from gsvc.encoders.tuning import LEAST_BITRATE, LIVE_GOP
 
 _log = logging.getLogger(__name__)
 _ROOM, _LEAST_ROOM = 0.6, 1 / 3
@@ -283,8 +283,8 @@ class SendSettings:
 
     wire: rtp.WireSettings = field(default_factory=rtp.WireSettings)
     realtime: bool = True
-    """Send each frame when it is due and drop what the encoder has no time for; else send all
-    frames, as fast as they can be encoded and taken."""
+    """Send each frame when it is due, and without look-ahead drop what the encoder has no time for;
+    else send all frames, as fast as they can be encoded and taken."""
     key: addresses.WireKey | None = None
     """Seals all over udp:// (SRTP): only a receiver with this key understands it or is heard."""
     tls: addresses.TlsSettings = field(default_factory=addresses.TlsSettings)
@@ -340,6 +340,7 @@ class VideoSender:
         bounds, link = self._settings.adapt, self._settings.total_bitrate
         self._adapter = None if bounds is None else RateAdapter(encoder, bounds)
         self._link = None if link is None else LinkRate(encoder, link)
+        self._patience = _WAITING_SECONDS if encoder.is_low_delay else 2 * LIVE_GOP
         size = max(4, round(_WAITING_SECONDS * encoder.header.format.frame_rate))
         self._queue: LatestQueue[tuple[Frame, float]] = LatestQueue(size)
         self._tls = addresses.tls_context(self.address, self._settings.tls)
@@ -351,7 +352,7 @@ class VideoSender:
         self._waiting, self._encoding = stats.Durations(), stats.Durations()
         self._frames = self._sent = self._packets = self._left_out = 0
         self._starts_at: float | None = None
-        self._behind = 0.0
+        self._behind = self._late = 0.0
         self._heard_at = float("-inf")
         self._sound, self._shown = Sound(iter(())), Fraction(0)
         self._rate = stats.RateMeter()
@@ -517,7 +518,10 @@ class VideoSender:
             async for frame in made_in(reader, frames):
                 if self._settings.realtime:
                     at = await self._until(frame)
-                    self._queue.put((frame, at))
+                    if self._encoder.is_low_delay:
+                        self._queue.put((frame, at))
+                    else:  # it codes a group at once, and is late anyway: nothing is left out
+                        await self._queue.put_all((frame, at))
                 else:
                     await self._sink.room()
                     at = time.time()
@@ -526,9 +530,13 @@ class VideoSender:
                 self._sink.captured(frame.pts, at)
                 if self._is_stopped.is_set():
                     break
-            if self._behind > _BEHIND * self._shown:
-                took = 1 + self._behind / float(self._shown)
-                _log.warning("reading took %.1f times as long as it plays: scale it first", took)
+            what, todo, behind = "reading", "scale it first", self._behind
+            if not self._encoder.is_low_delay:
+                what, todo = "encoding", stats.faster(self._encoder.preset)
+                behind += self._late
+            if behind > _BEHIND * self._shown:
+                took = 1 + behind / float(self._shown)
+                _log.warning("%s took %.1f times as long as it plays: %s", what, took, todo)
         finally:
             self._queue.close()
 
@@ -537,8 +545,9 @@ class VideoSender:
         now = time.monotonic()
         seconds = float(frame.pts * self._encoder.header.format.time_base)
         late = 0.0 if self._starts_at is None else now - self._starts_at - seconds
-        if self._starts_at is None or late > _WAITING_SECONDS:
-            self._starts_at, self._behind = now - seconds, self._behind + late  # also after a gap
+        if self._starts_at is None or late > self._patience:  # also after a gap
+            self._starts_at, self._behind, late = now - seconds, self._behind + late, 0.0
+        self._late = max(0.0, late)
         due = self._starts_at + seconds
         await asyncio.sleep(max(0.0, due - now))
         return time.time() - (time.monotonic() - due)

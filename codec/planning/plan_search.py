@@ -427,7 +427,7 @@ def as_json(source: str, plan: BudgetPlan) -> dict[str, object]:
 def as_lines(source: str, plan: BudgetPlan) -> list[str]:
     """The plan for people."""
     rows = zip(("best", "second", "third"), (plan.best, *plan.runners_up), strict=False)
-    seen, jod = plan.best.prediction, "JOD, often 1-3 less" if plan.link.is_live else "JOD"
+    seen, jod = plan.best.prediction, "JOD, live 0-2 less" if plan.link.is_live else "JOD"
     late = seen.latency + plan.link.intra
     passes = ", 1 to 4 times" * (plan.link.most is not None and not plan.link.is_live)
     return [
