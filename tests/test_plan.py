@@ -445,11 +445,11 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     assert "-o a.received.mp4 --wait 1500 --load 0.8x" in told[0]
     shown = "\n".join(as_lines("", plan))
     assert "JOD, live 0-2 less" in shown and "live, encoding takes" in shown
-    assert "smears" not in shown  # it does below 8 kbit/s
+    assert "smear:" not in shown  # it does below 8 kbit/s
     assert "much, a lower --fps is safer" in shown and plan.best.settings.preset == "fast"
     thin = replace(plan, link=replace(link, most=4_000, intra=3.0))
     shown = "\n".join(as_lines("", thin))
-    assert "smears below 8 kbit/s" in shown and "behind an intra picture up to 3." in shown
+    assert "fast motion smear: a file" in shown and "behind an intra picture up to 3." in shown
     assert "go on even without loss" not in shown
     one_way = replace(thin, link=replace(thin.link, one_way=0.5))
     *lines, receive, _ = as_lines("", one_way)

@@ -460,7 +460,8 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
     yield one if link.one_way else "for a link without a way back, plan with --no-feedback"
     if link.most is not None and link.most < 8_000:
         how = pieces_command(source, plan.duration * link.most)
-        yield f"live video smears below 8 kbit/s: a file looks better, one way in pieces: {how}"
+        told = "below 8 kbit/s the first 3 s and fast motion smear: a file looks better, one way in"
+        yield f"{told} pieces: {how}"
 
 
 def _choice_json(source: str, choice: PlanChoice, link: LinkLoad) -> dict[str, object]:
