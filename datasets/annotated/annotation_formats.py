@@ -71,16 +71,11 @@ def _coco_truth(content: Mapping[str, Any]) -> Boxes:
     )
 
 
-CLASSES = dict(
-    enumerate(
-        (
-            *("person", "person on vehicle", "car", "bicycle", "motorbike", "vehicle"),
-            *("static person", "distractor", "occluder", "occluder on ground", "occluder full"),
-            "reflection",
-        ),
-        start=1,
-    )
-) | {101: "animal", 102: "thing"}
+_MOT_CLASSES = (
+    *("person", "person on vehicle", "car", "bicycle", "motorbike", "vehicle", "static person"),
+    *("distractor", "occluder", "occluder on ground", "occluder full", "reflection"),
+)
+CLASSES = dict(enumerate(_MOT_CLASSES, start=1)) | {101: "animal", 102: "thing"}
 """Names of the numbers; those above 100 are ours, for the synthetic set."""
 
 AMBIGUOUS = 2, 7, 8, 12

@@ -188,9 +188,8 @@ class Background:
         if self._at > _BEFORE:
             self._kept.pop(0)
             self._at -= 1
-        has_background = differs.mean() < _MOST
-        if not has_background:
-            return [], moves
+        if differs.mean() >= _MOST:
+            return [], moves  # there is no background
         return _places(differs, speed, scale, _edges(now) - _GHOST * _edges(behind)), moves
 
     def _aligned(self, number: int) -> Picture:
@@ -245,10 +244,7 @@ def _is_ghost(mask: NDArray[np.bool_], edges: FloatImage) -> bool:
 
 
 def _places(
-    differs: NDArray[np.bool_],
-    speed: FloatImage,
-    scale: float,
-    edges: FloatImage,
+    differs: NDArray[np.bool_], speed: FloatImage, scale: float, edges: FloatImage
 ) -> list[Detection]:
     """`edges`: of the picture, less those of the background as much as a ghost has more."""
     kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, _JOINED)

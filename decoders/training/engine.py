@@ -114,10 +114,8 @@ _FEEDS = 0.25
 WORKER_BYTES = 250_000_000
 """Bytes of a worker of Ray beside the helper that carries operators out."""
 
-
 Writes = Callable[[Sequence[pipeline.Item]], None]
 """Writes a finished group of items, all of it, in order."""
-
 
 Engine = Callable[[Iterable[pipeline.Item], Sequence[pipeline.Operator], Writes, int], None]
 """Carries operators out over items, and gives every so many items that follow each other to

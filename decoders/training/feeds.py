@@ -13,6 +13,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache, cached_property, lru_cache
 from itertools import chain, islice
 from pathlib import Path
@@ -106,11 +107,8 @@ class Producers(Generic[Ask, Given]):
     def _done(self, one: Ask, reference: Any) -> Made:
         """What came of a piece; one that may be its machine's fault is asked for again."""
         for _ in range(_TRIES - 1):
-            try:
+            with suppress(self._ray.exceptions.RayTaskError):
                 done: Made = self._ray.get(reference)
-            except self._ray.exceptions.RayTaskError:
-                pass
-            else:
                 if not getattr(done.given, "is_doubtful", False):
                     return done
             reference = self._task.remote(self._make, one)

@@ -95,15 +95,10 @@ class Trial:
         kind = crops.KINDS[self.kind]
         counts = {"keys": 2} if self.kind == "windows" else {}
         each = _FRAMES if self.kind == "windows" else 1
-        stacks = {
-            name: torch.randint(
-                0,
-                255,
-                (batch * counts.get(name, each), _CHANNELS.get(name, 3), kind.side, kind.side),
-                dtype=torch.uint8,
-            )
-            for name in kind.channels
-        }
+        stacks = {}
+        for name in kind.channels:
+            shape = batch * counts.get(name, each), _CHANNELS.get(name, 3), kind.side, kind.side
+            stacks[name] = torch.randint(0, 255, shape, dtype=torch.uint8)
         rows = torch.arange(batch, dtype=torch.int32)
         arrays = {
             "held": torch.zeros(batch, dtype=torch.uint8),

@@ -128,10 +128,7 @@ class Learner:
                 distributed.broadcast(each.detach(), 0)
 
     def begin_stage(self, stage: Stage) -> None:
-        """Let those networks learn that learn in this stage.
-
-        FSDP2 asks once what learns: there all may.
-        """
+        """Let those networks learn that do in this stage. FSDP2 asks once: there all may."""
         for name, network in self.task.networks.items():
             if not isinstance(network, FSDPModule):
                 network.requires_grad_(name in stage.learns)

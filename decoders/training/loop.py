@@ -337,10 +337,7 @@ class Run:
         self._flops, self._saved = 0.0, -1
 
     def go_on(self, source: Path) -> None:
-        """Go on from the run in a folder, if it holds one.
-
-        Raises ConfigError where that is of something else.
-        """
+        """Go on from the run of a folder, if any. Raises ConfigError for one of something else."""
         found, learner = Checkpoints(source / "checkpoints"), self.learner
         if (latest := found.latest()) is not None:
             said = found.load(latest, learner, self.about)

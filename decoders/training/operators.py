@@ -61,7 +61,6 @@ EXTRACTED: dict[str, Callable[[Sequence[Picture], int], NDArray[np.float32]]] = 
     "flow": _flow,
 }
 
-
 _segmenter, _poses, _faces = cache(PersonSegmenter), cache(PoseEstimator), cache(FaceMesh)
 
 

@@ -56,10 +56,7 @@ class Sample:
 
 
 def sample_files(sample: Sample, quality: int) -> dict[str, bytes]:
-    """The files of a sample by what stands after its key.
-
-    `quality`: of WebP, 1 to 100, or `LOSSLESS`.
-    """
+    """Its files by what stands after its key. `quality`: of WebP, 1 to 100, or `LOSSLESS`."""
     stacks = sample.stacks.items()
     about: dict[str, Any] = {"format": SAMPLE_FORMAT, **sample.numbers}
     about["arrays"] = {n: array.astype(float).tolist() for n, array in sample.arrays.items()}

@@ -83,10 +83,7 @@ class Settings:
 
 
 def read_limits(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """The usual limits, with those of `texts`, NAME=LEAST:MOST, in their place.
-
-    Raises ConfigError for what is none.
-    """
+    """The usual limits, those of `texts` (NAME=LEAST:MOST) in their place. Raises ConfigError."""
     limits = dict(USUAL_LIMITS)
     for text in texts:
         name, _, ends = text.partition("=")

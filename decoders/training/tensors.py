@@ -19,10 +19,7 @@ AVERAGE, RUN = "average.safetensors", "run"
 def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str], most_bytes: int
 ) -> None:
-    """Write a file whole or not at all.
-
-    Raises ValueError where the file would be larger than `most_bytes`.
-    """
+    """Write a file whole or not at all. Raises ValueError where it has more than `most_bytes`."""
     data = tensor_bytes(tensors, metadata)
     if len(data) > most_bytes:
         raise ValueError(f"{path.name} would have {len(data)} bytes: {most_bytes} are permitted")

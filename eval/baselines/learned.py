@@ -26,6 +26,7 @@ from gsvc.eval.late_loading import hub_file, kept_sha256, optional, torch
 
 _CHECKSUM = 4
 _INSTALL = 'pip install "gsvc[research]"'
+_Tensors = Iterator["torch.Tensor"]
 
 
 class LearnedCodec(images.QualityCodec):
@@ -98,9 +99,7 @@ class LearnedCodec(images.QualityCodec):
         return Decoded(frames, time.perf_counter() - start)
 
     @abstractmethod
-    def _compress(
-        self, network: Any, pictures: "Iterator[torch.Tensor]", interval: int
-    ) -> Iterator[bytes]:
+    def _compress(self, network: Any, pictures: _Tensors, interval: int) -> Iterator[bytes]:
         """Coded parts, picture by picture, an intra picture every `interval` frames."""
 
     @abstractmethod
@@ -129,9 +128,7 @@ class ImageModel(LearnedCodec):
     zoo = "compressai.zoo.image"
     multiple = 64
 
-    def _compress(
-        self, network: Any, pictures: "Iterator[torch.Tensor]", interval: int
-    ) -> Iterator[bytes]:
+    def _compress(self, network: Any, pictures: _Tensors, interval: int) -> Iterator[bytes]:
         for picture in pictures:
             for strings in network.compress(picture)["strings"]:
                 yield strings[0]
@@ -177,9 +174,7 @@ class Ssf2020(LearnedCodec):
     qualities = range(1, 10)
     multiple = 128
 
-    def _compress(
-        self, network: Any, pictures: "Iterator[torch.Tensor]", interval: int
-    ) -> Iterator[bytes]:
+    def _compress(self, network: Any, pictures: _Tensors, interval: int) -> Iterator[bytes]:
         before: torch.Tensor | None = None
         for index, picture in enumerate(pictures):
             if index % interval == 0:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.bitstream.errors import GsvcError, InputError
@@ -23,10 +22,7 @@ from gsvc.eval.bench import cells, work
 from gsvc.eval.bench.store import MetricScores
 from gsvc.eval.late_loading import reason
 from gsvc.eval.metrics.base import Metric
-from gsvc.eval.report.exhibits import label, panels
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from gsvc.eval.report.exhibits import Figure, label, panels
 
 _SAME_SHAPE = 1.02
 """What the rounding of sizes to even numbers may come to."""
@@ -307,7 +303,7 @@ def each_frame(found: Sequence[Measured]) -> list[Measured]:
 
 def plotted(
     found: Sequence[Measured], pair: VideoPair, indices: Sequence[int], title: str
-) -> "Figure":
+) -> Figure:
     """A panel for each metric of frames, over time. Raises GsvcError without any, or matplotlib."""
     by_name = {m.name: m for m in each_frame(found)}
     if not by_name:

@@ -15,7 +15,6 @@ from importlib.resources import files
 from pathlib import Path
 from shlex import join
 from statistics import fmean, geometric_mean
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +27,10 @@ from gsvc.codec.planning.process import RADIOS
 from gsvc.decoders.keyframes import latent_cache
 from gsvc.encoders.tuning import PRESETS
 from gsvc.eval.report import report_page, sheets
-from gsvc.eval.report.exhibits import INK, label, legend, log_scale, new_figure, plain
+from gsvc.eval.report.exhibits import INK, Figure, label, legend, log_scale, new_figure, plain
 from gsvc.eval.summary import bd_comparisons, bd_rate
 from gsvc.eval.summary.bd_comparisons import PUBLISHED, exchange, frontier, mean_exchange, targets
 from gsvc.eval.summary.rate_tables import Table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 JUDGES = {"jod": "CVVDP, JOD", "texture": "ST-LPIPS VGG"}
 COLUMNS = {"jod": "cvvdp", "texture": "st_lpips_vgg"}
@@ -283,7 +279,7 @@ _RATES, _COMPUTES = 40, 40
 _BITS, _COMPUTE = "bits per pixel", "decoding time, multiples of plain decoding"
 
 
-def contours(points: Sequence[MeasuredPoint]) -> "Figure":
+def contours(points: Sequence[MeasuredPoint]) -> Figure:
     """Quality over bits and computation, a mean over clips; the measured ways as lines."""
     figure = new_figure("Quality over bits and computation, mean of clips", 3.2, 2)
     rates, computes = _axes(points)
@@ -303,7 +299,7 @@ def contours(points: Sequence[MeasuredPoint]) -> "Figure":
     return figure
 
 
-def iso_quality(points: Sequence[MeasuredPoint]) -> "Figure":
+def iso_quality(points: Sequence[MeasuredPoint]) -> Figure:
     """Bits that a quality takes over computation, in parts of plain decoding's, and the claim."""
     figure = new_figure("Bits at one quality over computation", 3.2, 2)
     for axis, judge in zip(figure.subplots(1, 2), JUDGES, strict=True):
@@ -327,7 +323,7 @@ def iso_quality(points: Sequence[MeasuredPoint]) -> "Figure":
     return figure
 
 
-def memory(curve: Sequence[tuple[int, float]]) -> "Figure":
+def memory(curve: Sequence[tuple[int, float]]) -> Figure:
     """h(M): the share of steps that a cache saves, over the memory that it may take."""
     figure = new_figure("h(M): what memory saves of a diffusion loop", 2.8, 1)
     axis = plain(figure.subplots())

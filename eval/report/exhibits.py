@@ -25,9 +25,10 @@ from gsvc.eval.summary.rate_tables import number, primary
 from gsvc.eval.summary.summarise import Summary
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes  # noqa: PLC0414 - others import both from here
+    from matplotlib.figure import Figure as Figure  # noqa: PLC0414
+else:
+    Axes = Figure = Any  # matplotlib is loaded when something is drawn
 
 INK, PAPER = "#232323", "#fefefe"
 """Colours that a page may replace by its own."""
@@ -77,7 +78,7 @@ class CurveStyle:
 
 def panels(
     names: Iterable[str], title: str, columns: int = COLUMNS
-) -> tuple["Figure", Iterator[tuple[str, "Axes"]]]:
+) -> tuple[Figure, Iterator[tuple[str, Axes]]]:
     """A figure with a panel for each clip, `columns` in a row, and the panels with their clips.
 
     Raises MissingDependencyError without matplotlib.
@@ -92,7 +93,7 @@ def panels(
     return figure, zip(clips, (plain(axis) for axis in places), strict=False)
 
 
-def new_figure(title: str, height: float, columns: int = COLUMNS) -> "Figure":
+def new_figure(title: str, height: float, columns: int = COLUMNS) -> Figure:
     """An empty figure, `columns` panels wide, `height` inches high without title and legend."""
     with optional("plots need matplotlib: pip install 'gsvc[eval]'"):
         from matplotlib.figure import Figure
@@ -103,7 +104,7 @@ def new_figure(title: str, height: float, columns: int = COLUMNS) -> "Figure":
     return figure
 
 
-def plain(axis: "Axes") -> "Axes":
+def plain(axis: Axes) -> Axes:
     """The axis with a light grid and no box."""
     axis.set_facecolor("none")
     axis.grid(True, color="#80808040", linewidth=0.6)
@@ -114,7 +115,7 @@ def plain(axis: "Axes") -> "Axes":
     return axis
 
 
-def label(axis: "Axes", title: str, across: str, up: str) -> None:
+def label(axis: Axes, title: str, across: str, up: str) -> None:
     """Title and axis labels, in the common sizes; a long title takes several lines."""
     figure, places = axis.get_figure(root=True), axis.get_subplotspec()
     assert figure is not None and places is not None
@@ -137,9 +138,9 @@ def log_scale(axis: Any) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.6g}"))
 
 
-def legend(figure: "Figure") -> None:
+def legend(figure: Figure) -> None:
     """One legend under the whole figure."""
-    handles: dict[str, Artist] = {}
+    handles: dict[str, Any] = {}
     for axis in figure.axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(str(label), handle)
@@ -147,12 +148,8 @@ def legend(figure: "Figure") -> None:
         columns = _legend_columns(list(handles), figure.get_figwidth())
         lines = ceil(len(handles) / columns)
         figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * max(0, lines - 3))
-        look: dict[str, Any] = {
-            "ncols": columns,
-            "fontsize": 8,
-            "frameon": False,
-            "labelcolor": INK,
-        }
+        look: dict[str, Any] = {"ncols": columns, "fontsize": 8, "frameon": False}
+        look["labelcolor"] = INK
         figure.legend([*handles.values()], [*handles], loc="outside lower left", **look)
 
 
@@ -176,7 +173,7 @@ def _by_number(name: str) -> tuple[int, str]:
     return (int(digits) if digits else -1, name)
 
 
-def image(figure: "Figure", kind: str) -> bytes:
+def image(figure: Figure, kind: str) -> bytes:
     """The figure as the bytes of an "svg" or "png" file; the same figure gives the same bytes."""
     import matplotlib
 

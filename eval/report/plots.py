@@ -5,26 +5,23 @@ The front of the two judges shows where each tune lies at equal bits.
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gsvc.encoders.tuning import DEFAULT_TUNE, TUNES
 from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.layout import write_bytes
 from gsvc.eval.report import exhibits
+from gsvc.eval.report.exhibits import Axes, Figure
 from gsvc.eval.summary import curves
 from gsvc.eval.summary.bd_comparisons import PUBLISHED
 from gsvc.eval.summary.summarise import Summary, curves_by_metric, load_summary
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _BY_WEIGHT = sorted(TUNES, key=lambda tune: TUNES[tune].structure_weight)
 _MARKERS = dict(zip(_BY_WEIGHT, "^os", strict=True))
 """From the tune that weighs structure least to the one that weighs it most."""
 
 
-def tunes(rows: Sequence[curves.PointRow], judges: tuple[str, str]) -> "Figure | None":
+def tunes(rows: Sequence[curves.PointRow], judges: tuple[str, str]) -> Figure | None:
     """One judge over the other, a panel a clip, a line a rate; None without a rate in two tunes."""
     streams = [row for row in rows if row.codec == curves.OURS and all(map(row.scores.get, judges))]
     if len({_tune(row) for row in streams}) < 2:
@@ -72,7 +69,7 @@ def write_plots(folder: str | Path) -> list[Path]:
     return written
 
 
-def figures(summary: Summary, cells: Sequence[CellRecord]) -> Iterator[tuple[str, "Figure"]]:
+def figures(summary: Summary, cells: Sequence[CellRecord]) -> Iterator[tuple[str, Figure]]:
     """Names and figures; those without anything to show are left out."""
     every = curves_by_metric(cells, summary.metrics, summary.codecs)
     for metric in summary.metrics:
@@ -100,7 +97,7 @@ def rate_distortion(
     metric: curves.MetricInfo,
     style: exhibits.CurveStyle,
     columns: int = exhibits.COLUMNS,
-) -> "Figure":
+) -> Figure:
     """Points and lower hulls, rate on a log scale, a panel for each clip."""
     colour = style.colours(curve.name for curve in found)
     clips, title = (curve.clip for curve in found), f"Rate and quality: {metric.title}"
@@ -115,7 +112,7 @@ def rate_distortion(
     return figure
 
 
-def quality_compute(summary: Summary, metric: curves.MetricInfo) -> "Figure":
+def quality_compute(summary: Summary, metric: curves.MetricInfo) -> Figure:
     """Quality over decoding time; a line joins one stream decoded with more and more steps."""
     rows = [r for r in summary.points if r.decode_ratio and r.scores.get(metric.name) is not None]
     title = f"Quality and decoding time: {metric.title}"
@@ -142,7 +139,7 @@ def quality_compute(summary: Summary, metric: curves.MetricInfo) -> "Figure":
     return figure
 
 
-def _join_streams(axis: "Axes", rows: Sequence[curves.PointRow], metric: curves.MetricInfo) -> None:
+def _join_streams(axis: Axes, rows: Sequence[curves.PointRow], metric: curves.MetricInfo) -> None:
     for key in dict.fromkeys(row.key for row in rows):
         stream = [row for row in rows if row.key == key]
         dots = sorted((row.decode_ratio, row.scores[metric.name]) for row in stream)
@@ -150,7 +147,7 @@ def _join_streams(axis: "Axes", rows: Sequence[curves.PointRow], metric: curves.
         _annotate(axis, f"{stream[0].bpp:.4f} bpp", dots[-1])
 
 
-def frontier(summary: Summary, metric: curves.MetricInfo, unit: str) -> "Figure":
+def frontier(summary: Summary, metric: curves.MetricInfo, unit: str) -> Figure:
     """B*(Q0, C) of each clip at its qualities; the dotted line is the published claim."""
     rows = [row for row in summary.frontier if row.metric == metric.name and row.unit == unit]
     what = _TIME if unit == "time" else "FLOPs a pixel"
@@ -176,7 +173,7 @@ def frontier(summary: Summary, metric: curves.MetricInfo, unit: str) -> "Figure"
     return figure
 
 
-def layers(summary: Summary) -> "Figure":
+def layers(summary: Summary) -> Figure:
     """Bits by layer of each of our streams: a bar as long as its bits per pixel, in parts."""
     ours = (row for row in summary.points if row.codec in (curves.OURS, curves.ABLATION))
     rows = list({row.key: row for row in ours}.values())
@@ -199,7 +196,7 @@ def layers(summary: Summary) -> "Figure":
     return figure
 
 
-def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: curves.MetricInfo) -> "Figure":
+def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: curves.MetricInfo) -> Figure:
     """The metric frame by frame, of every codec's point that is nearest in rate to one of ours."""
     chosen = exhibits.near_rate(summary, cells)
     figure, places = exhibits.panels(chosen, f"Frame by frame, near one rate: {metric.title}")
@@ -216,7 +213,7 @@ def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: curves.Metri
     return figure
 
 
-def _annotate(axis: "Axes", text: str, place: tuple[Any, Any]) -> None:
+def _annotate(axis: Axes, text: str, place: tuple[Any, Any]) -> None:
     axis.annotate(text, place, fontsize=6, color=exhibits.INK, ha="right", va="bottom")
 
 
@@ -224,7 +221,7 @@ def _columns(pairs: Sequence[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:
     return [x for x, _ in pairs], [y for _, y in pairs]
 
 
-def _hull(axis: "Axes", curve: curves.Curve, colour: str, marker: str) -> None:
+def _hull(axis: Axes, curve: curves.Curve, colour: str, marker: str) -> None:
     own = curve.codec == curves.OURS
     dots = [(point.bpp, point.value) for point in curve.points]
     axis.scatter(*_columns(dots), s=9, color=colour, alpha=0.4, marker=marker, linewidths=0)
@@ -233,7 +230,7 @@ def _hull(axis: "Axes", curve: curves.Curve, colour: str, marker: str) -> None:
     axis.plot(*_columns(line), color=colour, marker=marker, label=curve.name, **look)
 
 
-def _claim(axis: "Axes", reached: Sequence[tuple[float, float | None]]) -> None:
+def _claim(axis: Axes, reached: Sequence[tuple[float, float | None]]) -> None:
     (first, rate), (last, _) = reached[0], reached[-1]
     assert rate is not None
     claim = rate * (last / first) ** -PUBLISHED.exponent

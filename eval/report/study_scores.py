@@ -9,18 +9,14 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import InputError
 from gsvc.eval.layout import csv_text, markdown, write_bytes, write_text
-from gsvc.eval.report.exhibits import INK, image, label, legend, new_figure, plain
+from gsvc.eval.report.exhibits import INK, Figure, image, label, legend, new_figure, plain
 from gsvc.eval.report.study import DAMAGED, EQUAL, SOURCE, Key, StudyTrial, read_key
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 COLUMNS = ("study", "voter", "trial", "left", "right", "choice", "seconds", "time", "catch")
 LEFT, RIGHT, TIE = "left", "right", "tie"
@@ -280,7 +276,7 @@ class ScoreRow:
         return f"{self.clip}, level {self.level}" if self.level else self.clip
 
 
-def forest(rows: Sequence[ScoreRow], zero: str) -> "Figure":
+def forest(rows: Sequence[ScoreRow], zero: str) -> Figure:
     """A line a group from the top down, a colour a version."""
     groups = list(dict.fromkeys(row.label for row in rows))
     versions = list(dict.fromkeys(row.version for row in rows))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
@@ -29,9 +29,6 @@ from gsvc.eval.layout import csv_text, markdown, write_bytes, write_text
 from gsvc.eval.report import exhibits
 from gsvc.eval.summary.bd_rate import RatePoint, bd_rate, doubts, lower_hull, pooled_rate
 from gsvc.eval.summary.rate_tables import NONE, number, pooled_text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def curves(points: Iterable[AccuracyPoint]) -> list[str]:
@@ -121,7 +118,7 @@ def write_plots(
 
 def _drawn(
     points: Sequence[AccuracyPoint], accuracy: str, title: str, style: exhibits.CurveStyle
-) -> "Figure":
+) -> exhibits.Figure:
     names = curves(points)
     colours = style.colours(names)
     figure, places = exhibits.panels((point.clip for point in points), f"{title} over rate")
