@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -136,8 +137,7 @@ _LEAST_SEEN = 1
 """Pixels from which on a thing is in the truth of a frame."""
 
 
-@dataclass(frozen=True)
-class Shot:
+class Shot(NamedTuple):
     """One frame of one camera."""
 
     picture: Picture

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -23,8 +24,7 @@ _PERIOD = 4.0
 """Seconds of one sway to and fro."""
 
 
-@dataclass(frozen=True)
-class PinholeCamera:
+class PinholeCamera(NamedTuple):
     """A camera that stands still and may turn."""
 
     width: int

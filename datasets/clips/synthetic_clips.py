@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -49,8 +50,7 @@ def _turn(index: int) -> Transform:
     return np.asarray(to_texture @ rotation @ _shift(-WIDTH / 2, -HEIGHT / 2))
 
 
-@dataclass(frozen=True)
-class MovingLayer:
+class MovingLayer(NamedTuple):
     """A texture and its path."""
 
     seed: int

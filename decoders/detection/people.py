@@ -9,7 +9,7 @@ Tracking", 2020 (arXiv:2006.10204), "full" network of the "BlazePose GHUM 3D" mo
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -89,8 +89,7 @@ _ANCHORS_A_CELL_AND_LAYER = 2
 _SUPPRESSION_OVERLAP = 0.3
 
 
-@dataclass(frozen=True)
-class DetectedBox:
+class DetectedBox(NamedTuple):
     """One thing found; all in pixels of the picture, possibly outside it."""
 
     box: NDArray[np.float64]
@@ -183,8 +182,7 @@ _SAME_PERSON = 0.1
 """Mean distance of two poses' points, by the larger extent, below which they are one person."""
 
 
-@dataclass(frozen=True)
-class DetectedPose:
+class DetectedPose(NamedTuple):
     """The pose of one person."""
 
     points: Array

@@ -7,7 +7,6 @@ import io
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -49,8 +48,7 @@ _NETWORKS: Mapping[str, Callable[..., nn.Module]] = {
 }
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """Weights that may ship."""
 
     name: str
@@ -183,8 +181,7 @@ class Score(NamedTuple):
     """Lower is better."""
 
 
-@dataclass(frozen=True)
-class Scores:
+class Scores(NamedTuple):
     """All that was compared."""
 
     clips: Sequence[str]

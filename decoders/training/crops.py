@@ -9,8 +9,9 @@ is to be restored.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -30,8 +31,7 @@ from gsvc.encoders.config import CodedPacket, CodingConfig
 from gsvc.encoders.tuning import LEVELS, PRESETS
 
 
-@dataclass(frozen=True)
-class CodedPicture:
+class CodedPicture(NamedTuple):
     """A coded picture of a run."""
 
     frame: int
@@ -40,8 +40,7 @@ class CodedPicture:
     """As decoded, with what its coding was."""
 
 
-@dataclass(frozen=True)
-class Gap:
+class Gap(NamedTuple):
     """The frames between two coded pictures."""
 
     before: CodedPicture
@@ -65,8 +64,7 @@ class Gap:
         return self.drawn.confidence(number)
 
 
-@dataclass(frozen=True)
-class CodedRun:
+class CodedRun(NamedTuple):
     """A run of frames, coded and decoded."""
 
     truth: FrameSource
@@ -80,8 +78,7 @@ _STREAM_LMBDAS = 6.0, 450.0
 _LEAST_FRAMES, _MOST_FRAMES = 33, 65
 
 
-@dataclass(frozen=True)
-class StreamCoding:
+class StreamCoding(NamedTuple):
     """How a stream is coded."""
 
     frames: int
@@ -183,8 +180,7 @@ _PICTURES_PER_RUN, _WINDOWS_PER_RUN = 8, 6
 _CROPS_PER_PICTURE = 2
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of pack."""
 
     side: int

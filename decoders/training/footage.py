@@ -6,10 +6,10 @@ move over the photographs.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import av
 import cv2
@@ -35,8 +35,7 @@ FrameSource = Callable[[int], Picture]
 """From a frame's index to the frame."""
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(NamedTuple):
     """Consecutive frames to train on."""
 
     frame: FrameSource

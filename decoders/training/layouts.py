@@ -199,8 +199,7 @@ _BATCHES = 1, 2
 """Activations grow by the sample: two sizes tell how fast, and from where."""
 
 
-@dataclass(frozen=True)
-class Needs:
+class Needs(NamedTuple):
     """Bytes, and operations."""
 
     parameters: int
@@ -308,8 +307,7 @@ class Devices:
     """Operations a second of each, as training reaches them."""
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """A way to spread a run, and what it takes for each device."""
 
     kind: str

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import Parameter, getdoc, signature
 from math import inf
-from typing import cast
+from typing import NamedTuple, cast
 
 import cv2
 import numpy as np
@@ -125,8 +125,7 @@ def _text(value: Option | None) -> str:
     return "" if value is None else "+".join(map(str, several(value)))
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(NamedTuple):
     """How much of each clip is coded, and how often a receiver may join."""
 
     frames: int | None

@@ -8,11 +8,11 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import fmean
 from time import monotonic
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from gsvc.codec.api.reports import JsonLines, shown_time, write_over
 from gsvc.codec.bitstream import errors
@@ -250,8 +250,7 @@ Reporter = TextReporter | JsonReporter
 """
 
 
-@dataclass(frozen=True)
-class RunGap:
+class RunGap(NamedTuple):
     """What this run cannot have, and why."""
 
     kind: str
@@ -267,8 +266,7 @@ class RunGap:
         return f"{self.kind} {self.name}" + (f" at size {self.size}" if self.size else "")
 
 
-@dataclass(frozen=True)
-class RunPlan:
+class RunPlan(NamedTuple):
     """All that a run needs."""
 
     settings: asked.RunSettings

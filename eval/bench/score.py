@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import takewhile
+from typing import NamedTuple
 
 from gsvc.codec.api.decoder import Decoder
 from gsvc.codec.bitstream.errors import GsvcError, InputError
@@ -153,8 +154,7 @@ def _fitted(picture: Picture, size: tuple[int, int]) -> Picture:
     return shrink(picture, size) if width * height > size[0] * size[1] else enlarge(picture, size)
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(NamedTuple):
     """One metric of two videos."""
 
     name: str

@@ -122,8 +122,7 @@ _SPACING = 8
 """Frames from one coded picture to the next."""
 
 
-@dataclass(frozen=True)
-class TimedWork:
+class TimedWork(NamedTuple):
     """Something to time, at one size."""
 
     device: str

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
 from traceback import format_exception
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -176,8 +177,7 @@ _TRIED = 2, 33
 """Frames; enough to call what a cell calls, and for a codec that needs a group of pictures."""
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(NamedTuple):
     """Task: code and decode the first frames with one cell of a batch after the other."""
 
     batch: Batch

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import cv2
 
@@ -81,8 +81,7 @@ class Listener(Protocol):
         """Time goes on."""
 
 
-@dataclass(frozen=True)
-class Crash:
+class Crash(NamedTuple):
     """The worker ended, or failed, before it had all results: the last one of its task."""
 
     reason: str

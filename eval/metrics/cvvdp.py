@@ -6,11 +6,11 @@ The arithmetic is the package's own, computed on a CPU many times as fast.
 import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -264,8 +264,7 @@ class _OnScreen(Sequence[Picture]):
         return cv2.resize(frame, size, interpolation=cv2.INTER_CUBIC)
 
 
-@dataclass(frozen=True)
-class Differences:
+class Differences(NamedTuple):
     """Where in time, colour and size of detail a test differs, in JOD that are lost.
 
     The model's eye looks back over .25 s: one frame's difference is strongest .125 s later.

@@ -8,8 +8,8 @@ for a clip, for all metrics and all decodes.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -255,8 +255,7 @@ class MouthOpening(base.ProvedMetric):
         return np.array([[_correlation(spoken, np.array(openings))] for openings in shown])
 
 
-@dataclass(frozen=True)
-class MainFace:
+class MainFace(NamedTuple):
     """The face of a frame."""
 
     square: Square

@@ -11,7 +11,7 @@ from itertools import cycle, pairwise
 from math import ceil, inf, log, log10
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gsvc.codec.bitstream.errors import GsvcError, InputError
 from gsvc.codec.bitstream.frames import Picture
@@ -188,8 +188,7 @@ BEST_KNOWN = "svtav1"
 _USUAL_LEVEL = 1
 
 
-@dataclass(frozen=True)
-class VersionChoice:
+class VersionChoice(NamedTuple):
     """A decoded cell, and the name of its curve."""
 
     curve: str
@@ -328,8 +327,7 @@ class Pane:
     """RGB uint8 (H, W, 3)."""
 
 
-@dataclass(frozen=True)
-class Exhibit:
+class Exhibit(NamedTuple):
     """A clip with its versions."""
 
     clip: str

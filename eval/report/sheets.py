@@ -8,11 +8,11 @@ import base64
 import io
 import logging
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import log
 from pathlib import Path
+from typing import NamedTuple
 
 import av
 import cv2
@@ -116,8 +116,7 @@ WINDOW, LENGTH = 112, 8
 """Side of the part of a frame, in pixels, and how many frames."""
 
 
-@dataclass(frozen=True)
-class StripPlace:
+class StripPlace(NamedTuple):
     """Where and when a strip is cut."""
 
     first: int
@@ -196,8 +195,7 @@ _MOST_SHARE = 99.5
 _LIGHT_SLICES = 18
 
 
-@dataclass(frozen=True)
-class DifferenceTimeline:
+class DifferenceTimeline(NamedTuple):
     """Of several versions of one clip, in one measure."""
 
     measure: str

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import cv2
 
@@ -106,8 +107,7 @@ def read_key(folder: Path) -> Key:
         raise InputError(f"{file} is damaged ({error}): the votes need the key as made") from error
 
 
-@dataclass(frozen=True)
-class StudyPair:
+class StudyPair(NamedTuple):
     """Two decoded streams of a clip."""
 
     clip: str

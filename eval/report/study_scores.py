@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,7 @@ LEFT, RIGHT, TIE = "left", "right", "tie"
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Vote:
+class Vote(NamedTuple):
     """What one voter chose in one trial."""
 
     voter: str
@@ -183,8 +183,7 @@ _DRAWS = 1000
 _SEED = 1970
 
 
-@dataclass(frozen=True)
-class StrengthFit:
+class StrengthFit(NamedTuple):
     """Scores of versions relative to the first one, which has 0."""
 
     scores: NDArray[np.float64]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from statistics import fmean, geometric_mean
+from typing import NamedTuple
 
 import numpy as np
 
@@ -282,8 +283,7 @@ def fixed_rate_rows(found: Sequence[Curve]) -> list[FixedRateRow]:
 _TARGETS = (0.25, 0.5, 0.75)
 
 
-@dataclass(frozen=True)
-class Dial:
+class Dial(NamedTuple):
     """A way to decode."""
 
     name: str

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from gsvc.codec.planning.process import RADIOS
 from gsvc.eval.bench.store import CellRecord, DecodeRecord
@@ -77,8 +77,7 @@ ABLATION = "gsvc-layers"
 """The codec whose settings switch layers off: it has a table of its own and is in no curve."""
 
 
-@dataclass(frozen=True)
-class CurvePoint:
+class CurvePoint(NamedTuple):
     """One decoded cell."""
 
     bpp: float

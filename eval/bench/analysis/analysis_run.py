@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -303,8 +303,7 @@ class AnalysisRunSettings:
             raise ConfigError("events are judged in pictures, not on the ground: leave out one")
 
 
-@dataclass(frozen=True)
-class AnalysisRun:
+class AnalysisRun(NamedTuple):
     """What came of it."""
 
     points: Sequence[AccuracyPoint]
