@@ -129,7 +129,6 @@ OWN_FINDERS: dict[str, Callable[[], Finder | None]] = {
 
 They raise MissingModelError, MissingDependencyError."""
 
-
 _SIDE = 640
 _LEAST_SCORE = 0.05
 _SUPPRESSION_OVERLAP = 0.5

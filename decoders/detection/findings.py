@@ -185,6 +185,5 @@ def overlap(ours: ArrayLike, others: ArrayLike) -> NDArray[np.float64]:
 
 AUTO, COCO_DETECTOR, PEOPLE_DETECTOR = "auto", "coco", "people"
 
-
 OWN = AUTO, COCO_DETECTOR, PEOPLE_DETECTOR, MOVING
 """Names of what gsvc brings."""

@@ -167,7 +167,6 @@ def _merged(boxes: Array, scores: Array) -> list[Array]:
 
 _STRIDES = (8, 16, 32, 32, 32)
 
-
 COCO17: tuple[int, ...] = (0, 2, 5, 7, 8, 11, 12, 13, 14, 15, 16, 23, 24, 25, 26, 27, 28)
 """COCO's 17 points among the 33, in COCO's order: nose, then left and right of eye, ear, shoulder,
 elbow, wrist, hip, knee, ankle."""

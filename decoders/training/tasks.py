@@ -34,10 +34,7 @@ class Task(ABC):
     def __init__(
         self, pack: Pack, recipe: Recipe, device: torch.device, teacher: Path | None
     ) -> None:
-        """`pack`: on the device.
-
-        Raises ConfigError for settings that no network has, and a pack that lacks weights.
-        """
+        """`pack`: on the device. Raises ConfigError for bad settings or a pack without weights."""
         self._pack, self._recipe = pack, recipe
         try:
             made = self._made()

@@ -334,7 +334,6 @@ def _check_frames(frames: Sequence[Picture], clip: TestClip) -> None:
 
 _codec = cache(cells.make_codec)
 
-
 _last: dict[Reading, TestClip] = {}
 
 

@@ -57,15 +57,12 @@ class PsnrY(base.ProvedMetric):
         return np.stack([psnr_y(reference, base.chosen(test, indices)) for test in tests])
 
 
-SMALLEST_SIDE = 161
-"""Pixels: a window of 11 at the fifth scale needs so many."""
-
-
 class MsSsim(base.FrameMetric):
     """MS-SSIM of luma, for sides of 161 pixels or more; 1 = equal."""
 
     name = "ms_ssim"
-    smallest_side = SMALLEST_SIDE
+    smallest_side = 161
+    """A window of 11 at the fifth scale needs so many."""
     higher_is_better = True
     golden = base.Golden(1, 0.912879, slack=1e-6, side=176)
     advice = "reinstall it: pip install --force-reinstall pytorch-msssim==1.0.0"

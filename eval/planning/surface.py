@@ -177,7 +177,6 @@ _PERCENT = 100
 _LITTLE = 1e-3
 """More memory that saves no more than this share has no row."""
 
-
 _GAP = "–"
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from gsvc.eval.summary import bd_rate, rate_tables, write
 from gsvc.eval.summary.bd_comparisons import FLOORS, HeadlineRow
 from gsvc.eval.summary.curves import OURS, PRIMARY
 from gsvc.eval.summary.summarise import Summary, check_codecs, load_summary
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 _VERSION = 1
 """Raise it when a film of the same streams is to look otherwise."""
@@ -260,7 +257,8 @@ def page(folder: Path, run: BenchRun, summary: Summary, codecs: Collection[str])
     hidden = [table for table in every if table not in shown]
     hidden.append(provenance(run.settings, summary))
     text = _templates().get_template("report.html")
-    return text.render(context, shown=shown, hidden=hidden, **_clips(folder, run, summary, codecs))
+    clips = _clips(folder, run, summary, codecs)
+    return str(text.render(context, shown=shown, hidden=hidden, **clips))
 
 
 def _clips(
@@ -279,7 +277,7 @@ def _clips(
 
 
 @cache
-def _templates() -> "Environment":
+def _templates() -> Any:
     with late_loading.optional("the page needs Jinja2: pip install 'gsvc[eval]'"):
         from jinja2 import Environment, FileSystemLoader
     made = Environment(loader=FileSystemLoader(_HERE), autoescape=True, trim_blocks=True)
@@ -291,8 +289,7 @@ def _templates() -> "Environment":
 
 def table_html(table: rate_tables.Table) -> str:
     """The table as HTML: words to the left and wrapped, numbers to the right."""
-    parts: Any = _templates().get_template("parts.html").module
-    return str(parts.table(table))
+    return str(_templates().get_template("parts.html").module.table(table))
 
 
 def _is_text(cell: str) -> bool:
