@@ -13,7 +13,6 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -26,8 +25,7 @@ from gsvc.datasets.annotated.truth import read_text
 from gsvc.datasets.clips import clip_reader
 
 
-@dataclass(frozen=True)
-class PublishedSequence:
+class PublishedSequence(NamedTuple):
     """One test sequence, 4:2:0."""
 
     name: str
@@ -54,8 +52,7 @@ class PublishedSequence:
         return f"{width}x{height}, {float(self.frame_rate):g} fps{length}"
 
 
-@dataclass(frozen=True)
-class PublishedSet:
+class PublishedSet(NamedTuple):
     """One test set."""
 
     name: str

@@ -5,7 +5,6 @@ the 1/32 pixel of OpenCV's interpolation. All machines draw equal pictures, but 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
@@ -58,8 +57,7 @@ class MovingLayer(NamedTuple):
     """From a frame's index to its transform."""
 
 
-@dataclass(frozen=True)
-class DrawnClip:
+class DrawnClip(NamedTuple):
     """A synthetic clip of `FRAMES` frames, `WIDTH` x `HEIGHT`, `FRAME_RATE` frames per second."""
 
     name: str

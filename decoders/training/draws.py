@@ -6,8 +6,8 @@ softens it, while the true frame is as sharp as ever.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from random import Random
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -64,8 +64,7 @@ _CHANNELS_APART = 0.06
 _TINTED = 0.5
 
 
-@dataclass(frozen=True)
-class Cuts:
+class Cuts(NamedTuple):
     """Where each sample is cut out, how it is turned and how its colours are changed."""
 
     rows: Tensor
