@@ -30,7 +30,7 @@ def make_note(rng: random.Random) -> bytes:
 
 def check_note(data: bytes) -> None:
     """A sample's records, with the right samples or none."""
-    plain = picture_bytes(data)
+    plain = picture_bytes(data, b"")
     for record in records_in(data):
         for samples in ((), (plain,)):
             with suppress(BitstreamError):

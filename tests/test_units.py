@@ -58,13 +58,13 @@ def test_many_pictures_take_less_than_their_av1_bytes(units: list[bytes]) -> Non
     size = sum(len(packet.to_bytes()) for packet in packets)
     assert size < sum(map(len, units)) - 4 * COUNT
     # What trials reckon with is what it takes, but for framing and layout.
-    assert 0 < 8 * size - picture_bits(units) < 120
+    assert 0 < 8 * size - picture_bits(units, 40) < 120
 
 
 def test_pictures_that_repeat_take_some_bits(units: list[bytes]) -> None:
     repeats = sum(parted(unit).slot is not None for unit in units)
     assert repeats > COUNT // 3
-    more = picture_bits([*units, *[units[2]] * 100]) - picture_bits(units)
+    more = picture_bits([*units, *[units[2]] * 100], 40) - picture_bits(units, 40)
     assert parted(units[2]).slot is not None and more < 300
 
 

@@ -2,12 +2,12 @@
 
 The open bitstream units (OBU) are those of the AV1 specification, section 5.3. A hierarchical AV1
 sequence shows half of its pictures by naming a frame that was coded before. Most of the others
-begin with much the same frame header. So the number of frames, their sizes and the first bytes of
-each are entropy-coded; all further bytes follow as they are. Of the sequence header only the
-difference from the usual one is coded.
+begin with much the same frame header. So the number of frames, their sizes and the head of each are
+entropy-coded; all further bytes follow as they are. Of the sequence header only the difference from
+the usual one is coded.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gsvc.codec.bitstream.container import Cutter, read_varint, varint
@@ -19,9 +19,10 @@ from gsvc.codec.bitstream.errors import (
     BitstreamError,
     LimitError,
 )
+from gsvc.codec.bitstream.frame_heads import HEAD_ELEMENTS, Expected, HeadCoder
 
-HEAD_BYTES = 14
-"""First bytes of a frame that are entropy-coded: about its header."""
+_HEAD_BYTES = 14
+"""First bytes of a frame that are entropy-coded in streams without fitted probabilities."""
 _LAYERS = 6
 _LAYER = "key pictures"
 
@@ -35,8 +36,8 @@ _REPEATS = Element("unit.repeats", _LAYER, FLAG, contexts=2)
 _SLOT = Element("unit.slot", _LAYER, UNSIGNED, 7)
 _HIDDEN = Element("unit.hidden", _LAYER, UNSIGNED, MAX_UNIT_FRAMES - 1, 2)
 _SIZE = Element("frame.size", _LAYER, UNSIGNED, DEFAULT_LIMITS.packet_bytes, _LAYERS)
-_HEAD = Element("frame.head", _LAYER, FLAG, 1, 2 * 8 * HEAD_BYTES * 4, is_traced=False)
-UNIT_ELEMENTS = _SEQUENCE, _UNUSUAL, _REPEATS, _SLOT, _HIDDEN, _SIZE, _HEAD
+_HEAD = Element("frame.head", _LAYER, FLAG, 1, 2 * 8 * _HEAD_BYTES * 4, is_traced=False)
+UNIT_ELEMENTS = _SEQUENCE, _UNUSUAL, _REPEATS, _SLOT, _HIDDEN, _SIZE, _HEAD, *HEAD_ELEMENTS
 """Every syntax element of coded pictures."""
 
 
@@ -52,30 +53,48 @@ class TemporalUnit:
     """Payload of the sequence header OBU; only the first of a group has one."""
 
 
-def plain_bytes(units: Sequence[TemporalUnit]) -> bytes:
-    """The bytes of the units that are not entropy-coded."""
-    return b"".join(frame[HEAD_BYTES:] for unit in units for frame in unit.frames)
+def plain_bytes(units: Iterable[TemporalUnit], *, fitted: bool) -> bytes:
+    """The bytes of the units that are not entropy-coded; `fitted`: as of the stream's header."""
+    heads, nothing = HeadCoder(Coder()), Expected(0, False, None, 0)
+    return b"".join(
+        frame[len(heads.code(frame, nothing)) if fitted else _HEAD_BYTES :]
+        for unit in units
+        for frame in unit.frames
+    )
 
 
 class UnitCoder:
     """Codes the pictures of one group, packet by packet, with `coder`."""
 
-    def __init__(self, coder: Coder, usual_sequence: bytes) -> None:
-        """`usual_sequence`: the sequence header to expect."""
-        self._coder, self._usual = coder, usual_sequence
+    def __init__(self, coder: Coder, usual_sequence: bytes, quantizer: int | None = None) -> None:
+        """`usual_sequence`: the sequence header to expect; `quantizer`: about the base_q_idx of
+        frames, None: heads are coded as in streams without fitted probabilities."""
+        self._coder, self._usual, self._quantizer = coder, usual_sequence, quantizer
+        self._fields = HeadCoder(coder)
+        self.plain = b""
+        """The bytes of the last packet's pictures that are not entropy-coded, for a writer."""
         self.forget()
 
     def forget(self) -> None:
         """Predict nothing from the packets before."""
         self._repeated = 0
+        self._shown: int | None = None  # pictures of the sequence, where none can be lost
+        self._fields.forget()
         # The last head of a hidden and of a shown frame.
-        self._heads = [bytes(HEAD_BYTES), bytes(HEAD_BYTES)]
+        self._heads = [bytes(_HEAD_BYTES), bytes(_HEAD_BYTES)]
 
     def code(
-        self, count: int, wanted: Sequence[TemporalUnit] | None, plain: bytes, *, opens_group: bool
+        self,
+        count: int,
+        wanted: Sequence[TemporalUnit] | None,
+        plain: bytes = b"",
+        *,
+        opens_group: bool,
     ) -> tuple[TemporalUnit, ...]:
-        """The `count` pictures of a packet with these `plain_bytes`. Raises BitstreamError."""
+        """The `count` pictures of a packet, those `wanted` or, for a reader, with these `plain`
+        bytes. Raises BitstreamError."""
         rest, units = Cutter(plain), []
+        self.plain = b""
         for n in range(count):
             unit = None if wanted is None else wanted[n]
             is_first, is_last = opens_group and n == 0, n == count - 1
@@ -91,6 +110,7 @@ class UnitCoder:
         sequence = b""
         if is_first:
             sequence = self._sequence(None if unit is None else unit.sequence)
+            self._shown = 0
         repeats = None if unit is None else int(unit.slot is not None)
         repeats = self._repeated = code(_REPEATS, repeats, self._repeated)
         slot = code(_SLOT, None if unit is None else unit.slot) if repeats else None
@@ -100,7 +120,9 @@ class UnitCoder:
         frames = []
         for n in range(hidden + (not repeats)):
             frame, layer = None if given is None else given[n], hidden - n
-            frames.append(self._frame(frame, rest, layer, is_last=is_last and layer == 0))
+            ends = is_first and n == 0, is_last and layer == 0
+            frames.append(self._frame(frame, rest, layer, opens=ends[0], is_last=ends[1]))
+        self._shown = None if self._shown is None else self._shown + 1
         return TemporalUnit(tuple(frames), slot, sequence)
 
     def _sequence(self, sequence: bytes | None) -> bytes:
@@ -116,18 +138,39 @@ class UnitCoder:
             coded = coded << 1 | self._coder.code(_UNUSUAL, unusual) ^ expected
         return coded.to_bytes(size, "big")
 
-    def _frame(self, frame: bytes | None, rest: Cutter, layer: int, *, is_last: bool) -> bytes:
+    def _frame(
+        self, frame: bytes | None, rest: Cutter, layer: int, *, opens: bool, is_last: bool
+    ) -> bytes:
         """`layer`: frames of the unit after it; `is_last`: nothing of the packet follows it."""
-        if is_last and rest.left:
-            size = HEAD_BYTES + rest.left
+        if self._quantizer is None:
+            head, size = self._first_bytes(frame, rest, layer, is_last=is_last)
+        else:
+            hint = None if self._shown is None else (self._shown + (1 << layer) - 1) % 128
+            head = self._fields.code(frame, Expected(layer, opens, hint, self._quantizer))
+            size = rest.left
+            if not is_last:
+                left = None if frame is None else len(frame) - len(head)
+                size = self._coder.code(_SIZE, left, min(layer, _LAYERS - 1))
+        if frame is None:
+            return head + rest.take(size)
+        self.plain += frame[len(head) :]
+        return frame
+
+    def _first_bytes(
+        self, frame: bytes | None, rest: Cutter, layer: int, *, is_last: bool
+    ) -> tuple[bytes, int]:
+        """The head of a frame in streams without fitted probabilities, and how much follows it."""
+        left = rest.left if frame is None else len(frame) - _HEAD_BYTES
+        if is_last and left > 0:
+            size = _HEAD_BYTES + left
         else:
             context = min(layer, _LAYERS - 1)
             size = self._coder.code(_SIZE, None if frame is None else len(frame), context)
         is_shown = int(layer == 0)
         before = self._heads[is_shown]
-        head = self._head(frame, min(size, HEAD_BYTES), before, is_shown)
+        head = self._head(frame, min(size, _HEAD_BYTES), before, is_shown)
         self._heads[is_shown] = head + before[len(head) :]
-        return head + rest.take(size - len(head))
+        return head, size - len(head)
 
     def _head(self, frame: bytes | None, size: int, before: bytes, is_shown: int) -> bytes:
         """Each bit under the one at its place in the last such head, and the one before it."""
@@ -135,8 +178,8 @@ class UnitCoder:
         wanted = None if frame is None else int.from_bytes(frame[:size], "big")
         head = last = 0
         for place in range(8 * size):
-            old = past >> 8 * HEAD_BYTES - 1 - place & 1
-            context = 4 * (8 * HEAD_BYTES * is_shown + place) + 2 * old + last
+            old = past >> 8 * _HEAD_BYTES - 1 - place & 1
+            context = 4 * (8 * _HEAD_BYTES * is_shown + place) + 2 * old + last
             bit = None if wanted is None else wanted >> 8 * size - 1 - place & 1
             last = self._coder.code(_HEAD, bit, context)
             head = head << 1 | last

@@ -9,11 +9,14 @@ Every element is binarised. constriction's range coder codes each bit with an in
 gets multiples of 1/4096, which floating point holds exactly: they are equal on every machine.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from math import log2
+from pathlib import Path
 
 import constriction
 import numpy as np
@@ -31,6 +34,8 @@ _MODELS = [
     for k in range(_SCALE)
 ]
 _BITS = [0.0 if k == 0 else -log2(k / _SCALE) for k in range(_SCALE + 1)]
+_FITTED_COUNT = 5
+"""Bits that a fitted probability counts as."""
 EVEN = _SCALE // 2
 """The probability of a bit that is not modelled."""
 
@@ -41,9 +46,10 @@ class BitModel:
 
     __slots__ = ("_count", "_one")
 
-    def __init__(self) -> None:
-        self._one = _ONE // 2
-        self._count = 0
+    def __init__(self, fitted: int | None = None) -> None:
+        """`fitted`: the probability to begin with, in 1/256; None: one half, and no bits seen."""
+        self._one = _ONE // 2 if fitted is None else fitted << 8
+        self._count = 0 if fitted is None else _FITTED_COUNT
 
     @property
     def probability(self) -> int:
@@ -137,10 +143,19 @@ _MAX_EXPONENT = 31
 Trace = Callable[[str, int], None]
 
 
+@cache
+def fitted_probabilities() -> dict[tuple[str, int, str, int], int]:
+    """Of a 1, in 1/256, by element, context, kind of bit and its number (`tools/fit_priors.py`)."""
+    table = json.loads(Path(__file__).with_name("fitted.json").read_text("utf-8"))
+    return {(name, *key): p for name, rows in table.items() for *key, p in rows}
+
+
 class Coder:
     """Counts the bits of elements. Base of `Writer` and `Reader`."""
 
-    def __init__(self, trace: Trace | None = None) -> None:
+    def __init__(self, trace: Trace | None = None, *, fitted: bool = False) -> None:
+        """`fitted`: whether probabilities begin as fitted."""
+        self._fitted = fitted_probabilities() if fitted else {}
         self._models: dict[tuple[str, int, str, int], BitModel] = {}
         self._trace = trace
         self.bits: dict[str, float] = defaultdict(float)
@@ -216,7 +231,7 @@ class Coder:
     def _modelled(self, element: Element, key: tuple[str, int, str, int], bit: int | None) -> int:
         model = self._models.get(key)
         if model is None:
-            model = self._models[key] = BitModel()
+            model = self._models[key] = BitModel(self._fitted.get(key))
         probability = model.probability
         bit = self._bit(bit, probability)
         model.update(bit)
@@ -236,8 +251,8 @@ def _beyond_limit(element: Element) -> LimitError:
 class Writer(Coder):
     """Encodes values to bytes."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, fitted: bool = False) -> None:
+        super().__init__(fitted=fitted)
         self._range = RangeWriter()
         self._coded = 0
 
@@ -266,9 +281,13 @@ class Reader(Coder):
     """Decodes values from bytes, at most `most_bits` coded bits after each `start`."""
 
     def __init__(
-        self, trace: Trace | None = None, most_bits: int = DEFAULT_LIMITS.scaffold_bits
+        self,
+        trace: Trace | None = None,
+        most_bits: int = DEFAULT_LIMITS.scaffold_bits,
+        *,
+        fitted: bool = False,
     ) -> None:
-        super().__init__(trace)
+        super().__init__(trace, fitted=fitted)
         self._most_bits = self._left = most_bits
         self._range = RangeReader(b"")
 

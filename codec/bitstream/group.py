@@ -21,7 +21,6 @@ from gsvc.codec.bitstream.coded_pictures import (
     UnitCoder,
     joined,
     parted,
-    plain_bytes,
     sequence_size,
     usual_sequence,
 )
@@ -184,7 +183,8 @@ class _PacketCoder:
         self._coder, self._header = coder, header
         self.open_shot()
         self._begins = self._opens_shot = begins
-        self._units = UnitCoder(coder, usual_sequence(header.geometry.coded_size(coding.scale)))
+        usual = usual_sequence(header.geometry.coded_size(coding.scale))
+        self._units = UnitCoder(coder, usual, base_q_idx(coding.crf) if header.fitted else None)
         self._intervals = IntervalCoder(coder, header.geometry, header.tools, coding.layers)
 
     def open_shot(self) -> None:
@@ -202,12 +202,17 @@ class _PacketCoder:
         return self._layout.code(frames, intervals, opens_group=opens)
 
     def units(
-        self, spans: Sequence[FrameSpan], units: Sequence[TemporalUnit] | None, plain: bytes
+        self, spans: Sequence[FrameSpan], units: Sequence[TemporalUnit] | None, plain: bytes = b""
     ) -> tuple[TemporalUnit, ...]:
         """Its coded pictures; come second."""
         count, begins = sum(span.has_picture for span in spans), self._begins
         self._begins = False
         return self._units.code(count, units, plain, opens_group=begins)
+
+    @property
+    def plain(self) -> bytes:
+        """What of the last pictures written is not entropy-coded."""
+        return self._units.plain
 
     def intervals(
         self, spans: Sequence[FrameSpan], intervals: Sequence[Interval] | None
@@ -221,7 +226,7 @@ class GroupWriter:
     """Writes the payloads of the packets of a group, or of one of its slots, in order."""
 
     def __init__(self, header: Header, coding: Coding) -> None:
-        self._writer = Writer()
+        self._writer = Writer(fitted=header.fitted)
         code_coding(self._writer, coding)
         self._coder = _PacketCoder(self._writer, header, coding, begins=True)
         self._packets = 0
@@ -240,12 +245,11 @@ class GroupWriter:
             self._coder.open_shot()
         self._packets += 1
         parts = tuple(map(parted, units))
-        plain = plain_bytes(parts)  # all but the heads of AV1 frames
         spans = self._coder.layout(sum(one.length for one in intervals), intervals)
-        self._coder.units(spans, parts, plain)
+        self._coder.units(spans, parts)
         self._coder.intervals(spans, intervals)
         scaffold = self._writer.finish()
-        return head + varint(len(scaffold)) + scaffold + plain
+        return head + varint(len(scaffold)) + scaffold + self._coder.plain
 
 
 def _turn(packets: int) -> int:
@@ -253,13 +257,18 @@ def _turn(packets: int) -> int:
     return packets and 1 + (packets - 1) % _TURNS
 
 
-def picture_bits(units: Sequence[bytes]) -> float:
+def base_q_idx(crf: float) -> int:
+    """AV1's quantiser, 0 to 255, of pictures that none other needs."""
+    return min(255, 4 * round(crf))
+
+
+def picture_bits(units: Sequence[bytes], crf: float) -> float:
     """Bits in its packets of the pictures of a group, given as temporal units."""
-    coder, parts = Coder(), tuple(map(parted, units))
-    plain = plain_bytes(parts)
+    coder, parts = Coder(fitted=True), tuple(map(parted, units))
     usual = usual_sequence(sequence_size(parts[0].sequence))
-    UnitCoder(coder, usual).code(len(parts), parts, plain, opens_group=True)
-    return coder.total + 8 * len(plain)
+    pictures = UnitCoder(coder, usual, base_q_idx(crf))
+    pictures.code(len(parts), parts, opens_group=True)
+    return coder.total + 8 * len(pictures.plain)
 
 
 @dataclass(frozen=True)
@@ -352,7 +361,8 @@ class GroupReader:
         if not (is_alone and 1 <= packet.frames <= self._longest):
             raise BitstreamError(_LACKS)
         scaffold, plain = split_payload(packet.payload)
-        reader = Reader(most_bits=self._limits.scaffold_bits)
+        most = self._limits.scaffold_bits
+        reader = Reader(most_bits=most, fitted=self._header.fitted)
         reader.start(scaffold)
         coder = _PacketCoder(reader, self._header, coding, begins=False)
         spans = coder.layout(packet.frames, None)
@@ -414,7 +424,8 @@ class GroupReader:
         return slot
 
     def _opened(self, scaffold: bytes) -> _Sequence:
-        reader = Reader(self._trace, self._limits.scaffold_bits)
+        most = self._limits.scaffold_bits
+        reader = Reader(self._trace, most, fitted=self._header.fitted)
         reader.start(scaffold)
         coding = code_coding(reader, None)
         return _Sequence(reader, _PacketCoder(reader, self._header, coding, begins=True))

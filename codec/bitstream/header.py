@@ -49,7 +49,9 @@ VERSION = 1
 HEADER_BYTES = 32
 
 _FLAG_BITS = 10
-_FLAGS = {3: "audio", 5: "holds", 8: "returns"} | {layer.header_bit: layer.name for layer in LAYERS}
+_FLAGS = {3: "audio", 5: "holds", 8: "returns", 9: "fitted"} | {
+    layer.header_bit: layer.name for layer in LAYERS
+}
 
 FIELDS: tuple[tuple[str, int], ...] = (
     ("width", 15),
@@ -99,6 +101,8 @@ class Header:
     """Whether frames at the ends of a scene may be held."""
     returns: bool = False
     """Whether shots may come back: whether SHOT packets may occur."""
+    fitted: bool = True
+    """Whether probabilities begin as fitted, and heads of AV1 frames are coded by their fields."""
     motion_estimator: int = 1
     """How the decoder estimates motion: 1, by optical flow; 2, also by leaps of small things."""
     seed: int = 0
@@ -136,6 +140,7 @@ class Header:
             "audio": int(self.audio),
             "holds": int(self.holds),
             "returns": int(self.returns),
+            "fitted": int(self.fitted),
             **{name: int(name in self.tools) for name in TOOLS},
             "motion_estimator": self.motion_estimator,
             "seed": self.seed,
@@ -194,6 +199,7 @@ class Header:
             audio=bool(values["audio"]),
             holds=bool(values["holds"]),
             returns=bool(values["returns"]),
+            fitted=bool(values["fitted"]),
             motion_estimator=values["motion_estimator"],
             seed=values["seed"],
             model_id=values["model_id"].to_bytes(4, "big"),

@@ -117,9 +117,11 @@ def records_in(sample: bytes) -> Iterator[Record]:
                 yield Record(RecordKind(tag & 3), head, crc, samples)
 
 
-def picture_bytes(sample: bytes) -> bytes:
-    """What a record leaves out of a packet, of one sample of the AV1 track."""
-    return coded_pictures.plain_bytes([coded_pictures.parted(sample)])
+def picture_bytes(sample: bytes, head: bytes) -> bytes:
+    """What a record leaves out of a packet, of one sample of the AV1 track; `head`: the stream's
+    header, or anything else."""
+    fitted = head.startswith(header.MAGIC) and header.Header.from_bytes(head).fitted
+    return coded_pictures.plain_bytes([coded_pictures.parted(sample)], fitted=fitted)
 
 
 def packet_of(record: Record, samples: Iterable[bytes]) -> bytes:
@@ -384,7 +386,7 @@ def _copy_stream(media: InputContainer, stream: BinaryIO) -> None:
         is_av1 = context is not None and context.codec.canonical_name == "av1"
         if kind is RecordKind.PICTURES and is_av1 and packet.size:
             records += records_in(data)
-            data = picture_bytes(data)
+            data = picture_bytes(data, records[0].head if records else b"")
         if packet.size:
             samples[kind].append(data)
     if not records:

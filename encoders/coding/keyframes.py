@@ -45,7 +45,8 @@ def encode_keyframes(
         visual=config.tune.visual,
         threads=1 if config.low_memory else 2,
     )
-    return Keyframes(plan, prepared, config, openings, units, group.picture_bits(units))
+    bits = group.picture_bits(units, plan.crf)
+    return Keyframes(plan, prepared, config, openings, units, bits)
 
 
 @dataclass(eq=False)

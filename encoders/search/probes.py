@@ -279,13 +279,13 @@ class Probes:
         """
         own = self.own_keys(plan)
         units = units[: len(set(keys) & set(own))]
-        coded = picture_bits(units)
+        coded = picture_bits(units, plan.crf)
         if len(keys) < len(plan.keys):
             # What follows a gap is predicted from far away: it is no measure.
             before = dict(zip(own[1:], own, strict=False))
             follow = zip(keys, keys[1:], units[1:], strict=False)
             near = [len(unit) for last, key, unit in follow if before[key] == last]
-            intra, sizes = picture_bits(units[:1]), sum(map(len, units[1:]))
+            intra, sizes = picture_bits(units[:1], plan.crf), sum(map(len, units[1:]))
             more = (len(own) - 1) / max(1, len(near))
             coded = intra + more * (coded - intra) * sum(near) / max(1, sizes)
             path_bits *= more
