@@ -25,7 +25,7 @@ _FLAGS = (
     *("delta_lf_present", "loop_filter_sharpness.2", "loop_filter_sharpness.1"),
     *("loop_filter_sharpness.0", "loop_filter_delta_enabled", "tx_mode_select"),
     *("reference_select", "skip_mode_present", "allow_warped_motion", "reduced_tx_set"),
-    *(*(f"is_global.{n}" for n in range(7)), "padding"),
+    *(*(f"is_global.{n}" for n in range(7)), "padding", "ends_early"),
 )
 _FLAG_NUMBERS = {name: n for n, name in enumerate(_FLAGS)}
 _KINDS = 3
@@ -91,6 +91,7 @@ class HeadCoder:
 
     def __init__(self, coder: Coder) -> None:
         self._coder = coder
+        self._depth = self._kind = 0
         self.forget()
 
     def forget(self) -> None:
@@ -101,13 +102,20 @@ class HeadCoder:
     def code(self, frame: bytes | None, expected: Expected) -> bytes:
         """The head of a frame, of its payload or, for a reader, None.
 
-        Raises BitstreamError for a frame that ends in its header, or a field read out of range.
+        It is empty for a frame that ends earlier than a head, which is no whole AV1 frame. Raises
+        BitstreamError for a field read out of range.
         """
+        self._depth = min(expected.depth, _DEPTHS - 1)
+        self._kind = 0 if expected.opens else 1 + (self._depth > 0)
+        is_early = None if frame is None else int(_ends_early(frame, expected))
+        if self._coded_flag("ends_early", is_early):
+            return b""
+        return self._fields(frame, expected)
+
+    def _fields(self, frame: bytes | None, expected: Expected) -> bytes:
         self._given = None if frame is None else int.from_bytes(frame[:_MOST_BYTES], "big")
         self._size = 0 if frame is None else 8 * min(_MOST_BYTES, len(frame))
         self._value = self._count = 0
-        self._depth = min(expected.depth, _DEPTHS - 1)
-        self._kind = 0 if expected.opens else 1 + (self._depth > 0)
         is_whole = self._header(expected)
         while self._count % 8:
             if is_whole:
@@ -303,9 +311,19 @@ class HeadCoder:
             return None
         left = self._size - self._count - width
         if left < 0:
-            raise BitstreamError("an AV1 frame ends in its header: encode it again")
+            raise BitstreamError("an AV1 frame ends in its header: it is damaged")
         return self._given >> left & (1 << width) - 1
 
     def _put(self, value: int, width: int) -> int:
         self._value, self._count = self._value << width | value, self._count + width
         return value
+
+
+def _ends_early(frame: bytes, expected: Expected) -> bool:
+    if len(frame) >= _MOST_BYTES:
+        return False
+    try:
+        HeadCoder(Coder())._fields(frame, expected)
+    except BitstreamError:
+        return True
+    return False
