@@ -10,7 +10,15 @@ import pytest
 import gsvc
 from gsvc import BitstreamError, Color, Decoder, DecoderSettings, Header, Packet, PacketType
 from gsvc.codec.bitstream.coded_pictures import TemporalUnit, joined, parted
-from gsvc.codec.bitstream.group import Coding, GroupReader, GroupWriter, picture_bits, split_payload
+from gsvc.codec.bitstream.entropy_coding import Binarisation, fitted_probabilities
+from gsvc.codec.bitstream.group import (
+    ELEMENTS,
+    Coding,
+    GroupReader,
+    GroupWriter,
+    picture_bits,
+    split_payload,
+)
 from gsvc.codec.bitstream.scaffold import Interval
 from gsvc.encoders.svt_av1 import encode_pictures
 from scaffolds import join_payload, only
@@ -28,9 +36,11 @@ def units(moving_pictures: Pictures) -> list[bytes]:
     return encode_pictures(moving_pictures(COUNT), size=SIZE, crf=55, color=Color())
 
 
-def written(units: Sequence[bytes], most: int, *, alone: bool = False) -> list[Packet]:
+def written(
+    units: Sequence[bytes], most: int, header: Header = HEADER, *, alone: bool = False
+) -> list[Packet]:
     """A group of these pictures, a frame each, up to `most` a packet."""
-    writer, packets = GroupWriter(HEADER, Coding(55, 8, alone)), []
+    writer, packets = GroupWriter(header, Coding(55, 8, alone)), []
     for start in range(0, len(units), most):
         own = units[start : start + most]
         payload = writer.write([Interval((1,))] * len(own), own)
@@ -59,6 +69,25 @@ def test_many_pictures_take_less_than_their_av1_bytes(units: list[bytes]) -> Non
     assert size < sum(map(len, units)) - 4 * COUNT
     # What trials reckon with is what it takes, but for framing and layout.
     assert 0 < 8 * size - picture_bits(units, 40) < 120
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_fitted_probabilities_save_bytes(moving_pictures: Pictures, alone: bool) -> None:
+    pictures = moving_pictures(COUNT, size=(128, 96))
+    units = encode_pictures(pictures, size=(128, 96), crf=60, color=Color())
+    own = replace(HEADER, format=replace(VIDEO, width=128, height=96))
+    before, after = (
+        sum(len(one.payload) for one in written(units, 1, header, alone=alone))
+        for header in (replace(own, fitted=False), own)
+    )
+    assert after < 0.9 * before
+
+
+def test_every_fitted_probability_is_of_an_element() -> None:
+    elements = {element.name: element for element in ELEMENTS}
+    for (name, context, kind, _), probability in fitted_probabilities().items():
+        assert context < elements[name].contexts and 0 < probability < 256
+        assert (kind == "flag") == (elements[name].kind is Binarisation.FLAG)
 
 
 def test_pictures_that_repeat_take_some_bits(units: list[bytes]) -> None:

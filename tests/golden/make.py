@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate, cycle, islice
 from pathlib import Path
 
@@ -50,6 +51,8 @@ from scaffolds import make_interval, make_sample, only, scaffold_hash
 FOLDER = Path(__file__).parent
 Group = tuple[int, int, Sequence[tuple[Picture | None, Interval]]]
 """crf, scale, and each key picture with its interval; None for frames that hold the last one."""
+unfitted = partial(Header, fitted=False)
+"""Of the streams from before probabilities were fitted."""
 
 
 def scene(size: tuple[int, int], time: float, hue: int = 0) -> Picture:
@@ -156,7 +159,7 @@ def held_and_moved() -> bytes:
     geometry = Geometry(*size)
     tools = only("flow", "texture", "camera")
     video = VideoFormat(*size, Fraction(1, 25), Fraction(25))
-    header = Header(video, 2, tools)
+    header = unfitted(video, 2, tools)
 
     def path(place: Place, length: int, step_log2: int) -> Camera:
         nodes = np.array(camera_nodes(place, length, step_log2)).reshape(-1, 1, 1)
@@ -222,7 +225,7 @@ def raised_texture() -> bytes:
     geometry = Geometry(*size)
     tools = only("flow", "texture")
     video = VideoFormat(*size, Fraction(1, 25), Fraction(25))
-    header = Header(video, 1, tools, holds=False)
+    header = unfitted(video, 1, tools, holds=False)
 
     def texture(block_log2: int, step: int) -> Texture:
         rows, columns = geometry.block_shape(block_log2)
@@ -245,7 +248,7 @@ def raised_texture() -> bytes:
 def leaping() -> bytes:
     """A ball that flies farther than optical flow follows, by motion estimator 2."""
     size = 192, 144
-    header = Header(
+    header = unfitted(
         VideoFormat(*size, Fraction(1, 25), Fraction(25)), 2, only(), motion_estimator=2
     )
     key = scene(size, 0), make_interval((1,))
@@ -260,7 +263,7 @@ def leaping() -> bytes:
 def appearing() -> bytes:
     """Things that only one picture shows: not blended, by motion estimator 3."""
     size = 192, 144
-    header = Header(
+    header = unfitted(
         VideoFormat(*size, Fraction(1, 25), Fraction(25)), 2, only(), motion_estimator=3
     )
     pictures = [(scene(size, 0), make_interval((1,)))]
@@ -275,7 +278,7 @@ def guided() -> bytes:
     """Pictures that are restored as told: every mixture, as usual, and the same again."""
     size = 64, 48
     video = VideoFormat(*size, Fraction(1, 25), Fraction(25))
-    header = Header(video, 1, only("guide"), model_id=b"gsvc")
+    header = unfitted(video, 1, only("guide"), model_id=b"gsvc")
     guides = None, 0, *range(len(MIXTURES)), 7, 7, None, 7
     intervals = [make_interval((1,), guide=guide) for guide in guides]
     pictures = [(scene(size, k), interval) for k, interval in enumerate(intervals)]
@@ -286,7 +289,7 @@ def every_tool() -> bytes:
     """All layers at once, every block size, two groups, people who come and go."""
     size = 72, 48
     geometry = Geometry(*size)
-    header = Header(
+    header = unfitted(
         VideoFormat(*size, Fraction(1, 25), Fraction(25)),
         3,
         FIRST,
@@ -319,7 +322,7 @@ def every_tool() -> bytes:
 def cut_and_odd_times() -> bytes:
     """An odd size, a cut, and frames at 30000/1001 a second in milliseconds, then at any time."""
     size = 37, 51
-    header = Header(
+    header = unfitted(
         VideoFormat(
             *size,
             Fraction(1, 1000),
@@ -359,7 +362,7 @@ def cut_and_odd_times() -> bytes:
 def sound_and_the_unknown() -> bytes:
     """Opus packets, an optional packet of an unknown type, no scaffold, half-size pictures."""
     size = 64, 36
-    header = Header(
+    header = unfitted(
         VideoFormat(*size, Fraction(1, 25), Fraction(25)),
         0,
         only(),
@@ -381,7 +384,7 @@ def dissolving() -> bytes:
     size = 64, 48
     geometry = Geometry(*size)
     tools = only("flow", "texture", "camera")
-    header = Header(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 1, tools)
+    header = unfitted(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 1, tools)
 
     def interval(length: int, *, dissolves: bool) -> Interval:
         vectors = np.full((*geometry.block_shape(2), 2), (9, -7), np.int16)
@@ -405,7 +408,7 @@ def flickering() -> bytes:
     """Frames brighter and darker than their key pictures, held, between and coded; some are not."""
     size = 64, 48
     video = VideoFormat(*size, Fraction(1, 25), Fraction(25))
-    header = Header(video, 1, only("camera"), holds=True)
+    header = unfitted(video, 1, only("camera"), holds=True)
 
     def interval(*steps: int, place: Place = Place.BETWEEN, length: int = 0) -> Interval:
         ticks = (1,) * (len(steps) or length)
@@ -420,14 +423,15 @@ def flickering() -> bytes:
     return stream(header, [(40, 8, pictures)])
 
 
-def several_a_packet() -> bytes:
+def several_a_packet(*, fitted: bool = False, most: int = 9, alone: bool = False) -> bytes:
     """Pictures 1 to 4 frames apart, up to 9 a packet, many of them frames that were hidden first.
 
     A packet ends with held frames; two groups, the second one in the first one's scene.
     """
     size = 64, 48
     tools = only("texture", "camera")
-    header = Header(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 2, tools)
+    video = VideoFormat(*size, Fraction(1, 25), Fraction(25))
+    header = Header(video, 2, tools, fitted=fitted)
 
     def group(start: int, lengths: Sequence[int]) -> list[tuple[Picture | None, Interval]]:
         times = accumulate(lengths, initial=start)
@@ -441,14 +445,15 @@ def several_a_packet() -> bytes:
     return stream(
         header,
         [(50, 8, group(-1, first)), (62, 8, [*group(26, second), (None, after)])],
-        most=9,
+        most=most,
+        alone=alone,
     )
 
 
 def with_objects() -> bytes:
     """Objects beside pictures: people, motion, a class of its own name, numbers that wrap."""
     size = 64, 48
-    header = Header(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 0, only())
+    header = unfitted(VideoFormat(*size, Fraction(1, 25), Fraction(25)), 0, only())
 
     def box(track: int, at: int, kind: str = "person", early: int = 0) -> ObjectBox:
         return ObjectBox(track, kind, 4 * at - 3, 20 - at, 9 + at % 3, 25, 11, early)
@@ -489,7 +494,7 @@ def speaking() -> bytes:
     """Faces that come, stay still, go and return, on held frames and between; a group without."""
     size = 128, 96
     video = VideoFormat(*size, Fraction(1, 25), Fraction(25))
-    header = Header(video, 1, only("camera"))
+    header = unfitted(video, 1, only("camera"))
     units = 128  # to the middle of the picture
 
     def state(x: int, turn: int, speech: int) -> NDArray[np.int32]:
@@ -536,7 +541,7 @@ def speaking() -> bytes:
 
 def one_small_frame() -> bytes:
     """16x16, a single frame."""
-    header = Header(
+    header = unfitted(
         VideoFormat(16, 16, Fraction(1, 25), Fraction(25)),
         2,
         FIRST,
@@ -565,7 +570,7 @@ def returning_shots() -> bytes:
     D opens the last one anew."""
     size = 64, 48
     video = VideoFormat(*size, Fraction(1, 1000), Fraction(30_000, 1001))
-    header = Header(video, 1, only("texture"), returns=True)
+    header = unfitted(video, 1, only("texture"), returns=True)
     gains = np.arange(np.prod(Geometry(*size).block_shape(2)), dtype=np.uint8) % 8
     texture = Texture(2, gains.reshape(Geometry(*size).block_shape(2)))
     slots, seen = {"A": 0, "B": 1, "C": 2, "D": 2}, dict.fromkeys("ABCD", 0)
@@ -616,6 +621,8 @@ STREAMS: dict[str, Callable[[], bytes]] = {
     "leaping": leaping,
     "appearing": appearing,
     "returning_shots": returning_shots,
+    "fitted": partial(several_a_packet, fitted=True),
+    "fitted_alone": partial(several_a_packet, fitted=True, most=1, alone=True),
 }
 
 
