@@ -18,7 +18,7 @@ from typing import Any
 
 from gsvc.codec.bitstream import entropy_coding
 from gsvc.codec.bitstream.container import PacketType, StreamReader
-from gsvc.codec.bitstream.entropy_coding import Coder, Element, Writer
+from gsvc.codec.bitstream.entropy_coding import Coder, Element, Writer, fitted_probabilities
 from gsvc.codec.bitstream.group import GroupReader, GroupWriter
 
 TABLE = Path(entropy_coding.__file__).with_name("fitted.json")
@@ -48,7 +48,8 @@ class Counts:
                 del self._seen[coder][key]
             forget(coder, elements)
 
-        Coder._modelled, Coder.forget = counted, forgotten  # type: ignore[method-assign]
+        for name, own in {"_modelled": counted, "forget": forgotten}.items():
+            setattr(Coder, name, own)
 
     def take(self) -> tuple[Counter[Key], Counter[Key]]:
         """What was counted since the last call."""
@@ -97,7 +98,7 @@ def write_table(table: Mapping[Key, int]) -> None:
 
 
 def use(table: dict[Key, int]) -> None:
-    entropy_coding.fitted_probabilities = lambda: table  # type: ignore[assignment]
+    setattr(entropy_coding, fitted_probabilities.__name__, lambda: table)
 
 
 def main() -> None:

@@ -69,8 +69,8 @@ HEAD_ELEMENTS = (
 _PARENTS = {1: 0, 2: 0, 3: 0, 5: 4, 6: 4}
 """The reference by which another is predicted."""
 _USUAL_FILTER = 24
-_MOST_BYTES = 64
-"""More than any header that is read as a sequence with the usual tools has it."""
+_MOST_BYTES = 32
+"""No head is longer."""
 
 
 class Expected(NamedTuple):
@@ -136,7 +136,7 @@ class HeadCoder:
         resilient = is_key or bool(self._flag("error_resilient_mode"))
         keeps_cdfs = self._flag("disable_cdf_update")
         is_screen = self._flag("allow_screen_content_tools")
-        is_whole = is_screen and self._flag("force_integer_mv")
+        has_integers = is_screen and self._flag("force_integer_mv")
         self._flag("frame_size_override_flag")
         hint = self._order_hint(expected.hint)
         if not (is_intra or resilient):
@@ -148,7 +148,7 @@ class HeadCoder:
             copies = is_screen and self._flag("allow_intrabc")
         else:
             copies = 0
-            references = self._inter(hint, bool(is_whole), resilient)
+            references = self._inter(hint, bool(has_integers), resilient)
         if not keeps_cdfs:
             self._flag("disable_frame_end_update_cdf")
         self._hints = [hint if refreshed >> n & 1 else old for n, old in enumerate(self._hints)]
@@ -177,12 +177,12 @@ class HeadCoder:
         self._seen["slot", 0, self._depth] = slot
         return self._put(1 << slot, _SLOTS)
 
-    def _inter(self, hint: int, is_whole: bool, resilient: bool) -> Sequence[int]:
+    def _inter(self, hint: int, has_integers: bool, resilient: bool) -> Sequence[int]:
         """What only inter frames have; returns their references."""
         self._flag("frame_refs_short_signaling")
         references = self._references(hint)
         self._flag("render_size")
-        if not is_whole:
+        if not has_integers:
             self._flag("allow_high_precision_mv")
         if not self._flag("is_filter_switchable"):
             self._plain(2)
