@@ -156,8 +156,8 @@ Tell = Callable[[Sequence[Picture], Sequence[Points]], None]
 def test_a_mouth_that_speaks_is_sent_and_pays(tell: Tell) -> None:
     pictures = speaking(wall(), states())
     tell(pictures, [landmarks(states())])
-    _, count, shown = coded(pictures, faces=True)
-    _, none, still = coded(pictures, faces=False)
+    _, count, shown = coded(pictures, faces=True, bpp=0.006)
+    _, none, still = coded(pictures, faces=False, bpp=0.006)
     assert count and not none
     assert distance(pictures, shown) < 0.9 * distance(pictures, still)
 

@@ -222,7 +222,7 @@ def shaken(count: int, size: tuple[int, int] = (160, 128)) -> list[Picture]:
 def coded(pictures: Sequence[Picture], *, camera: bool) -> tuple[Header, list[Packet]]:
     height, width = pictures[0].shape[:2]
     tools = Tools(segmentation=False, pose=False, camera=camera)
-    settings = EncoderSettings(bpp=0.005, tools=tools, preset="fast")
+    settings = EncoderSettings(bpp=0.004, tools=tools, preset="fast")
     encoder = Encoder(VideoFormat(width, height, Fraction(1, 25), Fraction(25)), settings)
     packets = [
         p for index, pixels in enumerate(pictures) for p in encoder.encode(Frame(pixels, index))
