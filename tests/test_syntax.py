@@ -8,8 +8,16 @@ from types import ModuleType
 import pytest
 
 from gsvc import BitstreamError, ConfigError
-from gsvc.codec.bitstream import coded_pictures, group, layers, objects, scaffold
-from gsvc.codec.bitstream.entropy_coding import FLAG, SIGNED, Coder, Element, Reader, Writer
+from gsvc.codec.bitstream import coded_pictures, frame_heads, group, layers, objects, scaffold
+from gsvc.codec.bitstream.entropy_coding import (
+    FLAG,
+    SIGNED,
+    Coder,
+    Element,
+    Reader,
+    Writer,
+    fitted_probabilities,
+)
 from gsvc.codec.bitstream.stream_info import LEDGER
 
 
@@ -22,6 +30,7 @@ LAYERS = [import_module(f"{layers.__name__}.{layer.name}") for layer in layers.A
 ELEMENTS = [
     *GROUP[:3],
     *(one for module in (scaffold, coded_pictures) for one in elements_of(module)),
+    *frame_heads.HEAD_ELEMENTS,
     *GROUP[3:],
     *(one for module in (*LAYERS, objects) for one in elements_of(module)),
 ]
@@ -99,6 +108,13 @@ def test_any_bytes_give_a_value_in_range_or_a_stream_error(element: Element) -> 
                 assert abs(value) <= element.maximum
         except BitstreamError:
             pass
+
+
+def test_every_fitted_probability_is_of_an_element() -> None:
+    elements = {element.name: element for element in ELEMENTS}
+    for (name, context, kind, _), probability in fitted_probabilities().items():
+        assert context < elements[name].contexts and 0 < probability < 256
+        assert (kind == "flag") == (elements[name].kind is FLAG)
 
 
 def test_trace_shows_every_element() -> None:

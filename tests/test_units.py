@@ -10,15 +10,7 @@ import pytest
 import gsvc
 from gsvc import BitstreamError, Color, Decoder, DecoderSettings, Header, Packet, PacketType
 from gsvc.codec.bitstream.coded_pictures import TemporalUnit, joined, parted
-from gsvc.codec.bitstream.entropy_coding import Binarisation, fitted_probabilities
-from gsvc.codec.bitstream.group import (
-    ELEMENTS,
-    Coding,
-    GroupReader,
-    GroupWriter,
-    picture_bits,
-    split_payload,
-)
+from gsvc.codec.bitstream.group import Coding, GroupReader, GroupWriter, picture_bits, split_payload
 from gsvc.codec.bitstream.scaffold import Interval
 from gsvc.encoders.svt_av1 import encode_pictures
 from scaffolds import join_payload, only
@@ -81,13 +73,6 @@ def test_fitted_probabilities_save_bytes(moving_pictures: Pictures, alone: bool)
         for header in (replace(own, fitted=False), own)
     )
     assert after < 0.9 * before
-
-
-def test_every_fitted_probability_is_of_an_element() -> None:
-    elements = {element.name: element for element in ELEMENTS}
-    for (name, context, kind, _), probability in fitted_probabilities().items():
-        assert context < elements[name].contexts and 0 < probability < 256
-        assert (kind == "flag") == (elements[name].kind is Binarisation.FLAG)
 
 
 def test_pictures_that_repeat_take_some_bits(units: list[bytes]) -> None:

@@ -13,19 +13,20 @@ from gsvc.codec.bitstream.entropy_coding import FLAG, SIGNED, Coder, Element
 from gsvc.codec.bitstream.errors import BitstreamError
 
 _LAYER = "key pictures"
-_FLAGS = """
-    show_existing_frame frame_type.1 frame_type.0 show_frame showable_frame error_resilient_mode
-    disable_cdf_update allow_screen_content_tools force_integer_mv frame_size_override_flag
-    order_hint.usual refresh.none refresh.one render_size allow_intrabc
-    frame_refs_short_signaling allow_high_precision_mv is_filter_switchable
-    is_motion_mode_switchable use_ref_frame_mvs disable_frame_end_update_cdf
-    uniform_tile_spacing_flag increment_tile_cols_log2 increment_tile_rows_log2 delta_coded.y
-    delta_coded.u delta_coded.v using_qmatrix segmentation_enabled delta_q_present
-    delta_lf_present loop_filter_sharpness.2 loop_filter_sharpness.1 loop_filter_sharpness.0
-    loop_filter_delta_enabled tx_mode_select reference_select skip_mode_present
-    allow_warped_motion reduced_tx_set is_global.0 is_global.1 is_global.2 is_global.3
-    is_global.4 is_global.5 is_global.6 padding ends_early
-""".split()
+_FLAGS = (
+    *("show_existing_frame", "frame_type.1", "frame_type.0", "show_frame", "showable_frame"),
+    *("error_resilient_mode", "disable_cdf_update", "allow_screen_content_tools"),
+    *("force_integer_mv", "frame_size_override_flag", "order_hint.usual", "refresh.none"),
+    *("refresh.one", "render_size", "allow_intrabc", "frame_refs_short_signaling"),
+    *("allow_high_precision_mv", "is_filter_switchable", "is_motion_mode_switchable"),
+    *("use_ref_frame_mvs", "disable_frame_end_update_cdf", "uniform_tile_spacing_flag"),
+    *("increment_tile_cols_log2", "increment_tile_rows_log2", "delta_coded.y", "delta_coded.u"),
+    *("delta_coded.v", "using_qmatrix", "segmentation_enabled", "delta_q_present"),
+    *("delta_lf_present", "loop_filter_sharpness.2", "loop_filter_sharpness.1"),
+    *("loop_filter_sharpness.0", "loop_filter_delta_enabled", "tx_mode_select"),
+    *("reference_select", "skip_mode_present", "allow_warped_motion", "reduced_tx_set"),
+    *(*(f"is_global.{n}" for n in range(7)), "padding", "ends_early"),
+)
 _FLAG_NUMBERS = {name: n for n, name in enumerate(_FLAGS)}
 _KINDS = 3
 """Kinds of frames: the one that opens a sequence, shown ones and hidden ones."""
