@@ -72,6 +72,28 @@ export const E = {
   brightnessChange: element("brightness.change", "signed", 128, 2),
 } as const;
 
+/** A field of `width` bits, each coded under those before it. */
+function tree(name: string, width: number, contexts: number): Element {
+  return element(`head.${name}`, "flag", 1, contexts << width);
+}
+
+/** The elements of heads of AV1 frames (section 6, head). */
+export const HEAD = {
+  flag: tree("flag", 0, 441),
+  plain: tree("plain", 0, 1),
+  primary: tree("primary_ref_frame", 3, 27),
+  refresh: tree("refresh_slot", 3, 45),
+  reference: tree("reference", 3, 315),
+  quantizer: element("head.base_q_idx", "signed", 255, 30),
+  filter: element("head.loop_filter_level", "signed", 63, 30),
+  damping: tree("cdef_damping", 2, 15),
+  cdefBits: tree("cdef_bits", 2, 15),
+  yPrimary: tree("cdef_y_pri", 4, 15),
+  ySecondary: tree("cdef_y_sec", 2, 15),
+  uvPrimary: tree("cdef_uv_pri", 4, 15),
+  uvSecondary: tree("cdef_uv_sec", 2, 15),
+} as const;
+
 /** Those of layout and units, whose models begin anew in each packet that is read alone. */
 export const FIRST_ELEMENTS: readonly Element[] = [
   E.same,
@@ -87,4 +109,5 @@ export const FIRST_ELEMENTS: readonly Element[] = [
   E.hidden,
   E.size,
   E.head,
+  ...Object.values(HEAD),
 ];

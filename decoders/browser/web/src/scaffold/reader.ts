@@ -1,3 +1,4 @@
+import fitted from "../../../../../codec/bitstream/fitted.json";
 import { LimitError } from "../errors.js";
 import { LIMITS } from "../limits.js";
 import type { Element } from "./elements.js";
@@ -10,12 +11,20 @@ const EXPONENTS = 1;
 const MANTISSAS = EXPONENTS + MAX_EXPONENT + 1;
 const MODELS = MANTISSAS + MAX_EXPONENT + 1;
 const ONE = 65535;
+/** Bits that a fitted probability counts as. */
+const FITTED_COUNT = 5;
+/** Rows of an element: context, kind of bit, its number, probability of a 1 in 1/256. */
+const FITTED = fitted as unknown as Record<string, [number, string, number, number][] | undefined>;
+const OFFSETS: Record<string, number> = { exponent: EXPONENTS, mantissa: MANTISSAS };
 
 /** Decodes syntax elements with adaptive models (section 5), which last for a group. */
 export class ElementReader {
   private readonly models = new Map<Element, Int32Array>();
   private left = LIMITS.scaffoldBits;
   private range = new RangeDecoder(new Uint8Array());
+
+  /** `isFitted`: whether probabilities begin as fitted, else at one half. */
+  constructor(private readonly isFitted: boolean) {}
 
   /** Goes on with the scaffold of another packet. */
   start(data: Uint8Array): void {
@@ -61,9 +70,13 @@ export class ElementReader {
   private modelsOf(element: Element): Int32Array {
     let found = this.models.get(element);
     if (!found) {
-      const count = element.contexts * (element.kind === "flag" ? 1 : MODELS);
+      const each = element.kind === "flag" ? 1 : MODELS;
+      const count = element.contexts * each;
       found = new Int32Array(2 * count);
       for (let n = 0; n < count; n++) found[2 * n] = (ONE + 1) / 2;
+      for (const [context, kind, n, one] of (this.isFitted && FITTED[element.name]) || []) {
+        found.set([one << 8, FITTED_COUNT], 2 * (context * each + (OFFSETS[kind] ?? 0) + n));
+      }
       this.models.set(element, found);
     }
     return found;

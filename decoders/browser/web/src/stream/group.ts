@@ -130,7 +130,7 @@ export class GroupReader {
   }
 
   private opened(scaffold: Uint8Array): Sequence {
-    const reader = new ElementReader();
+    const reader = new ElementReader(!!this.header.fitted);
     reader.start(scaffold);
     const crf = reader.read(E.crf);
     const coded = reader.read(E.eighths);
@@ -142,6 +142,8 @@ export class GroupReader {
     const eighths = coded - 8 * layers;
     const alone = reader.flag(E.alone);
     const codedSize = this.geometry.codedSize(eighths);
+    // About the base_q_idx of pictures that none other needs.
+    const quantizer = this.header.fitted ? Math.min(255, 4 * crf) : undefined;
     return {
       packets: 0,
       reader,
@@ -150,7 +152,7 @@ export class GroupReader {
       alone,
       codedSize,
       layout: this.layoutOf(reader),
-      units: new UnitReader(reader, usualSequence(codedSize)),
+      units: new UnitReader(reader, usualSequence(codedSize), quantizer),
       intervals: new IntervalReader(
         reader,
         this.header,

@@ -28,7 +28,7 @@ const FIELDS = [
   ["camera", 1],
   ["guide", 1],
   ["returns", 1],
-  ["reserved_9", 1],
+  ["fitted", 1],
   ["motion_estimator", 2],
   ["seed", 16],
   ["model_id", 32],
@@ -94,9 +94,6 @@ function bitsOf(data: Uint8Array, start: number, count: number): number {
 }
 
 function check(header: Header): void {
-  if (header.reserved_9) {
-    throw new BitstreamError(`the stream has a scaffold layer that is not known: ${NEWER}`);
-  }
   for (const name of POSITIVE) {
     if (!header[name]) throw new BitstreamError(`the header's ${name} is zero`);
   }
