@@ -3,6 +3,7 @@
 It uses only the types of gsvc to compare with. Keep it in step with the page, not with the code.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -29,12 +30,23 @@ from gsvc.codec.bitstream.scaffold import Interval, Place, Sample
 from gsvc.codec.bitstream.stream_info import scaffold_bytes
 from scaffolds import make_interval, make_sample
 
-FORMAT = (Path(__file__).resolve().parent.parent / "docs" / "format.md").read_text()
+ROOT = Path(__file__).resolve().parent.parent
+FORMAT = (ROOT / "docs" / "format.md").read_text()
 FIELDS = [
     (name, int(bits))
     for name, bits in re.findall(r"^\| `(\w+)` \| (\d+) \|$", FORMAT, re.MULTILINE)
 ]
 KINDS = dict(re.findall(r"^\| `(\w+\.\w+)` \| (\w+) \|", FORMAT, re.MULTILINE))
+HEAD = FORMAT[FORMAT.index("    head(n):") : FORMAT.index("    rest:  ")]
+FLAGS = [
+    name.replace(".i", f".{i}").replace(".p", f".{i}")
+    for name in dict.fromkeys(re.findall(r"[Ff]\(([\w.]+)\)", HEAD))
+    for i in {"delta_coded.p": "yuv", "loop_filter_sharpness.i": "210"}.get(
+        name, "0123456" if name == "is_global.i" else "-"
+    )
+]
+FLAGS.append(FLAGS.pop(0))
+"""Of heads of AV1 frames, in the order of their numbers."""
 GOLDEN = sorted(Path(__file__).parent.glob("golden/*.gsv"))
 
 
@@ -71,7 +83,9 @@ class Bytes:
 class Elements:
     """Range decoder, models and elements: section 5."""
 
-    def __init__(self) -> None:
+    def __init__(self, fitted: int = 0) -> None:
+        table = json.loads((ROOT / "codec/bitstream/fitted.json").read_text()) if fitted else {}
+        self.fitted = {(name, *row[:3]): row[3] for name, rows in table.items() for row in rows}
         self.models: dict[tuple[Any, ...], list[int]] = {}
 
     def start(self, data: bytes) -> None:
@@ -94,8 +108,11 @@ class Elements:
             self.point = (self.point << 32) % 2**64 + int.from_bytes(self.bytes.take(4), "big")
         return bit
 
-    def m(self, *key: object) -> int:
-        model = self.models.setdefault(key, [32768, 0])
+    def m(self, name: str, context: int, kind: str, e: int = 0) -> int:
+        key = name, context, kind, e
+        if key not in self.models:
+            self.models[key] = [256 * self.fitted[key], 5] if key in self.fitted else [32768, 0]
+        model = self.models[key]
         one, count = model
         bit = self.bit(min(max(one // 16, 24), 4072))
         one += ((65535 if bit else 0) - one) * 2 // (2 * count + 3)
@@ -115,6 +132,170 @@ class Elements:
         value -= 1
         negative = KINDS[name] == "signed" and value > 0 and self.m(name, context, "sign")
         return -value if negative else value
+
+
+class Heads:
+    """Heads of AV1 frames by their fields: section 6, `head`."""
+
+    def __init__(self, code: Elements, crf: int) -> None:
+        self.code, self.crf = code, crf
+        self.forget()
+
+    def forget(self) -> None:
+        self.last: dict[tuple[Any, ...], int] = {}
+        self.hints: list[int | None] = [None] * 8
+
+    def read(self, n: int, opens: bool, usual: int | None) -> bytes:
+        self.depth, self.kind = min(n, 4), 0 if opens else 1 if n == 0 else 2
+        self.bits = ""
+        if not self.f("ends_early"):
+            whole = self.fields(usual)
+            while len(self.bits) % 8:
+                _ = self.F("padding") if whole else self.P(1)
+        return bytes(int(self.bits[at : at + 8], 2) for at in range(0, len(self.bits), 8))
+
+    def put(self, value: int, width: int) -> int:
+        self.bits += f"{value:0{width}b}"
+        return value
+
+    def f(self, name: str) -> int:
+        key = name, self.kind
+        context = 9 * FLAGS.index(name) + 3 * self.kind + self.last.get(key, 2)
+        self.last[key] = self.code("head.flag", context)
+        return self.last[key]
+
+    def t(self, name: str, width: int, context: int) -> int:
+        node = 1
+        for _ in range(width):
+            node = 2 * node + self.code(f"head.{name}", (context << width) + node)
+        return node - 2**width
+
+    def F(self, name: str) -> int:
+        return self.put(self.f(name), 1)
+
+    def S(self, name: str, width: int, known: int) -> int:
+        key = name, self.kind
+        old = self.last.get(key, 2**known)
+        value = self.put(self.t(name, width, self.kind * (2**known + 1) + old), width)
+        self.last[key] = value >> (width - known)
+        return value
+
+    def D(self, name: str, width: int, i: int, usual: int) -> int:
+        key = name, self.kind, i
+        if key in self.last and not (name == "loop_filter_level" and i % 2):
+            value = self.last[key] + self.code(f"head.{name}", 5 * self.kind + i)
+        else:
+            value = usual + self.code(f"head.{name}", 5 * (self.kind + 3) + i)
+        assert 0 <= value < 2**width
+        self.last[key] = value
+        return self.put(value, width)
+
+    def P(self, width: int) -> int:
+        bits = [str(self.code("head.plain")) for _ in range(width)]
+        return self.put(int("".join(bits), 2), width)
+
+    def fields(self, usual: int | None) -> bool:
+        """Whether the whole header was read; else the rest is plain."""
+        f, F, P = self.f, self.F, self.P
+        F("show_existing_frame")
+        low, intra, shows = not F("frame_type.1"), not F("frame_type.0"), F("show_frame")
+        if not shows:
+            F("showable_frame")
+        key = low and intra and shows
+        resilient = key or F("error_resilient_mode")
+        fixed = F("disable_cdf_update")
+        screen = F("allow_screen_content_tools")
+        integer = screen and F("force_integer_mv")
+        F("frame_size_override_flag")
+        known = f("order_hint.usual") and usual is not None
+        hint = self.put(usual or 0, 7) if known else P(7)
+        if not intra and not resilient:
+            self.S("primary_ref_frame", 3, 3)
+        refresh = 255 if key else self.refresh()
+        copy, references = 0, [0]
+        if intra:
+            F("render_size")
+            copy = screen and F("allow_intrabc")
+        else:
+            F("frame_refs_short_signaling")
+            references = self.references(hint)
+            F("render_size")
+            _ = integer or F("allow_high_precision_mv")
+            _ = F("is_filter_switchable") or P(2)
+            F("is_motion_mode_switchable")
+            _ = resilient or F("use_ref_frame_mvs")
+        if not fixed:
+            F("disable_frame_end_update_cdf")
+        self.hints = [hint if refresh >> n & 1 else old for n, old in enumerate(self.hints)]
+        if not self.quantizers(copy) or not (copy or self.filters()):
+            return False
+        F("tx_mode_select")
+        if not intra and F("reference_select") and len(set(references)) > 1:
+            F("skip_mode_present")
+        if not intra and not resilient:
+            F("allow_warped_motion")
+        F("reduced_tx_set")
+        return intra or not any(F(f"is_global.{i}") for i in range(7))
+
+    def refresh(self) -> int:
+        if self.f("refresh.none"):
+            return self.put(0, 8)
+        if not self.f("refresh.one"):
+            return self.P(8)
+        key = "slot", self.depth
+        slot = self.last[key] = self.t("refresh_slot", 3, 9 * self.depth + self.last.get(key, 8))
+        return self.put(1 << slot, 8)
+
+    def references(self, hint: int) -> list[int]:
+        known = min(4, len(set(self.hints) - {None}))
+        ranks: list[int] = []
+        slots = []
+        for i in range(7):
+
+            def distance(slot: int, i: int = i) -> int:
+                held = self.hints[slot]
+                if held is None:
+                    return 256
+                d = (held - hint + 64) % 128 - 64
+                return abs(d) + 128 * ((d >= 0) == (i < 4))
+
+            up = 8 if i in (0, 4) else ranks[i // 4 * 4]
+            ranks.append(self.t("reference", 3, 9 * (5 * i + known) + up))
+            slots.append(self.put(sorted(range(8), key=distance)[ranks[-1]], 3))
+        return slots
+
+    def quantizers(self, copy: int) -> bool:
+        F, P = self.F, self.P
+        F("uniform_tile_spacing_flag")
+        F("increment_tile_cols_log2")
+        F("increment_tile_rows_log2")
+        self.D("base_q_idx", 8, self.depth, min(255, 4 * self.crf))
+        for plane in "yuv":
+            _ = F(f"delta_coded.{plane}") and P(7)
+        _ = F("using_qmatrix") and P(8)
+        if F("segmentation_enabled"):
+            return False
+        if F("delta_q_present"):
+            P(2)
+            _ = not copy and F("delta_lf_present") and P(3)
+        return True
+
+    def filters(self) -> bool:
+        a = self.D("loop_filter_level", 6, 0, 24)
+        b = self.D("loop_filter_level", 6, 1, a)
+        if a or b:
+            c = self.D("loop_filter_level", 6, 2, a)
+            self.D("loop_filter_level", 6, 3, c * 3 // 4)
+        for i in (2, 1, 0):
+            self.F(f"loop_filter_sharpness.{i}")
+        if self.F("loop_filter_delta_enabled"):
+            return False
+        self.S("cdef_damping", 2, 2)
+        for _ in range(2 ** self.S("cdef_bits", 2, 2)):
+            for plane in ("y", "uv"):
+                self.S(f"cdef_{plane}_pri", 4, 2)
+                self.S(f"cdef_{plane}_sec", 2, 2)
+        return True
 
 
 class Clock:
@@ -154,6 +335,7 @@ class Seen:
 STATE = (
     *("code", "layers", "faces", "coded_size", "alone", "clock", "labels", "people"),
     *("correction", "texture", "guide", "usual", "repeats", "heads"),
+    *("fields", "count"),
 )
 """What a slot remembers."""
 
@@ -297,10 +479,10 @@ class Plain:
         self, first: bool, opens: bool, scaffold: bytes, plain: bytes, frames: int
     ) -> Iterator[Interval]:
         if first:
-            self.code = Elements()
+            self.code = Elements(self.header["fitted"])
         self.code.start(scaffold)
         if first:
-            self.code("picture.crf")
+            self.fields = Heads(self.code, self.code("picture.crf"))
             scale, sides = self.code("picture.eighths"), ("width", "height")
             self.layers, scale = (scale - 1) >> 3, (scale - 1) % 8 + 1
             self.faces: list[Face | None] = [None] * 4
@@ -312,12 +494,17 @@ class Plain:
             self.texture: Texture | None = None
             self.guide = 0
             self.usual, self.repeats, self.heads = 1, 0, np.zeros((2, 112), int)
+            self.count: int | None = 0
         if opens:
             self.clock, self.usual = self.new_clock(), 1
         if self.alone:
             anew = ("interval.same", "interval.length", "interval.held", "interval.after")
-            self.code.renew(lambda name: name in anew or name[:4] in ("timi", "unit", "fram"))
+            self.code.renew(
+                lambda name: name in anew or name[:4] in ("timi", "unit", "fram", "head")
+            )
             self.usual, self.repeats, self.heads = 1, 0, np.zeros((2, 112), int)
+            self.fields.forget()
+            self.count = 0 if first else None
         layout = self.layout(opens, frames)
         rest = Bytes(plain)
         with_unit = [place is not Place.AFTER for place, _ in layout]
@@ -369,11 +556,13 @@ class Plain:
         unit = obu(1, self.sequence_header()) if is_first else b""
         repeats = self.repeats = self.code("unit.repeats", self.repeats)
         slot = self.code("unit.slot") if repeats else 0
-        for n in range(self.code("unit.hidden", repeats), 0, -1):
-            unit += obu(6, self.frame(rest, n, False))
-        if repeats:
-            return unit + obu(3, bytes([0x88 | slot << 4]))
-        return unit + obu(6, self.frame(rest, 0, is_last))
+        hidden = self.code("unit.hidden", repeats)
+        for n in range(hidden, repeats - 1, -1):
+            opens = is_first and n == hidden
+            unit += obu(6, self.frame(rest, n, opens, is_last and n == 0))
+        if self.count is not None:
+            self.count += 1
+        return unit + obu(3, bytes([0x88 | slot << 4])) if repeats else unit
 
     def sequence_header(self) -> bytes:
         sides = [side - 1 for side in self.coded_size]
@@ -385,8 +574,12 @@ class Plain:
         usual = bits.ljust(8 * size, "0")[: 8 * size]
         return np.packbits([int(bit) ^ self.code("unit.unusual") for bit in usual]).tobytes()
 
-    def frame(self, rest: Bytes, n: int, is_last: bool) -> bytes:
+    def frame(self, rest: Bytes, n: int, opens: bool, is_last: bool) -> bytes:
         left = len(rest.rest())
+        if self.header["fitted"]:
+            usual = None if self.count is None else (self.count + 2**n - 1) % 128
+            fields = self.fields.read(n, opens, usual)
+            return fields + rest.take(left if is_last else self.code("frame.size", min(n, 5)))
         size = 14 + left if is_last and left else self.code("frame.size", min(n, 5))
         shown, bit = int(n == 0), 0
         count = min(size, 14)

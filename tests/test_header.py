@@ -66,10 +66,12 @@ def test_header_comes_back_in_32_bytes() -> None:
 
 
 def test_literal_bytes_stay() -> None:
-    assert HEADER.to_bytes().hex() == LITERAL
+    assert replace(HEADER, fitted=False).to_bytes().hex() == LITERAL
+    assert HEADER.to_bytes().hex() == FITTED
 
 
 LITERAL = "4753560106aa0780806c2d34000457e4002eec007b01d4310102feff98a2f25f"
+FITTED = "4753560106aa0780806c2d34000457e4002eec007b05d4310102feff496712fa"
 
 
 @pytest.mark.parametrize("bit", range(8 * HEADER_BYTES))
