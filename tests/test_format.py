@@ -168,7 +168,7 @@ class Heads:
         node = 1
         for _ in range(width):
             node = 2 * node + self.code(f"head.{name}", (context << width) + node)
-        return node - 2**width
+        return node - (1 << width)
 
     def F(self, name: str) -> int:
         return self.put(self.f(name), 1)
