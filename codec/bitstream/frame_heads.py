@@ -2,8 +2,9 @@
 
 Such a header (AV1 specification, section 5.9.2) takes about 16 bytes, of frames that often have 40.
 Most of it follows from the frames before: the order hint from the pictures shown, the references
-from what the slots hold. The fields are read as a sequence with the usual tools has them; those of
-another are stored as well, but take more bits. A head ends with the byte in which the header ends.
+from what the slots hold. The fields are read as SVT-AV1's usual sequence has them; what is read
+wrongly of another is stored as well, but takes more bits. A head ends with the byte in which the
+header ends: its length depends on the frame's own bytes alone.
 """
 
 from collections.abc import Sequence
@@ -31,6 +32,8 @@ _FLAG_NUMBERS = {name: n for n, name in enumerate(_FLAGS)}
 _KINDS = 3
 """Kinds of frames: the one that opens a sequence, shown ones and hidden ones."""
 _DEPTHS, _SLOTS, _REFERENCES = 5, 8, 7
+_NUMBERS = 5
+"""Most depths, filter levels, or different pictures in the slots that contexts tell apart."""
 
 
 def _tree(name: str, width: int, contexts: int) -> Element:
@@ -47,9 +50,9 @@ _FLAG = _tree("flag", 0, len(_FLAGS) * _KINDS * 3)
 _PLAIN = _tree("plain", 0, 1)
 _PRIMARY = _tree("primary_ref_frame", 3, _KINDS * 9)
 _REFRESH = _tree("refresh_slot", 3, _DEPTHS * (_SLOTS + 1))
-_REFERENCE = _tree("reference", 3, _REFERENCES * _DEPTHS * (_SLOTS + 1))
-_QUANTIZER = _near("base_q_idx", 8, 2 * _KINDS * _DEPTHS)
-_FILTER = _near("loop_filter_level", 6, 2 * _KINDS * _DEPTHS)
+_REFERENCE = _tree("reference", 3, _REFERENCES * _NUMBERS * (_SLOTS + 1))
+_QUANTIZER = _near("base_q_idx", 8, 2 * _KINDS * _NUMBERS)
+_FILTER = _near("loop_filter_level", 6, 2 * _KINDS * _NUMBERS)
 _CDEF = {"damping": 2, "bits": 2, "y_pri": 4, "y_sec": 2, "uv_pri": 4, "uv_sec": 2}
 _DAMPING, _CDEF_BITS, *_STRENGTHS = (
     _tree(f"cdef_{name}", width, _KINDS * 5) for name, width in _CDEF.items()
@@ -74,7 +77,7 @@ class Expected(NamedTuple):
     opens: bool
     """Whether it opens its AV1 sequence."""
     hint: int | None
-    """Its order hint, 0 to 127; None where packets before it may be lost."""
+    """Its order hint, 0 to 127, of 7 bits; None where packets before it may be lost."""
     quantizer: int
     """About its base_q_idx."""
 
@@ -120,7 +123,7 @@ class HeadCoder:
     def _header(self, expected: Expected) -> bool:
         """uncompressed_header of the specification; False where the rest of it is plain."""
         self._flag("show_existing_frame")
-        is_key = not self._flag("frame_type.1")
+        is_key = not self._flag("frame_type.1")  # or an inter frame
         is_intra = not self._flag("frame_type.0")
         shows = self._flag("show_frame")
         is_key = is_key and is_intra and bool(shows)
@@ -186,7 +189,7 @@ class HeadCoder:
 
     def _references(self, hint: int) -> list[int]:
         """ref_frame_idx: ranks of slots, the nearest first, of the past or of the future."""
-        known = min(len({one for one in self._hints if one is not None}), _DEPTHS - 1)
+        known = min(len({one for one in self._hints if one is not None}), _NUMBERS - 1)
         past, future = (
             sorted(range(_SLOTS), key=lambda slot: self._distance(slot, hint, is_future))
             for is_future in (False, True)
@@ -197,7 +200,7 @@ class HeadCoder:
             near, given = past if n < 4 else future, self._next(3)
             rank = None if given is None else near.index(given)
             parent = ranks[_PARENTS[n]] if n in _PARENTS else _SLOTS
-            context = (n * _DEPTHS + known) * (_SLOTS + 1) + parent
+            context = (n * _NUMBERS + known) * (_SLOTS + 1) + parent
             ranks.append(self._branch(_REFERENCE, rank, 3, context))
             slots.append(self._put(near[ranks[-1]], 3))
         return slots
@@ -229,8 +232,8 @@ class HeadCoder:
     def _filters(self) -> bool:
         first = self._field(_FILTER, 6, _USUAL_FILTER, 0)
         if first | self._field(_FILTER, 6, first, 1, of_last=False):
-            blue = self._field(_FILTER, 6, first, 2)
-            self._field(_FILTER, 6, blue * 3 // 4, 3, of_last=False)
+            of_u = self._field(_FILTER, 6, first, 2)
+            self._field(_FILTER, 6, of_u * 3 // 4, 3, of_last=False)
         for n in (2, 1, 0):
             self._flag(f"loop_filter_sharpness.{n}")
         if self._flag("loop_filter_delta_enabled"):
@@ -282,7 +285,7 @@ class HeadCoder:
         """A field as its difference from the last one of this kind, else from `usual`."""
         key = element.name, self._kind, number
         last = self._seen.get(key) if of_last else None
-        context = ((last is None) * _KINDS + self._kind) * _DEPTHS + number
+        context = ((last is None) * _KINDS + self._kind) * _NUMBERS + number
         given, base = self._next(width), usual if last is None else last
         value = base + self._coder.code(element, None if given is None else given - base, context)
         if not 0 <= value < 1 << width:
@@ -291,7 +294,7 @@ class HeadCoder:
         return self._put(value, width)
 
     def _plain(self, width: int) -> int:
-        """A field that is not modelled."""
+        """A field whose bits are coded alike, wherever they are."""
         given, value = self._next(width), 0
         for place in reversed(range(width)):
             bit = None if given is None else given >> place & 1

@@ -48,7 +48,6 @@ MAGIC = b"GSV"
 VERSION = 1
 HEADER_BYTES = 32
 
-_FLAG_BITS = 10
 _FLAGS = {3: "audio", 5: "holds", 8: "returns", 9: "fitted"} | {
     layer.header_bit: layer.name for layer in LAYERS
 }
@@ -67,15 +66,12 @@ FIELDS: tuple[tuple[str, int], ...] = (
     ("frame_ticks_num", 20),
     ("frame_ticks_den", 12),
     ("level", 2),
-    *((_FLAGS.get(bit, f"reserved_{bit}"), 1) for bit in range(_FLAG_BITS)),
+    *((_FLAGS[bit], 1) for bit in sorted(_FLAGS)),
     ("motion_estimator", 2),
     ("seed", 16),
     ("model_id", 32),
 )
-"""Name and width in bits of every field after magic and version, first field in the highest bits.
-
-Reserved bits are 0. A set one means a tool of a later version; such a stream is refused.
-"""
+"""Name and bits of every field after magic and version, the first field in the highest bits."""
 
 _FIELD_BITS = sum(bits for _, bits in FIELDS)
 _POSITIVE = (
@@ -188,10 +184,6 @@ class Header:
 
     @classmethod
     def _from_fields(cls, values: dict[str, int], limits: errors.Limits) -> "Header":
-        for name, value in values.items():
-            if name.startswith("reserved") and value:
-                why = "the stream has a scaffold layer that is not known: install a newer gsvc"
-                raise errors.VersionError(why)
         return cls(
             format=_format(values, limits),
             level=values["level"],
