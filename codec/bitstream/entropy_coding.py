@@ -145,7 +145,7 @@ Trace = Callable[[str, int], None]
 
 @cache
 def fitted_probabilities() -> dict[tuple[str, int, str, int], int]:
-    """Of a 1, in 1/256, by element, context, kind of bit and number (tools/fit_probabilities.py)."""
+    """Of a 1, in 1/256, by element, context, kind and number (`tools/fit_probabilities.py`)."""
     table = json.loads(Path(__file__).with_name("fitted.json").read_text("utf-8"))
     return {(name, *key): p for name, rows in table.items() for *key, p in rows}
 
