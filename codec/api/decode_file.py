@@ -198,11 +198,8 @@ def find_time_range(
 
 
 def _all(file: BinaryIO, limits: errors.Limits, *, is_container: bool) -> TimeRange:
-    """All of a stream.
-
-    A writer wants the sound before the pictures. A file is read twice for it; from a pipe, the
-    packets of a stream with sound are kept (a stream is small).
-    """
+    """All of a stream. A writer wants the sound before the pictures. A file is read twice for it;
+    from a pipe, the packets of a stream with sound are kept (a stream is small)."""
     reader, held = StreamReader(file, limits), errors.HeldBytes(limits)
     header, packets = reader.header, iter(reader)
     sound: list[AudioChunk] = []

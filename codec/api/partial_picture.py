@@ -46,9 +46,7 @@ def partial_picture(
 
 def _known(one: Picture, other: Picture) -> NDArray[np.float32]:
     """Weight, 0 to 1, of each pixel, (H, W): 1 where both pictures are the same from the top down.
-
-    AV1 codes blocks row by row, so beyond the bytes that are here all that follows is wrong.
-    """
+    AV1 codes blocks row by row, so beyond the bytes that are here all that follows is wrong."""
     margin = max(4, min(one.shape[:2]) // _MARGIN)
     differs = (one != other).any(axis=2).astype(np.uint8)
     wider = cv2.dilate(differs, np.ones((2 * margin + 1,) * 2, np.uint8))

@@ -110,10 +110,8 @@ def _workers(options: Namespace) -> Iterator[Workers]:
 def _carry_out(
     options: Namespace, settings: RunSettings, folder: BenchFolder, reporter: bench.Reporter
 ) -> int:
-    """Run what is left, then write the summary and show the main tables.
-
-    Returns 1 when a cell failed or a clip could not be read. A missing package is a gap in tables.
-    """
+    """Run what is left, then write the summary and show the main tables. Returns 1 when a cell
+    failed or a clip could not be read. A missing package is a gap in tables."""
     try:
         plan, errors = bench.make_run(settings, folder, _workers(options), reporter)
     except (KeyboardInterrupt, SystemExit) as error:  # SystemExit: terminated

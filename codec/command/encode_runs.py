@@ -262,11 +262,9 @@ def encode_many(options: Namespace) -> int:
 
 
 def _shares(options: Namespace, sources: Sequence[str]) -> dict[str, int]:
-    """The bytes of each source's stream, so that all take --total-size together.
-
-    Shares are as the sizes at one level, so that quality is alike. Sound and texts are not shared.
-    Sources that cannot be read have none: they fail when it is their turn.
-    """
+    """The bytes of each source's stream, so that all take --total-size together. Shares are as the
+    sizes at one level, so that quality is alike. Sound and texts are not shared. Sources that
+    cannot be read have none: they fail when it is their turn."""
     if options.total_size is None:
         return {}
     made = {}

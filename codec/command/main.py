@@ -351,10 +351,8 @@ class _Told(FileIO):
 
 
 def _open_streams() -> None:
-    """What is printed goes nowhere where a daemon has no output, and needs no letter of UTF-8.
-
-    Else the next file to be opened would take the number, and what a library prints with it.
-    """
+    """What is printed goes nowhere where a daemon has no output, and needs no letter of UTF-8. Else
+    the next file to be opened would take the number, and what a library prints with it."""
     for number in range(3):
         try:
             os.fstat(number)

@@ -330,11 +330,8 @@ class VideoSource:
     def _decode(
         self, packets: "Iterable[source_clock.AnyPacket | av.FFmpegError]", sought: bool = False
     ) -> Iterator[tuple[str, av.VideoFrame]]:
-        """The frames from here on.
-
-        AVI, and what was copied from it, has times of decoding alone: those of packets rise, those
-        of frames do not. Then frames take the packets' in turn.
-        """
+        """The frames from here on. AVI, and what was copied from it, has times of decoding alone:
+        those of packets rise, those of frames do not. Then frames take the packets' in turn."""
         times = self._times = deque[int]()
         frames, held = self._decoded(packets, sought), list[tuple[str, av.VideoFrame]]()
         seen = list[int]()

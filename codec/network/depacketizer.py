@@ -61,10 +61,8 @@ class PendingPacket:
             self.size += len(data) + PIECE_COST
 
     def _repair(self, stripe: int) -> None:
-        """Restore the one fragment that a stripe lacks, if its parity came.
-
-        The packet's last fragment may come back padded with zeros.
-        """
+        """Restore the one fragment that a stripe lacks, if its parity came. The packet's last
+        fragment may come back padded with zeros."""
         members = range(stripe, self._count, self._stripes)
         lost = [index for index in members if index not in self._fragments]
         if stripe in self._parities and len(lost) == 1:

@@ -174,11 +174,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Players are not worth a line each."""
 
     def _is_meant(self) -> bool:
-        """Whether a server of this machine alone is asked by a name of this machine.
-
-        Any page of the web could otherwise read the stream, by a name of its own that it makes
-        resolve to 127.0.0.1 (DNS rebinding).
-        """
+        """Whether a server of this machine alone is asked by a name of this machine. Any page of
+        the web could otherwise read the stream, by a name of its own that it makes resolve to
+        127.0.0.1 (DNS rebinding)."""
         if not cast(PlayerServer, self.server).is_local:
             return True
         hosts = self.headers.get_all("Host", [])

@@ -169,10 +169,8 @@ class VideoReceiver:
     async def _working(
         self, close: Callable[[], None]
     ) -> AsyncIterator[tuple[ThreadPoolExecutor, list[asyncio.Task[None]]]]:
-        """A thread for the work, and room for the tasks that listen or connect.
-
-        Raises InputError at the end of the block if there was no frame.
-        """
+        """A thread for the work, and room for the tasks that listen or connect. Raises InputError
+        at the end of the block if there was no frame."""
         worker, tasks = ThreadPoolExecutor(1), list[asyncio.Task[None]]()
         try:
             yield worker, tasks

@@ -333,11 +333,9 @@ def _times(
     seconds: NDArray[np.float64],
     known: Mapping[str, ResourceUsage],
 ) -> tuple[float, float, float]:
-    """Seconds per pixel of frames, drawn frames and coded pictures: the columns of `work`.
-
-    A way shares its frames with the plain way, its motion with the way without a refiner, and its
-    refiner with the way without learned motion.
-    """
+    """Seconds per pixel of frames, drawn frames and coded pictures: the columns of `work`. A way
+    shares its frames with the plain way, its motion with the way without a refiner, and its refiner
+    with the way without learned motion."""
     if way == Way():
         frame, drawn = np.maximum(0, np.linalg.lstsq(work[:, :2], seconds)[0])
         return float(frame), float(drawn), 0.0

@@ -115,10 +115,8 @@ def _spread(
     ratios: Mapping[str, Sequence[float]],
     presets: Mapping[str, Any],
 ) -> list[float]:
-    """Of the truth over what is foretold: the ends of 90 % of it, and its median between them.
-
-    Few jobs say little of the ends: those that are shipped count too.
-    """
+    """Of the truth over what is foretold: the ends of 90 % of it, and its median between them. Few
+    jobs say little of the ends: those that are shipped count too."""
     logged = np.log(list(ratios.get(name, ())))
     if name == "encode_seconds":  # the presets' own medians are in their times
         logged = np.log(

@@ -260,9 +260,7 @@ def upright_square(
 
 def _refined(points: Array, heat: Array, side: int) -> Array:
     """Move each point to the centre of mass of its heat map around it, if that is confident.
-
-    `points`: (n, 2) in pixels of the network's input; `heat`: (rows, columns, n) logits.
-    """
+    `points`: (n, 2) in pixels of the network's input; `heat`: (rows, columns, n) logits."""
     rows, columns, _ = heat.shape
     refined = points.copy()
     reach = _HEAT_MAP_WINDOW // 2

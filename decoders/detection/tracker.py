@@ -196,10 +196,8 @@ def _is_part(box: findings.Box, known: Sequence[findings.Box]) -> bool:
 
 
 def _beside(place: findings.Detection, known: Sequence[findings.Box]) -> findings.Detection | None:
-    """What of a moving place lies beside the objects that are known: the wider side of each.
-
-    People who walk together move as one; who is not known yet walks beside those who are.
-    """
+    """What of a moving place lies beside the objects that are known: the wider side of each. People
+    who walk together move as one; who is not known yet walks beside those who are."""
     box = place.box.copy()
     for one in known:
         if not _is_part(box, [one]):

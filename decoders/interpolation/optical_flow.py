@@ -388,9 +388,7 @@ def _put(vectors: Flow, places: Places, vector: NDArray[np.float32]) -> None:
 
 def _filled(flow: Flow, trusted: FloatImage) -> Flow:
     """The flow, and where it is not trusted, such as beyond the border, that of the places around.
-
-    `trusted`: float32 (h, w), 0 to 1.
-    """
+    `trusted`: float32 (h, w), 0 to 1."""
     height, width = trusted.shape
     size = -(-width // _COARSE), -(-height // _COARSE)
     weight = (trusted**2)[..., None]

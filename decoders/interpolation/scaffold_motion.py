@@ -281,10 +281,8 @@ def _moves(sample: Sample) -> bool:
 
 def _dense_correction(sample: Sample, geometry: Geometry) -> tuple[Flow, FloatImage]:
     """A sample's corrections at every pixel: vectors (H, W, 2) and sides (H, W), as in `Bend`.
-
     Block values are interpolated between block centres within a label, so that motion edges follow
-    the segmentation. Each label's own motion is added inside the label.
-    """
+    the segmentation. Each label's own motion is added inside the label."""
     field = np.zeros((geometry.height, geometry.width, 3), np.float32)
     segmentation, correction = sample[SEGMENTATION], sample[FLOW]
     labels = None
@@ -334,11 +332,9 @@ _THICKNESS = 2.0  # of a limb, in cells
 def _limb_motion(
     anchor: Sample, samples: Sequence[Sample], length: int, geometry: Geometry
 ) -> NDArray[np.float32]:
-    """Correction of motion at `anchor` from pose: float32 (H, W, 2) in pixels.
-
-    It is the vector by which a key point, visible at the anchor and at both coded pictures,
-    deviates from motion linear in time. It is interpolated along limbs and falls to 0 beside them.
-    """
+    """Correction of motion at `anchor` from pose: float32 (H, W, 2) in pixels. It is the vector by
+    which a key point, visible at the anchor and at both coded pictures, deviates from motion linear
+    in time. It is interpolated along limbs and falls to 0 beside them."""
     small = np.zeros((*geometry.label_shape, 2), np.float32)
     starts = next((s for s in samples if s.offset <= 0), None)
     ends = next((s for s in samples if s.offset == length), None)

@@ -339,10 +339,8 @@ class LatentCache:
         return loop
 
     def _keep(self, kind: str, wanted: Embedding, loop: CachedLoop) -> None:
-        """Keep what a whole loop computed; of one that began later nothing: errors would add up.
-
-        A disk that cannot be written is warned of once, and the cache goes on without it.
-        """
+        """Keep what a whole loop computed; of one that began later nothing: errors would add up. A
+        disk that cannot be written is warned of once, and the cache goes on without it."""
         if self._store is None:
             return
         moves = {f"after{done}": move for done, move in loop.moves.items()}

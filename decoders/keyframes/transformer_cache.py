@@ -149,10 +149,8 @@ def _quiet() -> Iterator[None]:
 @contextmanager
 def _watched(transformer: nn.Module) -> Iterator[Callable[[], float]]:
     """The timestep at which the transformer is, 0 to 1000; the latest there is in the first steps.
-
     FasterCache asks for it, and would go on from steps that it has not seen where a loop begins
-    late, as one that restores does.
-    """
+    late, as one that restores does."""
     seen: list[float] = []
 
     def note(module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:

@@ -162,10 +162,8 @@ def lanczos(parts: Tensor) -> Tensor:
 
 
 def _shifted(pictures: Tensor, across: Tensor, down: Tensor) -> Tensor:
-    """Weighted sums of neighbours, wherever all pixels that `lanczos` needs exist.
-
-    In single precision: truths rounded to half precision would be no truths.
-    """
+    """Weighted sums of neighbours, wherever all pixels that `lanczos` needs exist. In single
+    precision: truths rounded to half precision would be no truths."""
     count, channels, height, width = pictures.shape
     spare = _REACH - across.shape[1] // 2
     inner = pictures[..., spare : height - spare, spare : width - spare]

@@ -384,10 +384,8 @@ def _by_samples(needs: Needs, batch: int, devices: Devices, again: bool) -> Iter
 
 
 def _on_mesh(needs: Needs, own: int, devices: Devices, group: int, again: bool) -> Layout:
-    """Blocks are in parts on `group` devices, all else on as many as there are such groups.
-
-    `own`: samples of a group. What blocks compute again is in parts, too, and ends before the sum.
-    """
+    """Blocks are in parts on `group` devices, all else on as many as there are such groups. `own`:
+    samples of a group. What blocks compute again is in parts, too, and ends before the sum."""
     groups, parts = devices.count // group, needs.splitting
     inner, outer = (group - 1) / group, (groups - 1) / groups
     split = inner * parts.parameters

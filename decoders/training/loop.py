@@ -108,10 +108,8 @@ def _alone() -> Iterator[None]:
 
 @contextmanager
 def _only_learned(networks: nn.ModuleDict, path: Path) -> Iterator[None]:
-    """In it, only those parameters seem to learn of which the checkpoint's optimiser knows.
-
-    A prior that learns in the last stage has no moments before it.
-    """
+    """In it, only those parameters seem to learn of which the checkpoint's optimiser knows. A prior
+    that learns in the last stage has no moments before it."""
     known = FileSystemReader(path).read_metadata().state_dict_metadata
     before = {each: each.requires_grad for each in networks.parameters()}
     for name, each in networks.named_parameters():

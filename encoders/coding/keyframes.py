@@ -261,10 +261,8 @@ def _guess(gains: NDArray[np.uint8], row: int, column: int) -> int:
 
 
 def _distortions(source: Reference, luma: Picture, cell: int) -> list[NDArray[np.float32]]:
-    """The distortion map under each gain.
-
-    Detail is added linearly, so the energy of gradients under a gain is a quadratic in the gain.
-    """
+    """The distortion map under each gain. Detail is added linearly, so the energy of gradients
+    under a gain is a quadratic in the gain."""
     plain = luma.astype(np.float32)
     detail = keyframe.blur_detail(plain, cell)
     small, added = quarter(plain), quarter(detail)

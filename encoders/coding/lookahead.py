@@ -186,9 +186,7 @@ class Lookahead(GroupCoder):
         self, shots: Sequence[_Shot], *, open_ended: bool = False
     ) -> list[CodedPacket]:
         """Code shots as one AV1 sequence; `open_ended`: the last frame is the next group's first.
-
-        Budgets and goals are bits, of all packets and of the coded pictures in them.
-        """
+        Budgets and goals are bits, of all packets and of the coded pictures in them."""
         begun, frames = self._done, sum(len(shot.pictures) for shot in shots)
         own = frames - open_ended
         budget = self._rate.budget(own)

@@ -162,9 +162,7 @@ class ScaffoldExtractor:
         self, interval: SourceInterval, before: KeyBefore, lmbda: float, count: int
     ) -> Callable[[list[Sample], int], AnchorProbe]:
         """Makes probes in an interval with `count` samples: of these, at the one with this index.
-
-        `lmbda`: as of `extract_group`; each anchor answers for its share of the frames.
-        """
+        `lmbda`: as of `extract_group`; each anchor answers for its share of the frames."""
         lmbda = CORRECTION_LMBDA * lmbda / (interval.length / count)
         # Luma is enough to judge by, and the motion found in it is the same.
         ends = optical_flow.gray(before.shown), optical_flow.gray(interval.shown)

@@ -98,10 +98,8 @@ class AnchorProbe:
         return self.source.total(self.picture(sample))
 
     def _extra_bits(self, sample: Sample, other: Sample) -> float:
-        """Bits that `other` takes beyond those of `sample`, in the layers where they differ.
-
-        Models begin anew: what they will have learned by then is not known in a probe.
-        """
+        """Bits that `other` takes beyond those of `sample`, in the layers where they differ. Models
+        begin anew: what they will have learned by then is not known in a probe."""
         site = Site(self._header.geometry, Place.BETWEEN, len(self._sources) - 1)
         before = self.predictor or Sample(0)
         return sum(

@@ -72,10 +72,8 @@ def _pruned(
 
 
 def _block_bits(correction: Correction, before: Correction | None) -> NDArray[np.float32]:
-    """What coding each block takes, float32 (rows, columns), predicted from `before`.
-
-    The models have learned from the correction itself, as they will have from others like it.
-    """
+    """What coding each block takes, float32 (rows, columns), predicted from `before`. The models
+    have learned from the correction itself, as they will have from others like it."""
     coder, shape = Coder(), correction.sides.shape
     if before is not None and before.block_log2 != correction.block_log2:
         before = None

@@ -103,10 +103,8 @@ class GroupSearch:
         self._tell(len(self.probes.made))
 
     def _best_at_rate(self, goal: float) -> tuple[Probe, GroupPlan]:
-        """The probe that should have the least D at `goal` bits, and its plan moved there.
-
-        Of probes that differ in their quantiser alone the nearest to `goal` stands for all.
-        """
+        """The probe that should have the least D at `goal` bits, and its plan moved there. Of
+        probes that differ in their quantiser alone the nearest to `goal` stands for all."""
         made = sorted(self.probes.made.values(), key=lambda one: -abs(math.log(one.bits / goal)))
         probes = list({(one.plan.keys, one.plan.scale): one for one in made}.values())
         moved = [self._plan_at_rate(probe, goal) for probe in probes]

@@ -225,10 +225,8 @@ class Probes:
 
     def _try(self, plan: GroupPlan, lmbda: float, keys: tuple[int, ...] | None = None) -> Probe:
         """A probe of the plan with some of its coded pictures, `keys`; None: those that the frames
-        looked at are drawn from, all of a short group's.
-
-        D is measured on the samples, each in two parts: texture, and misplaced structure.
-        """
+        looked at are drawn from, all of a short group's. D is measured on the samples, each in two
+        parts: texture, and misplaced structure."""
         keys = keys or self._near(plan.keys)
         units = self._coded(plan, keys)
         decoded = dict(zip(keys, self._decoded(plan, units), strict=True))
@@ -274,9 +272,7 @@ class Probes:
         self, plan: GroupPlan, keys: Sequence[int], units: Sequence[bytes], path_bits: float
     ) -> float:
         """Bits of the group: its intra picture, and the others as those that were coded.
-
-        `path_bits`: bits of the camera paths of the intervals that were drawn.
-        """
+        `path_bits`: bits of the camera paths of the intervals that were drawn."""
         own = self.own_keys(plan)
         units = units[: len(set(keys) & set(own))]
         coded = picture_bits(units, plan.crf)

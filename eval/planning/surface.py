@@ -220,10 +220,8 @@ def _memory_rows(curve: Sequence[tuple[int, float]]) -> list[list[str]]:
 
 
 def _energy_rows(points: Sequence[MeasuredPoint]) -> list[list[str]]:
-    """What a processor may draw for its computation to cost less than the bits that it saves.
-
-    Both for a second of video: bits by texture, and seconds computed for them; a mean of clips.
-    """
+    """What a processor may draw for its computation to cost less than the bits that it saves. Both
+    for a second of video: bits by texture, and seconds computed for them; a mean of clips."""
     bits, seconds = [], []
     for clip, each in exchanges(points, "texture").items():
         own, mean = [p for p in points if p.clip == clip], mean_exchange(each)

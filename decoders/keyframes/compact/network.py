@@ -210,11 +210,9 @@ _NOISE_TO_RESIDUAL = 0.6
 
 
 def _skip(sigma: Tensor) -> Tensor:
-    """Share of the state's offset from the keyframe to keep: the least-squares estimate.
-
-    As `c_skip` of Karras et al. (NeurIPS 2022), for noise 0.6 times as strong as the residual: 0 at
-    sigma 1, 1 at sigma 0.
-    """
+    """Share of the state's offset from the keyframe to keep: the least-squares estimate. As
+    `c_skip` of Karras et al. (NeurIPS 2022), for noise 0.6 times as strong as the residual: 0 at
+    sigma 1, 1 at sigma 0."""
     rest = 1 - sigma
     return rest / (rest**2 + (_NOISE_TO_RESIDUAL * sigma) ** 2)
 

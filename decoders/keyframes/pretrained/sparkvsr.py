@@ -58,10 +58,8 @@ class SparkVsrBackend(pretrained.PretrainedWindows):
 
 
 def _places(config: Any, latents: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor] | None":
-    """Rotary embeddings of the tokens of `latents`, (1, F, 2C, h, w).
-
-    Not the pipeline's own: they end at the size of its training, which 4K exceeds.
-    """
+    """Rotary embeddings of the tokens of `latents`, (1, F, 2C, h, w). Not the pipeline's own: they
+    end at the size of its training, which 4K exceeds."""
     from diffusers.models.embeddings import get_3d_rotary_pos_embed
 
     if not config.use_rotary_positional_embeddings:

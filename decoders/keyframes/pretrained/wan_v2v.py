@@ -85,9 +85,7 @@ def _begun(
 
 def _shares(pipeline: Any, whole: int, steps: int) -> list[float]:
     """How much of the video is left in the latents after each step, relative to the first ones.
-
     Divided by it, latents of two windows with one noise differ as much as those that they began
-    with: so what a loop has moved in one can be added in the other.
-    """
+    with: so what a loop has moved in one can be added in the other."""
     levels = [float(level) for level in pipeline.scheduler.sigmas[whole - steps :]]
     return [(1 - level) / (1 - levels[0]) for level in levels]
