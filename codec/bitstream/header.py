@@ -66,7 +66,7 @@ FIELDS: tuple[tuple[str, int], ...] = (
     ("frame_ticks_num", 20),
     ("frame_ticks_den", 12),
     ("level", 2),
-    *((_FLAGS[bit], 1) for bit in sorted(_FLAGS)),
+    *((_FLAGS[bit], 1) for bit in range(len(_FLAGS))),
     ("motion_estimator", 2),
     ("seed", 16),
     ("model_id", 32),
