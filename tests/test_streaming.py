@@ -19,7 +19,8 @@ from gsvc import Encoder, EncoderSettings, Frame, Packet, Picture, VideoFormat
 from gsvc.codec.api.asyncio import Timed
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.command.main import as_options
-from needs import need_package
+from gsvc.datasets.clips.clip_reader import load_clip
+from needs import need_clip, need_package
 
 Pictures = Callable[..., list[Picture]]
 RATE = Fraction(25)
@@ -260,6 +261,16 @@ def test_no_packet_is_larger_than_allowed(settings: EncoderSettings) -> None:
     packets = packets_of(form(pictures), replace(settings, max_packet_bytes=most), pictures)
     assert max(len(packet.to_bytes()) for packet in packets) <= most
     assert sum(packet.frames for packet in packets) == 12
+
+
+def test_small_packets_make_intra_pictures_coarse_and_no_others() -> None:
+    pictures, rate = load_clip(need_clip("carphone"), 100, 144)
+    video = VideoFormat(176, 144, 1 / rate, rate)
+    settings = replace(LOW, bitrate=12_000, max_packet_bytes=500)
+    packets = packets_of(video, settings, pictures)
+    assert max(len(packet.to_bytes()) for packet in packets) <= 500
+    bits = sum(8 * len(packet.to_bytes()) for packet in packets)
+    assert bits * rate / len(pictures) > 5000
 
 
 @MODES

@@ -45,6 +45,9 @@ _LATE = 16
 """Coded pictures over which the bits of one are averaged."""
 _LARGE = 1.2
 """Multiple of what an intra picture may take from which it is coded again."""
+_OF_PACKET = 8 * 0.8
+"""Bits that an intra picture may take for each byte of the largest packet: if it is too large for
+that, it is coded again as small."""
 
 
 @dataclass
@@ -86,9 +89,10 @@ class LowDelay(GroupCoder):
         self._coarser, self._scale = 0.0, 8
         self._jump = tuning.USUAL_JUMP
         self._group: _OpenGroup | None = None
-        self._ends_soon = self._is_held = self._is_judged = False
-        self._most_bits: float | None = None
-        self._fills = False
+        self._ends_soon = self._is_judged = False
+        most = config.packet_bytes
+        self._packet_bits = _OF_PACKET * most if most else math.inf
+        self.hold(is_held=False)
         self._inter, self._inters, self._frames = 0.0, 0, 0
         self._last_intra: tuple[float, int] | None = None  # quantiser and bits of the last one
         self._waiting: list[tuple[Picture, int]] = []
@@ -140,7 +144,9 @@ class LowDelay(GroupCoder):
         self._ends_soon = self._ends_soon or not (self._fills or 0.8 <= change <= 1.5)
 
     def hold(self, *, is_held: bool, intra_bits: float | None = None, fills: bool = False) -> None:
-        self._is_held, self._most_bits, self._fills = is_held, intra_bits, fills
+        self._is_held, self._fills, self._is_linked = is_held, fills, intra_bits is not None
+        most = min(self._packet_bits, intra_bits or math.inf)
+        self._most_bits = most if most < math.inf else None
 
     def hurry(self) -> bool:
         sent, self._faces = self._faces is not None, None
@@ -192,11 +198,11 @@ class LowDelay(GroupCoder):
         if self._group is None:
             self._follow()
         coded, now = self._tried()
-        while (excess := self._config.packet_excess([coded])) > 1 or self._is_large(coded):
-            if excess > 1:
-                self._make_coarser(excess)
-            else:
+        while (is_large := self._is_large(coded)) or self._config.packet_excess([coded]) > 1:
+            if is_large:
                 self._end_group()
+            else:
+                self._make_coarser(self._config.packet_excess([coded]))
             coded, now = self._tried()
         assert self._group is not None
         self._group.frames += coded.frames
@@ -216,7 +222,7 @@ class LowDelay(GroupCoder):
         if not self._config.header.format.frame_rate <= self._frames <= self._usual:
             return
         foreseen, self._is_judged = self._rate.foreseen(), True
-        if foreseen is not None and foreseen < _IDLE and not self._most_bits:
+        if foreseen is not None and foreseen < _IDLE and not self._is_linked:
             self._rate.retarget(self._rate.bpp, exact=True)
             self._ends_soon = True
 
