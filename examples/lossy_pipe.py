@@ -19,6 +19,8 @@ import gsvc
 
 LIMITS = gsvc.Limits.restrictive()
 NEW_KEYFRAME = "new keyframe"
+ROUND_TRIP = 1.0
+"""Seconds from a request to its picture, at least: none is sent meanwhile."""
 
 
 def send(source: str, link: Connection, every: int) -> None:
@@ -46,7 +48,7 @@ def send(source: str, link: Connection, every: int) -> None:
 
 def receive(link: Connection, target: str) -> tuple[int, int, int]:
     """Write the video; gives the frames, the concealed ones among them, and the requests."""
-    header, expected = gsvc.Header.from_bytes(link.recv()), 0
+    header, asked = gsvc.Header.from_bytes(link.recv()), -ROUND_TRIP
     frames = concealed = requests = 0
     settings = gsvc.DecoderSettings(steps=0, conceal=True)
     with (
@@ -56,18 +58,16 @@ def receive(link: Connection, target: str) -> tuple[int, int, int]:
         while True:
             number, group, pts, message = link.recv()
             packet = gsvc.Packet.from_bytes(message, LIMITS)
-            if packet.type == gsvc.PacketType.END:
-                return frames, concealed, requests
-            if packet.is_picture:
-                if number > expected and not packet.is_intra:
-                    requests += 1
-                    with suppress(BrokenPipeError):  # the sender has ended
-                        link.send(NEW_KEYFRAME)
-                expected = max(expected, number + 1)
             for frame in decoder.decode(replace(packet, number=number, group=group, pts=pts)):
                 writer.write(frame)
                 frames += 1
                 concealed += frame.concealed
+            if packet.type == gsvc.PacketType.END:
+                return frames, concealed, requests
+            if decoder.needs_key and time.monotonic() - asked > ROUND_TRIP:
+                asked, requests = time.monotonic(), requests + 1
+                with suppress(BrokenPipeError):  # the sender has ended
+                    link.send(NEW_KEYFRAME)
 
 
 if __name__ == "__main__":

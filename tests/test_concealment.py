@@ -152,6 +152,28 @@ def test_a_packet_that_comes_late_mends_its_group(stream: Stream) -> None:
     assert all(same(a, b) for a, b in zip(whole, twice, strict=True))
 
 
+@pytest.mark.parametrize("first", [0, 1], ids=["whole", "its intra picture lost"])
+def test_an_encoder_that_begins_anew_is_shown(
+    stream: Stream, moving_pictures: Pictures, first: int
+) -> None:
+    header, packets = stream
+    settings = EncoderSettings(level=3, preset="fast", low_delay=True)
+    with Encoder(header.format, settings) as encoder:
+        again = [p for rgb in moving_pictures(100)[::-1] for p in encoder.encode(rgb)]
+        encoder.force_keyframe()
+        again += encoder.encode(moving_pictures(1)[0])
+    whole = decode(encoder.header, again, PLAIN)
+    with Decoder(header, CONCEAL) as decoder:
+        for packet in packets[:-1]:
+            decoder.decode(packet)
+        shown = [frame for packet in again[first:-1] for frame in decoder.decode(packet)]
+        assert decoder.needs_key is bool(first)
+        shown += decoder.decode(again[-1])
+    last = whole if not first else whole[-1:]
+    assert len(shown) >= len(last)
+    assert all(same(a, b) for a, b in zip(last, shown[-len(last) :], strict=True))
+
+
 @pytest.mark.parametrize("is_late", [False, True], ids=["lost", "late"])
 def test_a_decoder_tells_when_it_needs_a_keyframe(stream: Stream, *, is_late: bool) -> None:
     header, packets = stream

@@ -3,12 +3,13 @@
 import io
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import gsvc
+from forked import exit_code_of_fork, needs_fork
 
 VIDEO = gsvc.VideoFormat(64, 48, time_base=Fraction(1, 25), frame_rate=Fraction(25))
 HEADER = gsvc.Header(VIDEO, level=1)
@@ -68,6 +69,9 @@ def test_an_argument_of_another_type_is_named(call: Callable[[], object], told: 
         ("x.jpg", None, "a frame of type str is no array: decode a picture first"),
         ((np.zeros((48, 64, 3), np.uint8), 4), None, "give its time as encode(array, pts)"),
         (np.zeros((48, 64, 3)), None, "a frame of float64"),
+        (np.zeros((48, 64, 3), int).tolist(), None, "needed: give np.asarray(frame, np.uint8)"),
+        (np.full((48, 64, 3), 999), None, "scale it to 0 to 255"),
+        (np.array([None]), None, "a frame of type ndarray is an array of objects"),
         (gsvc.Frame([1], 0), None, "pixels is [1] (list)"),  # type: ignore[arg-type]
         (np.zeros((48, 64, 3), np.uint8), 1.5, "pts is 1.5 (float)"),
         (gsvc.Frame(np.zeros((48, 64, 3), np.uint8), 1.5), None, "pts is 1.5"),  # type: ignore[arg-type]
@@ -87,10 +91,15 @@ def test_a_frame_of_another_size_is_an_error_of_its_value() -> None:
     assert not isinstance(caught.value, TypeError)
 
 
-def test_numbers_of_numpy_are_numbers() -> None:
-    settings = gsvc.EncoderSettings(level=np.int64(2), bitrate=np.float32(9000), seed=np.uint8(3))  # type: ignore[arg-type]
-    assert settings.level == 2
-    assert gsvc.DecoderSettings(steps=np.int32(4), conceal=np.bool_(True)).steps == 4  # type: ignore[arg-type]
+def test_numbers_of_numpy_become_those_of_python() -> None:
+    assert ANY.DecoderSettings(steps=np.int32(4), conceal=np.bool_(True)).steps == 4
+    video = ANY.VideoFormat(
+        np.int64(64), np.int32(48), Fraction(1, 25), Fraction(cast(Any, np.int64(25)))
+    )
+    settings = ANY.EncoderSettings(level=np.int64(2), bitrate=np.float32(9000), seed=np.uint8(3))
+    with gsvc.Encoder(video, settings) as encoder:
+        assert gsvc.Header.from_bytes(encoder.header.to_bytes()) == encoder.header
+    assert encoder.header.format == VIDEO and encoder.header.level == 2
 
 
 def test_what_is_missing_or_too_much_python_says_itself() -> None:
@@ -143,6 +152,20 @@ def test_a_mistyped_attribute_is_refused_and_a_subclass_has_its_own() -> None:
     encoder.target_bitrate, mine = 12_000, Mine(VIDEO)
     mine.label, mine.count = "other", 1  # type: ignore[attr-defined]
     assert encoder.target_bitrate == 12_000 and mine.label == "other"
+
+
+@needs_fork
+def test_an_encoder_stays_with_its_process() -> None:
+    settings = gsvc.EncoderSettings(level=3, preset="fast", low_delay=True)
+    picture = np.zeros((48, 64, 3), np.uint8)
+
+    def child() -> None:
+        with encoder, pytest.raises(gsvc.ConfigError, match="belongs to another process"):
+            encoder.encode(picture)
+
+    with gsvc.Encoder(VIDEO, settings) as encoder:
+        encoder.encode(picture)
+        assert exit_code_of_fork(child, 10) == 0
 
 
 def test_an_encoder_that_is_over_takes_no_orders() -> None:

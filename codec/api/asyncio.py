@@ -125,8 +125,8 @@ async def decode_stream(
 ) -> AsyncGenerator[Frame, None]:
     """Decode `packets`; yield each frame as it is drawn, and close the decoder.
 
-    Every packet is decoded, because later ones build on it: a slow consumer slows the source.
-    Raises what the source and the decoder raise.
+    Every packet is decoded, because later ones build on it: a slow consumer slows the source. To
+    `break`, use `contextlib.aclosing`. Raises what the source and the decoder raise.
     """
     errors.check_type("packets", packets, AsyncIterable)
     worker = ThreadPoolExecutor(1)

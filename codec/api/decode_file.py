@@ -18,7 +18,7 @@ from gsvc.codec.api.partial_picture import partial_picture
 from gsvc.codec.api.reports import DecodeReport, Progress, Report
 from gsvc.codec.bitstream import audio_and_text, container, errors, stream_info
 from gsvc.codec.bitstream.container import Packet, PacketType, Salvage, StreamReader, decoded_frames
-from gsvc.codec.bitstream.frames import AudioChunk, Frame, Picture, duration
+from gsvc.codec.bitstream.frames import AudioChunk, Frame, Picture, VideoFormat, duration
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.media import places
 from gsvc.codec.media.output import STANDARD_OUTPUT
@@ -114,7 +114,8 @@ def decode(
         decoding.tell_damage(time_range.damage, source, target)
         if not is_container and (lost := " and ".join(_beside(header, time_range.texts))):
             _log.warning("%s carries no %s: left out, use .mp4 or .mkv", written(target), lost)
-    return decoding.report(places.shown(target), header, settings.steps, monotonic() - began)
+    made = decoding.times, decoding.concealed
+    return _report(target, header.format, settings.steps, began, *made)
 
 
 def _written_part(
@@ -129,14 +130,25 @@ def _written_part(
     mark = mark_of(settings)
     with open_writer(target, form, mark=mark, overwrite=overwrite) as writer:
         writer.write(Frame(part[1], 0, concealed=True))
+    return _report(target, form, settings.steps, began, array("q", [0]), 1)
+
+
+def _report(
+    target: places.PathOrFile,
+    form: VideoFormat,
+    steps: int,
+    began: float,
+    times: "array[int]",
+    concealed: int,
+) -> DecodeReport:
     return DecodeReport(
         target=places.shown(target),
         width=form.width,
         height=form.height,
-        frames=1,
-        duration=float(1 / form.frame_rate),
-        steps=settings.steps,
-        concealed=1,
+        frames=len(times),
+        duration=float(duration(times, form)),
+        steps=steps,
+        concealed=concealed,
         elapsed=monotonic() - began,
     )
 
@@ -361,19 +373,6 @@ class FileDecoding:
             name, why = places.display_name(source), concealed or "not every packet can be decoded"
             _log.warning("%s: %s; %d of %d frames are concealed", name, why, self.concealed, count)
 
-    def report(self, target: str, header: Header, steps: int, elapsed: float) -> DecodeReport:
-        """What came out; `elapsed`: seconds it took."""
-        return DecodeReport(
-            target=target,
-            width=header.format.width,
-            height=header.format.height,
-            frames=len(self.times),
-            duration=float(duration(self.times, header.format)),
-            steps=steps,
-            concealed=self.concealed,
-            elapsed=elapsed,
-        )
-
     def _put(self, frames: Iterable[Frame], time_range: TimeRange) -> None:
         """Write those of the frames that are in the time range, whose origin gets time 0."""
         for frame in frames:
@@ -398,16 +397,11 @@ def written(target: places.PathOrFile) -> str:
     return "standard output" if str(target) == STANDARD_OUTPUT else places.shown(target)
 
 
-def _beside(header: Header, texts: audio_and_text.Texts) -> Iterator[str]:
+def _beside(header: Header, texts: audio_and_text.Texts) -> list[str]:
     """What a stream has beside pictures, in words."""
-    if header.audio:
-        yield "sound"
-    if texts.subtitles:
-        yield "subtitles"
-    if texts.chapters:
-        yield "chapters"
-    if texts.tags:
-        yield "title or other tags"
+    there = header.audio, texts.subtitles, texts.chapters, texts.tags
+    words = "sound", "subtitles", "chapters", "title or other tags"
+    return [word for word, one in zip(words, there, strict=True) if one]
 
 
 def _is_container(target: places.PathOrFile) -> bool:

@@ -1,6 +1,7 @@
 """`Encoder`: frames in, packets out."""
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,7 +16,7 @@ import numpy as np
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream import errors
 from gsvc.codec.bitstream.container import Packet, PacketType, varint
-from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
+from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat, check_picture
 from gsvc.codec.bitstream.header import Header, Tools, storable_format
 from gsvc.codec.bitstream.layers import GUIDE, POSE, SEGMENTATION
 from gsvc.codec.bitstream.scaffold import MOST_TICKS, nominal_time
@@ -167,6 +168,7 @@ class Encoder:
         self._clock = self._sent = -max(1, nominal_time(1, self.header.frame_ticks))
         self._packets = self._intra = 0
         self._is_over = False
+        self._process: int | None = None  # that has its threads
         self._turn = errors.OneThread("encoder")
 
     def __enter__(self) -> Self:
@@ -178,7 +180,8 @@ class Encoder:
     def close(self) -> None:
         """Release threads and coders; frames not flushed are lost. May be called again."""
         self._is_over = True
-        self._turn.end(self._coder.close)
+        if self._process in (None, os.getpid()):
+            self._turn.end(self._coder.close)
 
     def watch(self, report: Callable[[float], None]) -> None:
         """With look-ahead, have `report` told how far a group is, in frames' worth of work."""
@@ -305,8 +308,8 @@ class Encoder:
                 write to a Frame's pixels before its packet is returned; other arrays, also what
                 NumPy makes of a PIL image, are copied.
             pts: Time in ticks of the time base, above that of the last frame, by 2^30 at most. None
-                takes the frame's own, or one nominal duration after the last frame. From a first
-                time above 2^30, the clock of a camera, all are counted.
+                takes the frame's own, or one nominal duration after the last frame. A first time
+                above 2^30 (a camera's clock) becomes 0, and the others count from it.
 
         Raises:
             ConfigError: The shape, type or time is wrong; the frame is not taken. Or `max_bitrate`
@@ -316,7 +319,7 @@ class Encoder:
         """
         with self._turn:
             self._check_open()
-            taken = self._input.frame(frame, pts)
+            self._process, taken = os.getpid(), self._input.frame(frame, pts)
             is_cut = self._cut_detector(taken.pixels)
             opens_group, self._opens_group = self._opens_group, False
             ticks, self._clock = taken.pts - self._clock, taken.pts
@@ -355,6 +358,8 @@ class Encoder:
     def _check_open(self) -> None:
         if self._is_over:
             raise errors.ConfigError("this encoder was flushed or closed: make another")
+        if self._process not in (None, os.getpid()):
+            raise errors.ConfigError("this encoder belongs to another process: make one in this")
 
     def _object_packets(self, payloads: Sequence[bytes]) -> list[Packet]:
         """OBJECTS packets of some payloads; the stream's first one says that there are objects."""
@@ -411,23 +416,10 @@ class FrameInput:
                 own = round(given.pts * given.time_base / self._video.time_base)
         else:
             picture = _array(given)
-        self._check(picture)
+        check_picture(picture, (self._video.height, self._video.width, 3))
         time = own if pts is None else pts
         errors.check_type("pts", time, int | None)
         return Frame(picture, self._stamp(None if time is None else int(time)))
-
-    def _check(self, picture: Picture) -> None:
-        errors.check_type("the frame's pixels", picture, np.ndarray)
-        expected = self._video.height, self._video.width, 3
-        if picture.shape != expected or picture.dtype != np.uint8:
-            wrong, how = errors.ConfigError, "resize it, drop alpha or put the channels last"
-            if picture.dtype != np.uint8:
-                how = "scale it to 0 to 255 (0 to 1: multiply by 255), then astype(np.uint8)"
-                wrong = errors.WrongTypeError
-            elif picture.ndim == 2:
-                how = "stack it three times: np.dstack([gray] * 3)"
-            needed = f"RGB in uint8 {expected} is needed"
-            raise wrong(f"a frame of {picture.dtype} {picture.shape}: {needed}: {how}")
 
     def _stamp(self, pts: int | None) -> int:
         origin = self._origin
@@ -460,7 +452,8 @@ def _array(given: Any) -> Any:
         array = np.array(given, order="C")
         if array.dtype.kind in "buif":
             return array
+    what = "an array of objects" if isinstance(given, np.ndarray) else "no array"
     raise errors.WrongTypeError(
-        f"a frame of type {type(given).__name__} is no array: decode a picture first, and give its "
+        f"a frame of type {type(given).__name__} is {what}: decode a picture first, and give its "
         "time as encode(array, pts) or Frame(array, pts)"
     )

@@ -124,9 +124,8 @@ def _named(command: str) -> Player:
 
 
 def _has_windows() -> bool:
-    if sys.platform in ("win32", "darwin"):
-        return True
-    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return sys.platform in ("win32", "darwin") or bool(display)
 
 
 def play_file(
@@ -149,19 +148,15 @@ def play_file(
     if is_address:
         why = f"{source}: fetch the stream first: curl {shlex.quote(str(source))} | gsvc play -"
         raise ConfigError(why)
-    conceals = settings.conceal
     with places.open_any(source) as file:
         time_range = find_time_range(
-            file, start, frames, limits, is_container=True, conceals=conceals
+            file, start, frames, limits, is_container=True, conceals=settings.conceal
         )
-        form, beside = (
-            time_range.header.format,
-            Beside(time_range.sound, time_range.texts, mark_of(settings)),
-        )
+        beside = Beside(time_range.sound, time_range.texts, mark_of(settings))
         title = time_range.texts.tags.get("title") or Path(places.display_name(source)).name
         with (
             Decoder(time_range.header, settings, limits) as decoder,
-            open_player(find_player(player), form, title, beside) as writer,
+            open_player(find_player(player), time_range.header.format, title, beside) as writer,
         ):
             decoding = FileDecoding(decoder, writer, None)
             decoding.write(time_range)

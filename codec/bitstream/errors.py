@@ -240,9 +240,18 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
                 check_type(one, value, kinds.get(name, Any))
         for name, value in given.items():
             check_type(name, value, kinds.get(name, object))
-        return function(*args, **kwargs)
+        own = {name: _plain(value) for name, value in kwargs.items()}
+        return function(*map(_plain, args), **own)
 
     return checking
+
+
+def _plain(value: Any) -> Any:
+    """Python's own number for one of NumPy, which lacks some of its methods."""
+    if type(value) is Fraction:
+        return Fraction(int(value.numerator), int(value.denominator))
+    is_foreign = isinstance(value, Real) and type(value).__module__ == "numpy"
+    return value.item() if is_foreign else value
 
 
 def _is_sequence(value: object, inner: tuple[object, ...]) -> bool:

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.errors import ConfigError, typed
+from gsvc.codec.bitstream.errors import ConfigError, WrongTypeError, check_type, typed
 
 Picture = NDArray[np.uint8]
 """RGB, (height, width, 3), uint8, 0-255, full range, in the video's own matrix and transfer."""
@@ -80,6 +80,23 @@ class Frame:
 
     def __repr__(self) -> str:
         return f"Frame(shape={self.pixels.shape}, pts={self.pts}, concealed={self.concealed})"
+
+
+def check_picture(picture: Picture, needed: tuple[int, ...]) -> None:
+    """Raise ConfigError unless a frame's pixels are RGB in uint8 of the shape `needed`."""
+    check_type("the frame's pixels", picture, np.ndarray)
+    if picture.shape == needed and picture.dtype == np.uint8:
+        return
+    wrong, how = ConfigError, "resize it, drop alpha or put the channels last"
+    if picture.dtype != np.uint8:
+        wrong, how = WrongTypeError, "scale it to 0 to 255 (0 to 1: multiply by 255), then "
+        if picture.dtype.kind in "iu" and np.array_equal(picture, picture.astype(np.uint8)):
+            how = "give "
+        how += "np.asarray(frame, np.uint8)"
+    elif picture.ndim == 2:
+        how = "stack it three times: np.dstack([gray] * 3)"
+    told = f"RGB in uint8 {needed} is needed: {how}"
+    raise wrong(f"a frame of {picture.dtype} {picture.shape}: {told}")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from gsvc.codec.bitstream.audio_and_text import NO_TEXTS, Texts
 from gsvc.codec.bitstream.errors import ConfigError, OutputError, typed
-from gsvc.codec.bitstream.frames import AudioChunk, Color, Frame, VideoFormat
+from gsvc.codec.bitstream.frames import AudioChunk, Color, Frame, VideoFormat, check_picture
 from gsvc.codec.media import color, output, places
 from gsvc.codec.media.marks import NO_ROOM, Mark, with_xmp
 from gsvc.codec.media.muxer import Beside, FixedRate, Muxer
@@ -74,9 +74,7 @@ class VideoWriter:
         writing fails, ConfigError for another size or time and after the `with` block."""
         if self._is_over:
             raise ConfigError("this writer is closed: write within its `with` block")
-        if frame.pixels.shape != self._shape:
-            (height, width), (tall, wide) = frame.pixels.shape[:2], self._shape[:2]
-            raise ConfigError(f"frame of {width}x{height} for a video of {wide}x{tall}: resize it")
+        check_picture(frame.pixels, self._shape)
         if frame.pts <= self._last:
             after = f" follows {self._last}" if self._last >= 0 else ""
             raise ConfigError(f"frame time {frame.pts}{after}: give times that rise, from 0 on")

@@ -3,7 +3,7 @@
 Frames whose packet is not there are made of what is: the last two keyframes' motion carried on for
 one interval at most, then a still; up to a new keyframe, the motion towards it. All of them are
 flagged. The next INTRA packet heals, and so does a lost packet that arrives after all; before that,
-keyframes that do not build on the missing one are shown.
+keyframes that do not build on the missing one are shown. Where an encoder begins anew, so do they.
 """
 
 from collections.abc import Iterator, Sequence
@@ -59,6 +59,8 @@ class Extrapolator:
 
 _REMEMBERED = 64
 """Packets of a group that are kept for one of them that is late."""
+_MOST_LATE = 16
+"""Late packets with no other between: then their encoder has begun anew."""
 _REPLAYS = 4
 """How often a group is decoded again for late packets: senders decide on that."""
 
@@ -93,7 +95,8 @@ class Concealer:
         self._group: int | None = None
         self._has_intra = False
         self._packets: dict[int, Packet] = {}
-        self._replays = 0
+        self._replays = self._late = 0
+        self._seen: dict[int, tuple[int, int]] = {}  # numbers and hashes of the last packets
 
     def frames(self, packet: Packet, _: range | None = None) -> Iterator[DrawnFrame]:
         """The missing frames before a packet, then its own: all, others may need them."""
@@ -103,8 +106,11 @@ class Concealer:
             return
         arrival = self._timeline.arrive(packet)
         if arrival.missing < 0:
-            self._take_late(packet, arrival.number)
-            return
+            if not self._begins_anew(packet, arrival.number):
+                self._take_late(packet, arrival.number)
+                return
+            self.reset()
+            arrival = self._timeline.arrive(packet)
         self._note(packet, arrival)
         parsed: ParsedPacket | None = None
         with suppress(BitstreamError):
@@ -141,6 +147,8 @@ class Concealer:
 
     def _note(self, packet: Packet, arrival: PacketArrival) -> None:
         """Note which group the packet belongs to; without those that are lost, it cannot go on."""
+        self._late = 0
+        self._seen[arrival.number % _REMEMBERED] = arrival.number, hash(bytes(packet.payload))
         if arrival.missing:
             self._reconstruction.lose_track()
         group = arrival.number if packet.is_intra else packet.group
@@ -149,6 +157,17 @@ class Concealer:
             self._packets, self._replays = {}, 0
         if len(self._packets) < _REMEMBERED:
             self._packets[arrival.number] = packet
+
+    def _begins_anew(self, packet: Packet, number: int) -> bool:
+        """Whether a late packet is another encoder's: INTRA, and too old or not the one of its
+        number; or the last of many."""
+        self._late += 1
+        own = number, hash(bytes(packet.payload))
+        seen = self._seen.get(number % _REMEMBERED, own)
+        is_other = seen[0] == number and seen != own
+        if number < (self._timeline.next or 0) - _REMEMBERED:
+            is_other = packet.pts is None or packet.pts <= self._timeline.clock
+        return self._late == _MOST_LATE or (packet.is_intra and is_other)
 
     def _decoded(
         self, packet: Packet, parsed: ParsedPacket | None, ticks: Sequence[int]
