@@ -236,7 +236,9 @@ def suited(job: EncodeJob, bitrate: float | None, total: float | None = None) ->
     if shape is None:
         return job
     width, height = fitted_size(form.width, form.height, shape[0])
-    within = f" of pictures, {total / 1000:.3g} in all" if total and total > bitrate else ""
+    within = (
+        f" of pictures at first, {total / 1000:.3g} in all" if total and total > bitrate else ""
+    )
     _log.log(
         NOTE if is_asked else logging.WARNING,
         '%s: encoded at %dx%d, %.3g frames/s, for %.3g kbit/s%s; size="source" keeps %dx%d, %.3g',

@@ -275,7 +275,7 @@ others [OTHER...]       SUPPRESS
 --fps N                 at most N frames a second
 --size LINES|WxH|auto   scale down to this shorter side or into WxH; auto: choose size and frame
                         rate by the rate; source: never scale (source, or auto if the rate is far
-                        too low)
+                        too low, or live below 8k)
 --deinterlace           deinterlace the video
 --events-only           send pictures only while something moves
 --steps N               steps of the refiner: restorer 0 or 1, compact 0, 1, 2, 4 or 8, pretrained

@@ -63,6 +63,8 @@ DEFAULTS = EncoderSettings(preset="fast", low_delay=True), WireSettings()
 _BEGINNING = 2.0
 """Where a rate that follows the network begins, in proportion to the least."""
 
+_THIN = 8_000.0
+"""Bits per second of pictures below which size and frame rate follow from the rate. By eye."""
 _KEPT = 1.1
 """A rate is kept up to this many times what was asked: low delay only nears it."""
 
@@ -135,7 +137,9 @@ async def send_video(
         sound = _sound(options, has_any=video.has_sound)
         encoder = Encoder(video.format, encoding, audio=bool(sound))
         sender = video_sender.VideoSender(options.address, encoder, settings)
-        if video.has_sound and options.audio == "none":
+        least = target_size.SOUND[0] + video_sender.SOUND_HEADERS + target_size.LEAST_BESIDE
+        may_go = options.total_bitrate is None or options.total_bitrate >= least
+        if video.has_sound and options.audio == "none" and may_go:
             why = getattr(options, "no_sound", "--audio opus sends it")
             _log.warning("%s: its sound is not sent: %s", options.source, why)
         if options.sdp:
@@ -168,6 +172,9 @@ def _suited(options: Namespace, wire: WireSettings) -> encode_job.EncodeJob:
             with job.open() as video:
                 sound = _least_sound(options, has_any=video.has_sound)
         rate = video_sender.pictures_within(options.total_bitrate, sound, wire)
+    is_thin = rate is not None and rate < _THIN and Path(options.source).is_file()
+    if is_thin and options.size is None:
+        job = replace(job, size=encode_job.AUTO_SIZE)
     return encode_job.suited(job, rate, options.total_bitrate)
 
 

@@ -21,6 +21,8 @@ from gsvc.codec.planning.video_trial import Judge, trial_of, try_video
 from gsvc.encoders.tuning import DEFAULT_PRESET, FILE_GOP, LIVE_GOP, PRESETS
 
 _RATES = 33
+_RARER = 3.0
+"""A live rate below those that were tried, down to a third: `send` then codes fewer pictures."""
 _MARGIN, _CALM = 1.25, 2.0
 """Of the time that a live video has, in proportion to what encoding or decoding takes: at least,
 and where any settings leave so much, as both may run on one machine, which has other work too."""
@@ -164,7 +166,9 @@ class BudgetPlanner:
         rates = list(np.geomspace(low, high, _RATES))
         if budgets.bandwidth is not None:
             share = self.model.predict(self._plain(low)).bitrate.high / low
+            share = 1.0 if self._link.is_live else share  # whoever sends keeps to the link
             rates.append(min(high, self._link.pictures(budgets.bandwidth) / share))
+            low /= _RARER if budgets.is_live else 1
         gop = FILE_GOP if budgets.memory is budgets.latency is None else LIVE_GOP
         # The same stream in less memory, for more time: only where memory has a limit.
         is_short = budgets.memory is not None and not self.model.trial.low_delay
@@ -185,6 +189,8 @@ class BudgetPlanner:
                 judge, value = allowed
                 low = exp(value - seen.jod.low)
                 found[name] = low if judge == "jod" else seen.texture.high / value
+            elif name == "bandwidth" and self._link.is_live:
+                found[name] = self._link.total(choice.settings.bitrate) / allowed
             else:
                 found[name] = self._asked(seen, name) / self._limit(allowed)
         return found
@@ -241,7 +247,8 @@ class BudgetPlanner:
             loose = replace(allowed, value=by * allowed.value)
         else:
             loose = by * allowed
-        freer = self._ranked(replace(budgets, **{name: loose}), goal, judge)  # type: ignore[arg-type]
+        looser = replace(budgets, **{name: loose})  # type: ignore[arg-type]
+        freer = self._ranked(looser, goal, judge) or [best]  # no longer live, it needs more bits
         if goal in ("quality", "none"):
             gain = quality_of(freer[0], judge) - quality_of(best, judge)
         else:
