@@ -107,15 +107,11 @@ def _size(header: Header) -> str:
 
 
 def _color(color: frames.Color) -> str:
-    named = {
-        "primaries": (color.primaries, _PRIMARIES),
-        "transfer": (color.transfer, _TRANSFERS),
-        "matrix": (color.matrix, _MATRICES),
-    }
+    named = ("primaries", _PRIMARIES), ("transfer", _TRANSFERS), ("matrix", _MATRICES)
     told = [
         f"{what} {names.get(code, f'H.273 code {code}')}"
-        for what, (code, names) in named.items()
-        if code != frames.UNSPECIFIED
+        for what, names in named
+        if (code := getattr(color, what)) != frames.UNSPECIFIED
     ]
     extent = "full" if color.full_range else "limited"
     return f"{', '.join(told) or 'not specified'}, {extent} range"
@@ -286,12 +282,8 @@ def _algorithm(secret: bytes, path: str | Path) -> bytes:
 
 def _manifest(mark: Mark, title: str) -> dict[str, object]:
     agent = {"name": "gsvc", "version": mark.version}
-    action = {
-        "action": "c2pa.created",
-        "digitalSourceType": SOURCE_TYPE,
-        "softwareAgent": agent,
-        "description": str(mark),
-    }
+    action = {"action": "c2pa.created", "digitalSourceType": SOURCE_TYPE, "softwareAgent": agent}
+    action["description"] = str(mark)
     actions = {"label": "c2pa.actions", "data": {"actions": [action]}}
     return {"title": title, "claim_generator_info": [agent], "assertions": [actions]}
 

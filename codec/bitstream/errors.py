@@ -250,8 +250,7 @@ def _plain(value: Any) -> Any:
     """Python's own number for one of NumPy, which lacks some of its methods."""
     if type(value) is Fraction:
         return Fraction(int(value.numerator), int(value.denominator))
-    is_foreign = isinstance(value, Real) and type(value).__module__ == "numpy"
-    return value.item() if is_foreign else value
+    return value.item() if type(value).__module__ == "numpy" and fits(value, float) else value
 
 
 def _is_sequence(value: object, inner: tuple[object, ...]) -> bool:

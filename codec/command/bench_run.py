@@ -124,8 +124,7 @@ def _carry_out(
     finally:
         reporter.close()
     _show_summary(options, folder.path, errors, len(plan.cells))
-    unread = any(gap.kind == "clip" for gap in plan.gaps)
-    return int(bool(errors) or unread)
+    return int(bool(errors) or any(gap.kind == "clip" for gap in plan.gaps))
 
 
 def _list_cells(

@@ -347,8 +347,7 @@ def _avi(file: BinaryIO, _: int) -> int:
 
 
 def _asf(file: BinaryIO, _: int) -> int:
-    told = file.read(_LONGEST_PAGE).partition(_ASF_FILE)[2]
-    return int.from_bytes(told[24:32], "little")
+    return int.from_bytes(file.read(_LONGEST_PAGE).partition(_ASF_FILE)[2][24:32], "little")
 
 
 def _ogg(file: BinaryIO, size: int) -> int:

@@ -180,8 +180,7 @@ class ImageSource:
 
 
 def _natural(path: str) -> list[tuple[int, int | str]]:
-    parts = re.split(r"(\d+)", path)
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in parts]
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", path)]
 
 
 _FASTEST, _SLOWEST = 1000, Fraction(1, 100)

@@ -224,8 +224,7 @@ class EntryStore:
 
 
 def _checksum(tensor: Tensor) -> str:
-    data = tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
-    return f"{google_crc32c.value(data):08x}"
+    return f"{google_crc32c.value(tensor.reshape(-1).view(torch.uint8).numpy().tobytes()):08x}"
 
 
 _log = logging.getLogger(__name__)

@@ -107,8 +107,7 @@ class Concealer:
         arrival = self._timeline.arrive(packet)
         if arrival.missing < 0:
             if not self._begins_anew(packet, arrival.number):
-                self._take_late(packet, arrival.number)
-                return
+                return self._take_late(packet, arrival.number)
             self.reset()
             arrival = self._timeline.arrive(packet)
         self._note(packet, arrival)
