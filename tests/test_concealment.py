@@ -174,6 +174,13 @@ def test_an_encoder_that_begins_anew_is_shown(
     assert all(same(a, b) for a, b in zip(last, shown[-len(last) :], strict=True))
 
 
+def test_a_stream_that_is_sent_again_is_shown_again(stream: Stream) -> None:
+    header, packets = stream
+    whole = decode(header, packets, PLAIN)
+    shown = decode(header, packets * 2, CONCEAL)
+    assert all(same(a, b) for a, b in zip(whole * 2, shown, strict=True))
+
+
 @pytest.mark.parametrize("is_late", [False, True], ids=["lost", "late"])
 def test_a_decoder_tells_when_it_needs_a_keyframe(stream: Stream, *, is_late: bool) -> None:
     header, packets = stream

@@ -93,15 +93,17 @@ class Concealer:
         self._shown: Frame | None = None
         self._motion: _CarriedMotion | None = None
         self._group: int | None = None
-        self._has_intra = False
+        self._has_intra = self._is_over = False
         self._packets: dict[int, Packet] = {}
         self._replays = self._late = 0
         self._seen: dict[int, tuple[int, int]] = {}  # numbers and hashes of the last packets
 
     def frames(self, packet: Packet, _: range | None = None) -> Iterator[DrawnFrame]:
         """The missing frames before a packet, then its own: all, others may need them."""
-        if packet.type == PacketType.END and packet.pts is not None:
-            yield from self._filled(packet.pts)
+        if packet.type == PacketType.END:
+            self._is_over = True
+            if packet.pts is not None:
+                yield from self._filled(packet.pts)
         if not packet.is_picture:
             return
         arrival = self._timeline.arrive(packet)
@@ -146,7 +148,7 @@ class Concealer:
 
     def _note(self, packet: Packet, arrival: PacketArrival) -> None:
         """Note which group the packet belongs to; without those that are lost, it cannot go on."""
-        self._late = 0
+        self._late, self._is_over = 0, False
         self._seen[arrival.number % _REMEMBERED] = arrival.number, hash(bytes(packet.payload))
         if arrival.missing:
             self._reconstruction.lose_track()
@@ -158,12 +160,12 @@ class Concealer:
             self._packets[arrival.number] = packet
 
     def _begins_anew(self, packet: Packet, number: int) -> bool:
-        """Whether a late packet is another encoder's: INTRA, and too old or not the one of its
-        number; or the last of many."""
+        """Whether a late packet is another encoder's: INTRA after END, or too old, or not the one
+        of its number; or the last of many."""
         self._late += 1
         own = number, hash(bytes(packet.payload))
         seen = self._seen.get(number % _REMEMBERED, own)
-        is_other = seen[0] == number and seen != own
+        is_other = self._is_over or (seen[0] == number and seen != own)
         if number < (self._timeline.next or 0) - _REMEMBERED:
             is_other = packet.pts is None or packet.pts <= self._timeline.clock
         return self._late == _MOST_LATE or (packet.is_intra and is_other)
