@@ -123,10 +123,8 @@ def _why(settings: EncoderSettings, got: float, is_above: bool) -> str:
         return "low delay nears a rate from one four seconds to the next, look-ahead meets it"
     about = f"{float(f'{got:.2g}'):g}"  # 3500, not 3.5e+03
     if is_above:
-        return (
-            f"the least that this video takes is about {about}, "
-            'shrink it or lower its frame rate for less, as size="auto" does'
-        )
+        how = 'shrink it or lower its frame rate for less, as size="auto" does'
+        return f"the least that this video takes is about {about}, {how}"
     if limits := limits_told(settings):
         return f"about the most that this video takes{limits}"
     return f"the most that this video takes is about {about}, enlarge it for more"

@@ -128,10 +128,8 @@ class EncoderSettings:
         if self.quality is not None and not 0.001 <= self.quality < 1:
             raise ConfigError("quality is a distance: choose one between 0.02 (good) and 0.4 (bad)")
         if self.max_packet_bytes is not None and self.max_packet_bytes < _LEAST_PACKET:
-            raise ConfigError(
-                f"packets of {self.max_packet_bytes} bytes hold no picture: "
-                f"allow {_LEAST_PACKET} or more"
-            )
+            how = f"allow {_LEAST_PACKET} or more"
+            raise ConfigError(f"packets of {self.max_packet_bytes} bytes hold no picture: {how}")
 
     def _check_delay(self) -> None:
         if self.gop is not None and not 0 <= self.gop < inf:
@@ -144,10 +142,8 @@ class EncoderSettings:
             why = "a quality or a cap (max_bitrate) needs look-ahead: leave it or low delay out"
             raise ConfigError(why)
         if self.returning_shots and (self.low_delay or self.max_bitrate or self.events_only):
-            raise ConfigError(
-                "shots that come back need look-ahead, and neither a cap nor events alone: leave "
-                "one of them out"
-            )
+            why = "shots that come back need look-ahead, and neither a cap nor events alone"
+            raise ConfigError(f"{why}: leave one of them out")
         if self.low_delay and self.low_memory:
             raise ConfigError("without look-ahead hardly a frame is held: leave low memory out")
         if self.target_backend is not None and hub_model(self.target_backend) and self.low_delay:
@@ -173,12 +169,8 @@ class EncoderSettings:
         if self.tools is not None:
             return self.tools
         asked = {SEGMENTATION.name, POSE.name} if self.semantics else set()
-        return Tools(
-            **{
-                layer.name: layer.default or layer.name in asked or self.preset == "slow"
-                for layer in LAYERS
-            }
-        )
+        is_slow = self.preset == "slow"
+        return Tools(**{one.name: one.default or one.name in asked or is_slow for one in LAYERS})
 
     def longest_group(self) -> float:
         """Seconds of a group, at most; infinite without a limit."""

@@ -198,10 +198,8 @@ def read_packet(read: Read, limits: errors.Limits = errors.DEFAULT_LIMITS) -> Pa
     def take(count: int) -> bytes:
         data = read(count)
         if len(data) < count:
-            raise errors.TruncatedStreamError(
-                "the stream ends early: its tail is missing, copy the file again "
-                "(or its encoder was not flushed)"
-            )
+            why = "its tail is missing, copy the file again (or its encoder was not flushed)"
+            raise errors.TruncatedStreamError(f"the stream ends early: {why}")
         head.extend(data)
         return data
 

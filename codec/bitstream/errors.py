@@ -345,10 +345,8 @@ class OneThread:
 
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
-            raise ConfigError(
-                f"this {self._name} is at work in another thread: give each thread its own, or "
-                "let them take turns"
-            )
+            how = "give each thread its own, or let them take turns"
+            raise ConfigError(f"this {self._name} is at work in another thread: {how}")
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
