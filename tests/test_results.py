@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gsvc.eval.layout import markdown
+from gsvc.eval.summary.bd_rate import bd_rate, lower_hull
 from gsvc.eval.summary.rate_tables import headline_gaps, headline_table
 from gsvc.eval.summary.summarise import curves_by_metric, load_kept, summarise
 from gsvc.eval.summary.write import costs_table
@@ -124,6 +125,26 @@ def test_the_readme_says_how_the_saving_shrinks_as_rates_rise() -> None:
                 rates.append(np.exp(logs))
         assert float(bpp) == pytest.approx(np.mean([b for _, b in rates]), abs=0.0006)
         assert float(share) == pytest.approx(100 * np.mean([1 - a / b for a, b in rates]), abs=HALF)
+
+
+def test_the_readme_names_what_is_left_against_av1_with_interpolation() -> None:
+    run = load_kept(ROOT / "eval/results/whole")
+    summary = summarise(run.settings, run.cells)
+    text = " ".join((ROOT / "README.md").read_text().split())
+    told = re.search(r"interpolation at half the frame rate, gsvc takes (\d+) and (\d+) %", text)
+    assert told
+    for curves, share in zip(
+        curves_by_metric(run.cells, summary.metrics, summary.codecs).values(),
+        told.groups(),
+        strict=True,
+    ):
+        hulls = {(curve.clip, curve.name): curve.hull for curve in curves}
+        names = "svtav1", "svtav1+dis", "svtav1+rife"
+        rates = []
+        for clip in summary.frames:
+            joint = lower_hull([point for name in names for point in hulls[clip, name]])
+            rates.append(np.log1p(bd_rate(joint, hulls[clip, "gsvc, steps 1"]).pchip / 100))
+        assert float(share) == pytest.approx(-100 * np.expm1(np.mean(rates)), abs=HALF)
 
 
 @pytest.mark.parametrize("run", ["whole", "locked", "join", "large"])

@@ -464,6 +464,7 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
     yield f"{told}; a lost packet is waited for up to {link.wait:g} s more (--wait)"
     copies = f"{link.one_way * plan.best.settings.bitrate / 1000:.2f} kbit/s of copies and parity"
     one = f"one way: {copies} and an intra picture every {LIVE_GOP:g} to 12 s go on without loss"
+    one += "; where nothing is lost, --redundancy 0 --parity 0 leaves those bits to pictures"
     yield one if link.one_way else "for a link without a way back, plan with --no-feedback"
     if link.most is not None and link.most < 8_000:
         how = pieces_command(source, plan.duration * link.most)
