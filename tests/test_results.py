@@ -143,7 +143,9 @@ def test_the_readme_names_what_is_left_against_av1_with_interpolation() -> None:
         rates = []
         for clip in summary.frames:
             joint = lower_hull([point for name in names for point in hulls[clip, name]])
-            rates.append(np.log1p(bd_rate(joint, hulls[clip, "gsvc, steps 1"]).pchip / 100))
+            found = bd_rate(joint, hulls[clip, "gsvc, steps 1"]).pchip
+            assert found is not None
+            rates.append(np.log1p(found / 100))
         assert float(share) == pytest.approx(-100 * np.expm1(np.mean(rates)), abs=HALF)
 
 
