@@ -37,8 +37,9 @@ _FILLING = 8
 _WORTH, _TOO_RARE = 7.0, 15.0
 """Change of crf, or half as many again of the bits, that is worth an intra picture; towards coarser
 pictures, which only come more often, twice as many. By hand."""
-_SHARED = 3.0
-"""A link with room: pictures are to be the level's spacing divided by this apart. By hand."""
+_SHARED, _LEAST_SHARED, _THIN = 3.0, 0.7, 2_300.0
+"""A link with room: pictures are to be the level's spacing divided by this apart; bits per second
+for which it is 1: the headers of a picture count more on a thin link. By hand."""
 _MOST_INTRA, _FOLLOW = 80.0, 0.45
 """Its coarsest quantiser, and bits of a second after it in proportion to its own. By hand."""
 _LATE = 16
@@ -241,9 +242,8 @@ class LowDelay(GroupCoder):
     def _first_crf(self, bits: int, most: float) -> float:
         """The first quantiser of a link with room, after an intra picture of `bits` at another:
         that which has `most` bits, or a finer one where those after it would leave the rate."""
-        form = self._config.header.format
-        rate = self._rate.bpp * form.width * form.height * float(form.frame_rate)
-        excess = math.log(bits) - math.log(max(most, rate / _FOLLOW))  # either may be infinite
+        least = self._bits_a_frame * float(self._config.header.format.frame_rate) / _FOLLOW
+        excess = math.log(bits) - math.log(max(most, least))  # either may be infinite
         return min(float(MAX_CRF), max(_LEAST_CRF, self._crf + excess / tuning.CRF_SLOPE))
 
     def _small(self, wanted: float) -> float:
@@ -326,9 +326,15 @@ class LowDelay(GroupCoder):
         """Bits spent in proportion to those that are due; None if that is unknown."""
         if not self._fills:
             return self._rate.take_excess()
-        form = self._config.header.format
-        due = self._rate.bpp * form.width * form.height * self._spacing / _SHARED
+        rate = self._bits_a_frame * float(self._config.header.format.frame_rate)
+        due = self._bits_a_frame * self._spacing
+        due /= min(_SHARED, max(_LEAST_SHARED, rate / _THIN))
         return max(0.1, self._inter / due) if self._inters else None
+
+    @property
+    def _bits_a_frame(self) -> float:
+        form = self._config.header.format
+        return self._rate.bpp * form.width * form.height
 
     def _opened(self, first: Picture) -> _OpenGroup:
         sends_faces = self._faces is not None and self._faces.in_sight(first)
