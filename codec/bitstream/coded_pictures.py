@@ -120,8 +120,8 @@ class UnitCoder:
         frames = []
         for n in range(hidden + (not repeats)):
             frame, layer = None if given is None else given[n], hidden - n
-            ends = is_first and n == 0, is_last and layer == 0
-            frames.append(self._frame(frame, rest, layer, opens=ends[0], is_last=ends[1]))
+            opens, ends = is_first and n == 0, is_last and layer == 0
+            frames.append(self._frame(frame, rest, layer, opens=opens, is_last=ends))
         self._shown = None if self._shown is None else self._shown + 1
         return TemporalUnit(tuple(frames), slot, sequence)
 

@@ -215,7 +215,7 @@ class HeadCoder:
         for name in ("uniform_tile_spacing_flag", "increment_tile_cols_log2"):
             self._flag(name)
         self._flag("increment_tile_rows_log2")
-        self._field(_QUANTIZER, 8, quantizer, self._depth)
+        self._field(_QUANTIZER, quantizer, self._depth)
         for name in ("delta_coded.y", "delta_coded.u", "delta_coded.v"):
             if self._flag(name):
                 self._plain(7)
@@ -230,10 +230,10 @@ class HeadCoder:
         return copies or self._filters()
 
     def _filters(self) -> bool:
-        first = self._field(_FILTER, 6, _USUAL_FILTER, 0)
-        if first | self._field(_FILTER, 6, first, 1, of_last=False):
-            of_u = self._field(_FILTER, 6, first, 2)
-            self._field(_FILTER, 6, of_u * 3 // 4, 3, of_last=False)
+        first = self._field(_FILTER, _USUAL_FILTER, 0)
+        if first | self._field(_FILTER, first, 1, of_last=False):
+            of_u = self._field(_FILTER, first, 2)
+            self._field(_FILTER, of_u * 3 // 4, 3, of_last=False)
         for n in (2, 1, 0):
             self._flag(f"loop_filter_sharpness.{n}")
         if self._flag("loop_filter_delta_enabled"):
@@ -279,16 +279,14 @@ class HeadCoder:
             node = node << 1 | self._coder.code(element, bit, (context << width) + node)
         return node - (1 << width)
 
-    def _field(
-        self, element: Element, width: int, usual: int, number: int, *, of_last: bool = True
-    ) -> int:
+    def _field(self, element: Element, usual: int, number: int, *, of_last: bool = True) -> int:
         """A field as its difference from the last one of this kind, else from `usual`."""
-        key = element.name, self._kind, number
+        key, width = (element.name, self._kind, number), element.maximum.bit_length()
         last = self._seen.get(key) if of_last else None
         context = ((last is None) * _KINDS + self._kind) * _NUMBERS + number
         given, base = self._next(width), usual if last is None else last
         value = base + self._coder.code(element, None if given is None else given - base, context)
-        if not 0 <= value < 1 << width:
+        if not 0 <= value <= element.maximum:
             raise BitstreamError("a field of an AV1 frame is out of range: the stream is damaged")
         self._seen[key] = value
         return self._put(value, width)

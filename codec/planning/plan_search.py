@@ -165,8 +165,9 @@ class BudgetPlanner:
         low, high = self.model.rates
         rates = list(np.geomspace(low, high, _RATES))
         if budgets.bandwidth is not None:
-            share = self.model.predict(self._plain(low)).bitrate.high / low
-            share = 1.0 if self._link.is_live else share  # whoever sends keeps to the link
+            share = 1.0  # whoever sends live keeps to the link
+            if not self._link.is_live:
+                share = self.model.predict(self._plain(low)).bitrate.high / low
             rates.append(min(high, self._link.pictures(budgets.bandwidth) / share))
             low /= _RARER if budgets.is_live else 1
         gop = FILE_GOP if budgets.memory is budgets.latency is None else LIVE_GOP
