@@ -468,3 +468,27 @@ def test_nominal_times_rise_where_a_frame_takes_less_than_a_tick(
         grey = np.full((48, 64, 3), 128, np.uint8)
         count = sum(packet.frames for _ in range(420) for packet in encoder.encode(grey))
         assert count + sum(packet.frames for packet in encoder.flush()) == 420
+
+
+@pytest.mark.parametrize(
+    ("size", "step", "bitrate", "told"),
+    [
+        ((1280, 720), 40, 8_000, "426x240"),
+        ((64, 48), 40, 6_000, None),
+        ((64, 48), 100, 6_000, "10 frames come a second, not 25"),
+    ],
+)
+def test_live_encoder_warns_once_of_size_and_pace(
+    caplog: pytest.LogCaptureFixture,
+    size: tuple[int, int],
+    step: int,
+    bitrate: int,
+    told: str | None,
+) -> None:
+    video = VideoFormat(*size, time_base=Fraction(1, 1000), frame_rate=Fraction(25))
+    settings = EncoderSettings(bitrate=bitrate, low_delay=True, preset="fast", faces=False)
+    with Encoder(video, settings) as encoder:
+        for number in range(220 if size == (64, 48) else 0):
+            encoder.encode(np.full((48, 64, 3), number, np.uint8), number * step)
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == (told is not None) and (told is None or told in lines[0])

@@ -163,8 +163,7 @@ class Decoder:
         Args:
             header: The stream's header.
             settings: How to decode; one step of the default refiner by default.
-            limits: What the stream may ask for. The default admits everything that gsvc encodes;
-                use `Limits.restrictive()` for untrusted senders.
+            limits: What the stream may ask for; `Limits.restrictive()` for untrusted senders.
             refiner: A refiner to use instead of the settings' own, already loaded for example.
             pace: Decides where there is time for refiner and learned motion; None: always. The
                 refiner must be one of keyframes.
@@ -263,7 +262,6 @@ class Decoder:
         For a receiver whose clock runs on while no packet arrives: a later packet does not show
         these frames again. Before the first picture there are none, and a call gives no more than
         a packet may hold (`Limits.interval`). Frames that repeat a picture share its pixels.
-
         Raises ConfigError unless the decoder conceals.
         """
         timeline = self._open_timeline()

@@ -21,6 +21,7 @@ from gsvc.codec.bitstream.header import Header, Tools, storable_format
 from gsvc.codec.bitstream.layers import GUIDE, POSE, SEGMENTATION
 from gsvc.codec.bitstream.scaffold import MOST_TICKS, nominal_time
 from gsvc.codec.media.color import rgb_picture
+from gsvc.codec.media.video_reader import fitted_size
 from gsvc.codec.media.video_source import Matrices, oriented
 from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATOR
 from gsvc.decoders.keyframes.restorer.runtime import RestorerNetwork
@@ -31,7 +32,7 @@ from gsvc.encoders.coding.lookahead import Lookahead
 from gsvc.encoders.coding.low_delay import LowDelay
 from gsvc.encoders.config import CodedPacket, CodingConfig
 from gsvc.encoders.svt_av1 import check_size
-from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES
+from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES, shape_for
 
 _log = logging.getLogger(__name__)
 
@@ -153,8 +154,9 @@ class Encoder:
         """
         settings = settings or EncoderSettings()
         self.header = header_of(settings, storable_format(video), audio=audio)
-        self._settings = settings
+        self._settings, self._pace = settings, list[float]()
         self._coder = group_coder(settings, config_of(settings, self.header))
+        self._warn_of_size()
         self._objects = None
         if settings.objects or settings.task is not None:  # late: most streams have none
             from gsvc.encoders.scaffold.object_coder import ObjectCoder
@@ -214,11 +216,8 @@ class Encoder:
 
     @property
     def estimated_quality(self) -> float | None:
-        """ST-LPIPS AlexNet of the frames coded so far, drawn without a refiner: an estimate.
-
-        The encoder does not measure it: it is taken to be a line in the texture that probes lack.
-        None without a `quality`, and where a limit on a second or a packet may have moved it.
-        """
+        """ST-LPIPS AlexNet of the frames coded so far, drawn without a refiner: an estimate. None
+        without a `quality`, and where a limit on a second or a packet may have moved it."""
         return self._coder.quality
 
     @property
@@ -242,11 +241,9 @@ class Encoder:
 
     @property
     def keyframes_on_request(self) -> bool:
-        """Whether receivers ask for an intra picture where they need one (`force_keyframe`).
-
-        With low delay and no `gop` in the settings, none is then sent otherwise, unless a scene
-        begins or a rate that was set is missed. Set it at any time. False at first.
-        """
+        """Whether receivers ask for an intra picture where they need one (`force_keyframe`). With
+        low delay and no `gop` in the settings, none is then sent otherwise, unless a scene begins
+        or a rate that was set is missed. Set it at any time. False at first."""
         return self._is_answered
 
     @keyframes_on_request.setter
@@ -277,12 +274,9 @@ class Encoder:
 
     def hold(self, *, is_held: bool, intra_bits: float | None = None, fills: bool = False) -> None:
         """Without look-ahead: let frames wait for the next key picture, or code again.
-
-        `intra_bits`: what an intra picture may take; it is coded as coarsely as need be, and not
-        coarser than possible. None: what its quantiser gives. `fills`: pictures follow each other
-        as soon as they are not held, and so meet the rate; the quantiser, which cannot move within
-        a group, has only to keep them about the level's spacing apart.
-        """
+        `intra_bits`: what an intra picture may take, if it can; None: no limit. `fills`: pictures
+        follow each other as soon as they are not held, and so meet the rate; a group's quantiser
+        has only to keep them about the level's spacing apart."""
         self._coder.hold(is_held=is_held, intra_bits=intra_bits, fills=fills)
 
     def hurry(self) -> bool:
@@ -293,8 +287,8 @@ class Encoder:
     def force_keyframe(self) -> None:
         """Start a group with the next frame: an intra picture, where a receiver can join.
 
-        With low delay its packet is ready at once; with look-ahead, the group before it is. Raises
-        ConfigError after `flush` or `close`.
+        With low delay its packet is ready at once, else the group before it. It costs an intra
+        picture: answer receivers once a round trip. Raises ConfigError after `flush` or `close`.
         """
         self._check_open()
         self._opens_group = self._announces = True
@@ -323,6 +317,7 @@ class Encoder:
             is_cut = self._cut_detector(taken.pixels)
             opens_group, self._opens_group = self._opens_group, False
             ticks, self._clock = taken.pts - self._clock, taken.pts
+            self._watch_pace(float(ticks / self.header.frame_ticks))
             given, payloads = (taken.pixels, ticks), list[bytes]()
             if self._objects is not None:
                 payloads = self._objects.push(*given, is_cut=is_cut)
@@ -331,11 +326,8 @@ class Encoder:
             return [*self._object_packets(payloads), *self._announced(self._packets_of(coded))]
 
     def flush(self) -> list[Packet]:
-        """Encode the waiting frames and end the stream; return the last packets.
-
-        Raises ConfigError as `encode` does when a limit cannot be kept. The waiting frames are then
-        dropped, and another `flush` ends the stream.
-        """
+        """Encode the waiting frames, end the stream and return the last packets. Raises ConfigError
+        as `encode` does; another `flush` then ends the stream."""
         with self._turn:
             self._check_open()
             payloads = [] if self._objects is None else self._objects.flush()
@@ -344,6 +336,22 @@ class Encoder:
             self.close()
         packets = [*self._object_packets(payloads), *packets]
         return [*packets, Packet(PacketType.END, 0, varint(self._packets), max(0, self._sent), 0)]
+
+    def _warn_of_size(self) -> None:
+        video, bitrate = self.header.format, self.target_bitrate
+        own = video.width, video.height, float(video.frame_rate)
+        if self.is_low_delay and bitrate and (shape := shape_for(bitrate, *own, is_asked=False)):
+            told = "%dx%d, %.3g frames/s, is far too large for %.3g kbit/s: %dx%d, %.3g, suits"
+            _log.warning(told, *own, bitrate / 1000, *fitted_size(*own[:2], shape[0]), shape[1])
+
+    def _watch_pace(self, intervals: float) -> None:
+        """Warn of first frames at another rate than the format's, by which each gets its bits."""
+        if self.is_low_delay and self.target_bitrate and len(self._pace) < 100:
+            self._pace.append(min(20.0, intervals))  # a pause says little
+            mean, own = sum(self._pace) / 100, float(self.header.format.frame_rate)
+            if len(self._pace) == 100 and not 2 / 3 < mean < 3 / 2:
+                told = "%.2g frames come a second, not %.3g: the stream misses its rate as much, "
+                _log.warning(told + "correct the pts or frame_rate", own / mean, own)
 
     @contextmanager
     def _dropped_if_refused(self) -> Iterator[None]:
@@ -381,8 +389,7 @@ class Encoder:
     def _packets_of(self, coded: Sequence[CodedPacket]) -> list[Packet]:
         packets: list[Packet] = []
         for one in coded:
-            if one.is_intra:
-                self._intra = self._packets
+            self._intra = self._packets if one.is_intra else self._intra
             self._sent += one.ticks
             place = self._sent, one.ticks, self._packets, self._intra
             packets.append(Packet(one.type, one.frames, one.payload, *place))

@@ -65,9 +65,8 @@ class EncoderSettings:
     """How much more faces weigh than the rest when bits are spent, 1 to 8. Above 1 it needs a model
     (`gsvc models pull`); without it a warning is logged and all weighs alike."""
     faces: bool = True
-    """Send how faces move and speak where the finished pictures gain by it. It needs models (`gsvc
-    models pull`); without them a warning is logged and none are sent. With `low_delay` they
-    are sent in videos of at most 640x360 at 30 frames a second."""
+    """Send how faces move and speak where pictures gain by it; without models (`face_weight`) none
+    are sent. With `low_delay` only in videos of at most 640x360 at 30 frames a second."""
     semantics: bool = False
     """Send segmentation and pose even where they do not pay."""
     objects: bool = False
@@ -88,9 +87,8 @@ class EncoderSettings:
     low_delay: bool = False
     """No look-ahead, more bits: a frame waits only for the next key picture (`Encoder.delay`)."""
     low_memory: bool = False
-    """Hold less memory with look-ahead, about half, and take a third longer: waiting pictures are
-    packed without loss, probes are made one at a time, and from now on this process returns freed
-    memory at once (glibc). The stream is the same."""
+    """Hold about half the memory with look-ahead, and take a third longer; from now on this process
+    returns freed memory at once (glibc). The stream is the same."""
     seed: int = 0
     """Seed for the decoder's refiner, 0-65535."""
     model_id: bytes = bytes(4)
@@ -139,8 +137,7 @@ class EncoderSettings:
         if self.low_delay and self.lookahead is not None:
             raise ConfigError("low delay is without look-ahead: leave one of them out")
         if self.low_delay and (self.quality is not None or self.max_bitrate is not None):
-            why = "a quality or a cap (max_bitrate) needs look-ahead: leave it or low delay out"
-            raise ConfigError(why)
+            raise ConfigError("a quality or a max_bitrate needs look-ahead: leave low delay out")
         if self.returning_shots and (self.low_delay or self.max_bitrate or self.events_only):
             why = "shots that come back need look-ahead, and neither a cap nor events alone"
             raise ConfigError(f"{why}: leave one of them out")

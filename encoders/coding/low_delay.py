@@ -47,8 +47,7 @@ _LATE = 16
 _LARGE = 1.2
 """Multiple of what an intra picture may take from which it is coded again."""
 _OF_PACKET = 8 * 0.8
-"""Bits that an intra picture may take for each byte of the largest packet: if it is too large for
-that, it is coded again as small."""
+"""Bits that an intra picture may take, or is coded again, for each byte of the largest packet."""
 
 
 @dataclass
@@ -91,8 +90,7 @@ class LowDelay(GroupCoder):
         self._jump = tuning.USUAL_JUMP
         self._group: _OpenGroup | None = None
         self._ends_soon = self._is_judged = False
-        most = config.packet_bytes
-        self._packet_bits = _OF_PACKET * most if most else math.inf
+        self._packet_bits = _OF_PACKET * (config.packet_bytes or math.inf)
         self.hold(is_held=False)
         self._inter, self._inters, self._frames = 0.0, 0, 0
         self._last_intra: tuple[float, int] | None = None  # quantiser and bits of the last one
