@@ -540,7 +540,7 @@ def test_a_short_video_keeps_the_rate_of_its_link(tmp_path: Path) -> None:
 def test_the_first_picture_over_a_link_is_sent_at_once() -> None:
     """Of frames before it a receiver could show nothing."""
     with gsvc.Encoder(VIDEO, replace(SETTINGS, bitrate=8000.0)) as encoder:
-        assert LinkRate(encoder, 10_000).lets(0.02, 0.0, protects=True)
+        assert LinkRate(encoder, 10_000).lets(0.02, 0.0, 0.0)
         (first,) = encoder.encode(frames(1)[0])
     assert first.is_intra and first.frames == 1
 

@@ -157,6 +157,12 @@ def test_any_one_datagram_may_be_lost(wire: WireSettings) -> None:
         assert depacketizer.counts.lost == 0
 
 
+def test_a_picture_in_one_datagram_has_no_parity_unless_each_has() -> None:
+    """On a thin link its headers and parity cost more quality than losses."""
+    for span, datagrams in ((4, 2), (1, 3), (0, 2)):
+        assert len(sent(stream([900, 20]), WireSettings(parity_span=span))) == datagrams + 1
+
+
 def test_without_redundancy_a_loss_is_a_gap_up_to_the_next_group() -> None:
     packets = stream([200] * 12, group=6)
     datagrams = sent(packets, PLAIN)
@@ -180,7 +186,7 @@ def test_what_waits_is_given_up_in_time() -> None:
 
 def test_the_pieces_of_a_picture_come_slowly_over_a_thin_link() -> None:
     """Of the first picture too, and nobody asks for another meanwhile."""
-    datagrams = [data for _, data in sent(stream([700, 20]))]
+    datagrams = [data for _, data in sent(stream([3000, 20]))]
     receiver = Depacketizer()
     now, asked, packets = 0.0, [], []
     for data in datagrams[:4]:  # three fragments and their parity

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, inf
 
 from gsvc.codec.bitstream import audio_and_text, container, frames
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, Limits, typed
@@ -194,8 +194,6 @@ def parity(fragments: Sequence[bytes]) -> bytes:
     return total.to_bytes(size, "big")
 
 
-_PARTS, _LEAST_PART = 3, 200
-"""Least fragments of a protected packet, and bytes from which one is worth its headers."""
 UNIT_HEAD_BYTES = 3 + 3 + 5
 """Bytes of a unit beside its data, at most, of a packet that is no picture."""
 LEAST_MTU = 96
@@ -245,6 +243,14 @@ class Packetizer:
         self.protects = True
         """Whether copies and parity are sent, as the settings have them."""
 
+    @property
+    def unprotected(self) -> float:
+        """Bits of an INTRA packet, without the stream's header, up to which it has no parity."""
+        if not self.protects or not self._settings.parity_span:
+            return inf
+        has_room = self._settings.parity_span > 1
+        return 8 * has_room * (self._room - PIECE_HEAD_BYTES - len(self._header))
+
     def packetize(self, packets: Sequence[container.Packet]) -> list[RtpPacket]:
         """The datagrams of packets that are ready together, in the order in which to send them.
 
@@ -293,7 +299,8 @@ class Packetizer:
         return _Timed(unit, self._timestamp)
 
     def _pieces(self, packet: _Timed, *, protect: bool) -> list[_Timed]:
-        """Fragments of equal length, then their parities. The parity of one fragment is a copy."""
+        """Fragments of equal length, then their parities. A single one has none, unless each has:
+        on a thin link it costs more quality than a loss in twenty."""
         unit, data = packet.unit, packet.unit.data
         count = ceil(len(data) / (self._room - PIECE_HEAD_BYTES))
         if count > MAX_PIECES:
@@ -301,15 +308,13 @@ class Packetizer:
                 f"a packet of {len(data)} bytes makes {count} datagrams, {MAX_PIECES} at most are "
                 "permitted: lower the rate or raise the mtu"
             )
-        if protect and self._settings.parity_span:
-            # The parity of three takes a third of them, that of one as much again.
-            count = max(count, min(_PARTS, self._settings.parity_span, len(data) // _LEAST_PART))
         size = ceil(len(data) / count)
         parts = [data[at : at + size] for at in range(0, len(data), size)]
         count = len(parts)
         pieces = [(PacketPiece(index, count), part) for index, part in enumerate(parts)]
-        if protect and self._settings.parity_span:
-            stripes = ceil(count / self._settings.parity_span)
+        span = self._settings.parity_span
+        if protect and span and (count > 1 or span == 1):
+            stripes = ceil(count / span)
             pieces += [
                 (PacketPiece(stripe, count, stripes), parity(parts[stripe::stripes]))
                 for stripe in range(stripes)

@@ -157,11 +157,12 @@ _LOOK = 4.0  # seconds of video for which a link is watched before a rate moves
 _AIM = 0.95  # of a link, what is aimed at: without look-ahead a rate is only neared
 _AHEAD = 0.1
 """Seconds of a link's queue at which the next picture is coded: it is never idle for a frame."""
-_ENDING = 0.3  # seconds of a link that the end of a stream takes, about
+_ENDING = 0.6  # seconds of a link that the end of a stream takes, about
 _MOVES = 0.1
 """In proportion to a rate: a smaller change is not worth telling the encoder."""
-_FIRST_COPIES = 0.5
-"""Of all bits of pictures, those that copies repeat and those that parity covers, to begin with."""
+_FIRST_COPIES, _HEADED = 0.5, 0.85
+"""Of all bits of pictures, those that copies repeat and those that parity covers, to begin with; of
+a thin link, what headers leave."""
 SOUND_HEADERS = 4_500.0
 """Bits per second of headers where there is sound: of its five or six datagrams a second, and of
 about as many with pictures, which then have the least of rates."""
@@ -169,7 +170,7 @@ _LEAST_SHARE, _INTRA_SHARE, _BARE_SHARE = 0.1, 0.65, 0.9
 """Of a link, for pictures; of all that an intra picture takes, itself, with parity and without."""
 LINK_ROOM = 1.0
 """Seconds of the link that an intra picture and what waits before it may take."""
-THIN, _THIN_AGAIN = (3.0, 9_000.0), (1.2, 6_000.0)
+THIN, _THIN_AGAIN = (3.0, 8_800.0), (1.2, 6_000.0)
 """Seconds that an intra picture may take on a thin link, and bits from which it needs no more: with
 fewer it is a smear, at any size. The second where groups begin without a request, after the first.
 """
@@ -194,23 +195,25 @@ class LinkRate:
         """The link has another rate, in bits per second: the pictures' follows in seconds."""
         self._total = _AIM * total
 
-    def lets(self, seconds: float, beside: float, *, protects: bool) -> bool:
+    def lets(self, seconds: float, beside: float, unprotected: float) -> bool:
         """Let the frame that ends at this second of the video pass or wait; False: it is to be left
         out. With look-ahead a group's pictures come at once, and all pass.
 
-        `beside`: bits per second that sound takes; `protects`: whether intra pictures have parity.
+        `beside`: bits per second that sound takes; `unprotected`: see `Packetizer`.
         """
         if not self._encoder.is_low_delay:
             return True
         waits = max(0.0, self._queue - self._total * (seconds - self._sent[0])) / self._total
         rate = max(_LEAST_SHARE * self._total, self._total - beside)
-        rate *= _INTRA_SHARE if protects else _BARE_SHARE
         # A group that nobody asked for comes every few seconds: it is not to take most of them.
         is_free = self._encoder.keyframes_on_request or not self._sent[0]
         thin, bits = THIN if is_free else _THIN_AGAIN
-        most = max(LINK_ROOM, min(thin, bits / max(1.0, rate)))
+        for share in (_BARE_SHARE, _INTRA_SHARE):
+            most = max(LINK_ROOM, min(thin, bits / (share * rate)))
+            if share * rate * most <= unprotected:
+                break
         ahead = _AHEAD if self._sent[1] else _LONGEST_WAIT  # the first picture waits for nothing
-        return self._pacer.lets(seconds, waits, rate, most, ahead)
+        return self._pacer.lets(seconds, waits, share * rate, most, ahead)
 
     def dropped(self, total: float) -> None:
         """What waited was dropped: `total` of all bits are left."""
@@ -240,7 +243,8 @@ def pictures_within(total: float, sound: float, wire: rtp.WireSettings) -> float
     copies = _FIRST_COPIES * wire.redundancy
     if wire.parity_span:
         copies += _FIRST_COPIES / wire.parity_span
-    return _AIM * max(_LEAST_SHARE * total, total - sound) / (1 + copies)
+    room = _AIM * max(_LEAST_SHARE * total, total - sound) / (1 + copies)
+    return room if sound else _HEADED * room  # a sound's headers count pictures' too
 
 
 _SAMPLED = 0.1  # seconds between two looks at what waits for connections
@@ -495,8 +499,8 @@ class VideoSender:
         steered = self._adapter.steer() if self._adapter else True
         if self._link:
             beside = _SOUND_SIZE * self._meter.bits["audio"] / max(1.0, float(self._shown))
-            protects = self._rtp.packetizer.protects
-            steered = self._link.lets(float(self._shown), beside, protects=protects)
+            unprotected = self._rtp.packetizer.unprotected
+            steered = self._link.lets(float(self._shown), beside, unprotected)
         if not steered:
             self._left_out += 1
             return sound
