@@ -17,6 +17,7 @@ from gsvc.eval.summary.bd_comparisons import PUBLISHED
 from gsvc.eval.summary.summarise import Summary, curves_by_metric, load_summary
 
 _BY_WEIGHT = sorted(TUNES, key=lambda tune: TUNES[tune].structure_weight)
+_NEAR = 2.0  # in proportion to a rate, what is near it
 _MARKERS = dict(zip(_BY_WEIGHT, "^os", strict=True))
 """From the tune that weighs structure least to the one that weighs it most."""
 
@@ -197,8 +198,8 @@ def layers(summary: Summary) -> Figure:
 
 
 def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: curves.MetricInfo) -> Figure:
-    """The metric frame by frame, of every codec's point that is nearest in rate to one of ours."""
-    chosen = exhibits.near_rate(summary, cells)
+    """The metric frame by frame, of every codec's point nearest in rate to one of ours, if near."""
+    chosen = {clip: _near(ones) for clip, ones in exhibits.near_rate(summary, cells).items()}
     figure, places = exhibits.panels(chosen, f"Frame by frame, near one rate: {metric.title}")
     style = exhibits.CurveStyle(summary.codecs)
     colour = style.colours(one.curve for ones in chosen.values() for one in ones)
@@ -211,6 +212,12 @@ def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: curves.Metri
         exhibits.label(axis, clip, "frame", metric.name)
     exhibits.legend(figure)
     return figure
+
+
+def _near(choices: Sequence[exhibits.VersionChoice]) -> list[exhibits.VersionChoice]:
+    mine = [one for one in choices if one.cell.codec == curves.OURS] or choices
+    rate = sorted(one.cell.bpp for one in mine)[len(mine) // 2]
+    return [one for one in choices if rate / _NEAR <= one.cell.bpp <= rate * _NEAR]
 
 
 def _annotate(axis: Axes, text: str, place: tuple[Any, Any]) -> None:

@@ -313,13 +313,14 @@ def headline_csv(summary: Summary) -> str:
 
 def pooled_csv(summary: Summary) -> str:
     """A row for each pair and metric: the pooled BD-rate in per cent, its interval, its clips."""
-    header = ["metric", "test", "anchor", "bd_rate", "low", "high", "akima", "clips", "left_out"]
+    header = ["metric", "test", "anchor", "bd_rate", "low", "high", "akima", "clips"]
+    header += ["doubts", "left_out"]
     rows: list[list[Any]] = []
     for one in summary.pooled:
         mean = one.pchip and [one.pchip.mean, one.pchip.low, one.pchip.high]
         akima, clips = one.akima and one.akima.mean, one.pchip.clips if one.pchip else 0
-        names = one.metric, one.test, one.anchor
-        rows.append([*names, *(mean or [None] * 3), akima, clips, "; ".join(one.left_out)])
+        names, doubts = (one.metric, one.test, one.anchor), one.doubts.removeprefix(", ")
+        rows.append([*names, *(mean or [None] * 3), akima, clips, doubts, "; ".join(one.left_out)])
     return _csv(header, rows)
 
 
