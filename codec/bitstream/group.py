@@ -361,8 +361,7 @@ class GroupReader:
         if not (is_alone and 1 <= packet.frames <= self._longest):
             raise BitstreamError(_LACKS)
         scaffold, plain = split_payload(packet.payload)
-        most = self._limits.scaffold_bits
-        reader = Reader(most_bits=most, fitted=self._header.fitted)
+        reader = Reader(most_bits=self._limits.scaffold_bits, fitted=self._header.fitted)
         reader.start(scaffold)
         coder = _PacketCoder(reader, self._header, coding, begins=False)
         spans = coder.layout(packet.frames, None)
@@ -424,8 +423,7 @@ class GroupReader:
         return slot
 
     def _opened(self, scaffold: bytes) -> _Sequence:
-        most = self._limits.scaffold_bits
-        reader = Reader(self._trace, most, fitted=self._header.fitted)
+        reader = Reader(self._trace, self._limits.scaffold_bits, fitted=self._header.fitted)
         reader.start(scaffold)
         coding = code_coding(reader, None)
         return _Sequence(reader, _PacketCoder(reader, self._header, coding, begins=True))

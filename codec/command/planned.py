@@ -18,13 +18,13 @@ from gsvc.codec.api.encode_job import AUTO_SIZE, SOURCE_SIZE, EncodeJob, suited
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.inspection import info
 from gsvc.codec.api.reports import EncodeReport
-from gsvc.codec.api.target_size import LEAST_BESIDE, SOUND, sized
+from gsvc.codec.api.target_size import SOUND, sized
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import has_watcher, limits_of, shown_dimensions
 from gsvc.codec.media import places, video_reader
+from gsvc.codec.network import video_sender as live
 from gsvc.codec.network.depacketizer import UNDER_WAY
 from gsvc.codec.network.rtp import WireSettings
-from gsvc.codec.network.video_sender import LINK_ROOM, SOUND_HEADERS, THIN, pictures_within
 from gsvc.codec.planning import plan_search, prediction, process, realtime
 from gsvc.codec.planning.budgets import Budgets, option, read_budgets, time_of
 from gsvc.codec.planning.machine_profile import known_profile
@@ -81,7 +81,7 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         with job.open() as video:
             frames, had_sound = round(_HEARD * video.format.frame_rate), video.has_sound
         job.sound = is_heard and had_sound and not (is_live and _too_slow(total, options))
-        job, heads = replace(job, frames=frames), SOUND_HEADERS * (is_live and job.sound)
+        job, heads = replace(job, frames=frames), live.SOUND_HEADERS * (is_live and job.sound)
         size = int((total - heads if is_live else total / TCP) * job.seconds / 8)
         job = _shaped_live(job, total) if is_live else job
         job, _, room = sized(job, size)
@@ -95,14 +95,14 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     told += ["--audio-bitrate", str(job.audio_bitrate)] if job.audio_bitrate else []
     link = plan_search.LinkLoad(TCP, TCP * sound, tuple(told), most=total)
     if is_live:
-        factor = 1 / pictures_within(1.0, 0.0, WireSettings())
+        factor = 1 / live.pictures_within(1.0, 0.0, WireSettings())
         wait = min(UNDER_WAY, (budgets.latency or 0.0) / 2)  # a repetition may come within the rest
         beside = heads + sound
-        longest, bits = THIN  # of an intra picture
-        intra = min(longest, max(LINK_ROOM, bits * factor / (total - beside))) if total else 0.0
+        longest, bits, least = *live.THIN, live.LINK_ROOM  # of an intra picture
+        intra = min(longest, max(least, bits * factor / (total - beside))) if total else 0.0
         link = replace(link, factor=factor, beside=beside, is_live=True, wait=wait, intra=intra)
         if not getattr(options, "feedback", True):
-            bare = pictures_within(1.0, 0.0, WireSettings(redundancy=0, parity_span=0))
+            bare = live.pictures_within(1.0, 0.0, WireSettings(redundancy=0, parity_span=0))
             link = replace(link, one_way=factor * bare - 1)
     return Carried(link, size_now, job.fps, job.audio_bitrate)
 
@@ -115,7 +115,7 @@ def in_pieces(source: str | None, rate: float | None) -> str:
 
 def _too_slow(total: float, options: Namespace) -> bool:
     """Whether a live link has no room for sound. Raises ConfigError where it is asked for."""
-    if total < (least := SOUND[0] + SOUND_HEADERS + LEAST_BESIDE):
+    if total < (least := live.LEAST_WITH_SOUND):
         told = f"a live link carries sound from {least / 1000:g} kbit/s"
         if options.audio is not None:
             raise ConfigError(f"{told}: take --audio none")
@@ -127,8 +127,8 @@ def _shaped_live(job: EncodeJob, total: float) -> EncodeJob:
     """At the size and frame rate of `gsvc send --size auto`, unless another is asked for."""
     if job.size not in (None, AUTO_SIZE):
         return job
-    sound = SOUND[0] + SOUND_HEADERS if job.sound else 0.0
-    rate = pictures_within(total, sound, WireSettings())
+    sound = SOUND[0] + live.SOUND_HEADERS if job.sound else 0.0
+    rate = live.pictures_within(total, sound, WireSettings())
     return suited(replace(job, size=AUTO_SIZE), rate, total)
 
 

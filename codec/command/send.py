@@ -137,8 +137,7 @@ async def send_video(
         sound = _sound(options, has_any=video.has_sound)
         encoder = Encoder(video.format, encoding, audio=bool(sound))
         sender = video_sender.VideoSender(options.address, encoder, settings)
-        least = target_size.SOUND[0] + video_sender.SOUND_HEADERS + target_size.LEAST_BESIDE
-        may_go = options.total_bitrate is None or options.total_bitrate >= least
+        may_go = not 0 < (options.total_bitrate or 0) < video_sender.LEAST_WITH_SOUND
         if video.has_sound and options.audio == "none" and may_go:
             why = getattr(options, "no_sound", "--audio opus sends it")
             _log.warning("%s: its sound is not sent: %s", options.source, why)
@@ -185,7 +184,7 @@ def _least_sound(options: Namespace, *, has_any: bool) -> float:
         return 0.0
     lowest = target_size.SOUND[0]
     rate = options.audio_bitrate or lowest
-    least: float = rate + video_sender.SOUND_HEADERS + target_size.LEAST_BESIDE
+    least: float = rate - lowest + video_sender.LEAST_WITH_SOUND
     if options.total_bitrate < least:
         lower = f", lower its rate (--audio-bitrate {lowest})" if rate > lowest else ""
         raise ConfigError(

@@ -16,6 +16,7 @@ from functools import partial
 from gsvc.codec.api.asyncio import LatestQueue, made_in
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import check_bitrate
+from gsvc.codec.api.target_size import LEAST_BESIDE, SOUND
 from gsvc.codec.bitstream.container import Packet
 from gsvc.codec.bitstream.errors import ConfigError, OutputError, typed
 from gsvc.codec.bitstream.frames import AudioChunk, Frame
@@ -166,6 +167,7 @@ a thin link, what headers leave."""
 SOUND_HEADERS = 4_500.0
 """Bits per second of headers where there is sound: of its five or six datagrams a second, and of
 about as many with pictures, which then have the least of rates."""
+LEAST_WITH_SOUND = SOUND[0] + SOUND_HEADERS + LEAST_BESIDE  # of a link, bits per second
 _LEAST_SHARE, _INTRA_SHARE, _BARE_SHARE = 0.1, 0.65, 0.9
 """Of a link, for pictures; of all that an intra picture takes, itself, with parity and without."""
 LINK_ROOM = 1.0

@@ -198,10 +198,9 @@ class LowDelay(GroupCoder):
             self._follow()
         coded, now = self._tried()
         while (is_large := self._is_large(coded)) or self._config.packet_excess([coded]) > 1:
-            if is_large:
-                self._end_group()
-            else:
+            if not is_large:
                 self._make_coarser(self._config.packet_excess([coded]))
+            self._end_group()
             coded, now = self._tried()
         assert self._group is not None
         self._group.frames += coded.frames
@@ -240,7 +239,7 @@ class LowDelay(GroupCoder):
     def _first_crf(self, bits: int, most: float) -> float:
         """The first quantiser of a link with room, after an intra picture of `bits` at another:
         that which has `most` bits, or a finer one where those after it would leave the rate."""
-        least = self._bits_a_frame * float(self._config.header.format.frame_rate) / _FOLLOW
+        least = self._bits_a_second / _FOLLOW
         excess = math.log(bits) - math.log(max(most, least))  # either may be infinite
         return min(float(MAX_CRF), max(_LEAST_CRF, self._crf + excess / tuning.CRF_SLOPE))
 
@@ -289,7 +288,6 @@ class LowDelay(GroupCoder):
         """Coders remember what they coded: another quantiser means another group."""
         assert self._group is not None
         crf, scale = self._group.crf, self._scale - 2
-        self._end_group()
         if crf < MAX_CRF:
             more = max(1.0, math.log(excess) / tuning.CRF_SLOPE)
             self._coarser = min(MAX_CRF, crf + more) - self._crf
@@ -324,15 +322,15 @@ class LowDelay(GroupCoder):
         """Bits spent in proportion to those that are due; None if that is unknown."""
         if not self._fills:
             return self._rate.take_excess()
-        rate = self._bits_a_frame * float(self._config.header.format.frame_rate)
-        due = self._bits_a_frame * self._spacing
+        rate = self._bits_a_second
+        due = rate * self._spacing / float(self._config.header.format.frame_rate)
         due /= min(_SHARED, max(_LEAST_SHARED, rate / _THIN))
         return max(0.1, self._inter / due) if self._inters else None
 
     @property
-    def _bits_a_frame(self) -> float:
+    def _bits_a_second(self) -> float:
         form = self._config.header.format
-        return self._rate.bpp * form.width * form.height
+        return self._rate.bpp * form.width * form.height * float(form.frame_rate)
 
     def _opened(self, first: Picture) -> _OpenGroup:
         sends_faces = self._faces is not None and self._faces.in_sight(first)

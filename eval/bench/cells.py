@@ -164,15 +164,10 @@ def listed_codecs() -> tuple[tuple[str, ...], Rows]:
 
 def listed_metrics() -> tuple[tuple[str, ...], Rows]:
     """Header and rows: name, unit, which way is better, what it is a number of, and what it is."""
+    ways, parts = ("lower", "higher"), ("clip", "frame")
     rows = [
-        (
-            metric.name,
-            metric.unit,
-            "higher" if metric.higher_is_better else "lower",
-            "frame" if metric.per_frame else "clip",
-            _first_line(type(metric)),
-        )
-        for metric in metrics().values()
+        (m.name, m.unit, ways[m.higher_is_better], parts[m.per_frame], _first_line(type(m)))
+        for m in metrics().values()
     ]
     return ("metric", "unit", "better", "for each", "what"), rows
 

@@ -40,10 +40,5 @@ def _code(coder: Coder, site: Site, before: int | None, value: int | None) -> in
 
 
 GUIDE: Layer[int] = Layer(
-    name="guide",
-    scope=Scope.PICTURE,
-    header_bit=7,
-    default=True,
-    code=_code,
-    digest=digest_integer,
+    name="guide", scope=Scope.PICTURE, header_bit=7, default=True, code=_code, digest=digest_integer
 )
