@@ -8,7 +8,7 @@ import pytest
 
 from gsvc.eval.layout import markdown
 from gsvc.eval.summary.bd_rate import bd_rate, lower_hull
-from gsvc.eval.summary.rate_tables import headline_gaps, headline_table
+from gsvc.eval.summary.rate_tables import fixed_rate_table, headline_gaps, headline_table
 from gsvc.eval.summary.summarise import curves_by_metric, load_kept, summarise
 from gsvc.eval.summary.write import costs_table
 
@@ -147,6 +147,34 @@ def test_the_readme_names_what_is_left_against_av1_with_interpolation() -> None:
             assert found is not None
             rates.append(np.log1p(found / 100))
         assert float(share) == pytest.approx(-100 * np.expm1(np.mean(rates)), abs=HALF)
+
+
+def test_smaller_pictures_of_av1_only_lower_its_least_rate() -> None:
+    run, small = (load_kept(ROOT / "eval/results" / name) for name in ("whole", "quarter"))
+    settings, every = run.settings | {"ratios": None}, [*run.cells, *small.cells]
+    joint = summarise(settings, every)
+    text = " ".join((ROOT / "docs/results.md").read_text().split())
+    gains = (
+        r"gains (\S+) JOD, and VGG is (\S+) % lower. With these points gsvc has (\S+) and (\S+) %"
+    )
+    told = re.search(gains, text)
+    assert told
+    hulls = []
+    for some in (run.cells, every):
+        by_metric = curves_by_metric(some, joint.metrics, joint.codecs).values()
+        hulls.append([one for curves in by_metric for one in curves if one.name == "svtav1"])
+    for alone, both in zip(*hulls, strict=True):
+        least = min(rate for rate, _ in alone.hull)
+        assert [p for p in both.hull if p[0] >= least] == [p for p in alone.hull if p in both.hull]
+    (row,) = (one for one in joint.headline.rows if one.curve == "gsvc, steps 1")
+    found = zip(joint.metrics, told.groups()[:2], told.groups()[2:], (0.006, HALF), strict=True)
+    for judge, gain, share, within in found:
+        pooled = row.rates[judge.name]
+        assert pooled and float(share) == pytest.approx(pooled.mean, abs=HALF)
+        lines = fixed_rate_table(joint, judge).rows
+        line = next(one for one in lines if one[0] == "gsvc, steps 1 against svtav1")
+        assert line[2].endswith("(4)")
+        assert float(gain) == pytest.approx(abs(float(line[2].split()[0])), abs=within)
 
 
 @pytest.mark.parametrize("run", ["whole", "locked", "join", "large"])

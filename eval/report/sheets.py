@@ -261,13 +261,13 @@ _PAPER = 255
 _SHEETS_JPEG_QUALITY = 85
 
 
-def strip_rows(exhibit: Exhibit, place: StripPlace, *, facts: bool = False) -> Picture:
-    """Successive frames of a part of the clip, a row a version; `facts`: with rate and quality."""
+def strip_rows(exhibit: Exhibit, place: StripPlace) -> Picture:
+    """Successive frames of a part of the clip, a row a version, with rate and quality."""
     rows = []
     for pane in exhibit.panes:
         parts = place.cut(pane.frames)
         span = f"frames {place.first + 1} to {place.first + len(parts)}"
-        text = f"{exhibit.clip}, {span}: {pane.name}" + (f", {pane.facts}" if facts else "")
+        text = f"{exhibit.clip}, {span}: {pane.name}, {pane.facts}"
         rows.append(captioned(np.hstack(parts), text))
     return np.vstack(rows)
 
@@ -378,7 +378,7 @@ def write_people_strips(folder: Path) -> list[Path]:
             _log.warning("%s shows no mouth that moves", clip)
             continue
         name = f"{clip.replace('/', '-').replace(' ', '-')}-{rate:g}.png"
-        shown = [strip_rows(exhibit, place, facts=True)]
+        shown = [strip_rows(exhibit, place)]
         written.append(write_sheet(folder / "strips" / name, shown))
     return written
 
