@@ -70,8 +70,7 @@ OUTER_EYE_CORNERS = (33, 263)
 Square = NDArray[np.float64]
 """Affine map, (2, 3), from pixels of the network's input to those of a picture."""
 
-_SQUARE_SCALE = 1.5
-"""How much larger the square that is looked at is than the face's box."""
+_SQUARE_SCALE = 1.5  # how much larger the square that is looked at is than the face's box
 _POINTS = 468
 _PRESENCE_THRESHOLD = 0.5
 
@@ -135,15 +134,12 @@ def _square(face: people.DetectedBox, side: int) -> Square:
 
 _LOOK, _SEEK = 12, 4
 """Frames from one look for new faces to the next, and where none is seen."""
-_APART = 1.0
-"""Distances of the eyes between the middles of what are two faces."""
+_APART = 1.0  # distances of the eyes between the middles of what are two faces
 _JUMP = 0.3
 """Distances of the eyes that points move in a frame, in the mean, in what is no motion."""
-_STEADY = 0.8
-"""Standard deviation, in frames, of the smoothing over time."""
+_STEADY = 0.8  # standard deviation, in frames, of the smoothing over time
 _REACH = 3
-_LEAST_EYES = 12.0
-"""Pixels between the eyes below which points are not to be trusted."""
+_LEAST_EYES = 12.0  # pixels between the eyes below which points are not to be trusted
 
 Track = NDArray[np.float64]
 """(frames, points, 2) in pixels, NaN where the face is not seen."""

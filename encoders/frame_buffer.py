@@ -25,8 +25,7 @@ from gsvc.codec.bitstream.frames import Picture
 _Held = TypeVar("_Held")
 _IN_MEMORY = 1 << 27
 """Bytes of frames that wait in memory; further frames are packed into files."""
-_FILE_BYTES = 1 << 26
-"""Bytes of a temporary file, about."""
+_FILE_BYTES = 1 << 26  # bytes of a temporary file, about
 _CODEC: Final = "magicyuv"
 _FORMAT = "gbrp"
 """The fastest of FFmpeg's lossless coders of RGB that pack each frame by itself: 10 ns to pack a

@@ -29,10 +29,8 @@ from gsvc.decoders.streams.reconstruction import Pace
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _ALWAYS = range(-(1 << 62), 1 << 62)
-_OPUS_MEMORY = 64
-"""Bytes of memory that a packet of Opus takes beside its own."""
-_REST = Fraction(1 << 24)
-"""Seconds that no stream has."""
+_OPUS_MEMORY = 64  # bytes of memory that a packet of Opus takes beside its own
+_REST = Fraction(1 << 24)  # seconds that no stream has
 _STANDS = 1
 """Seconds that lack at the begin of a part where the frame before it is shown for them."""
 

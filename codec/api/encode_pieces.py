@@ -145,10 +145,8 @@ def _pieces(
     return pieces, report, preview and (preview[1].width, preview[1].height)
 
 
-_HEADER = 20
-"""Approximate bytes of a shortened header."""
-_SHRINKS = 0.7
-"""Factor by which a preview's sides shrink if it does not fit."""
+_HEADER = 20  # approximate bytes of a shortened header
+_SHRINKS = 0.7  # factor by which a preview's sides shrink if it does not fit
 _FEWER = 0.9
 """Share of the frames kept at a rate too high: the first picture takes most, and stays."""
 
@@ -169,8 +167,7 @@ def _fitting(job: EncodeJob, size: int, target: str) -> tuple[bytes, EncodeRepor
     return stream, report, cut
 
 
-_SHORT = 0.5
-"""Seconds left out of which a user is told."""
+_SHORT = 0.5  # seconds left out of which a user is told
 
 
 def _cut(job: EncodeJob, size: int) -> EncodeJob:

@@ -25,8 +25,7 @@ _PLAYERS = {
 """Players that gsvc looks for, the best first, and what they are told."""
 _NAME = "video.mkv"
 """Its suffix names the container, Matroska: H.264, and the stream's own sound and texts."""
-_SECONDS = 2.0
-"""Seconds that a player gets to end by itself when it is told to."""
+_SECONDS = 2.0  # seconds that a player gets to end by itself when it is told to
 
 
 Player = tuple[str, ...]

@@ -34,8 +34,7 @@ _MODELS = [
     for k in range(_SCALE)
 ]
 _BITS = [0.0 if k == 0 else -log2(k / _SCALE) for k in range(_SCALE + 1)]
-_FITTED_COUNT = 5
-"""Bits that a fitted probability counts as."""
+_FITTED_COUNT = 5  # bits that a fitted probability counts as
 EVEN = _SCALE // 2
 """The probability of a bit that is not modelled."""
 

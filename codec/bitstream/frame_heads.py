@@ -29,8 +29,7 @@ _FLAGS = (
     *(*(f"is_global.{n}" for n in range(7)), "padding", "ends_early"),
 )
 _FLAG_NUMBERS = {name: n for n, name in enumerate(_FLAGS)}
-_KINDS = 3
-"""Kinds of frames: the one that opens a sequence, shown ones and hidden ones."""
+_KINDS = 3  # kinds of frames: the one that opens a sequence, shown ones and hidden ones
 _DEPTHS, _SLOTS, _REFERENCES = 5, 8, 7
 _NUMBERS = 5
 """Most depths, filter levels, or different pictures in the slots that contexts tell apart."""
@@ -62,11 +61,9 @@ HEAD_ELEMENTS = (
     *_STRENGTHS,
 )
 """Every syntax element of heads."""
-_PARENTS = {1: 0, 2: 0, 3: 0, 5: 4, 6: 4}
-"""The reference by which another is predicted."""
+_PARENTS = {1: 0, 2: 0, 3: 0, 5: 4, 6: 4}  # the reference by which another is predicted
 _USUAL_FILTER = 24
-_MOST_BYTES = 32
-"""No head is longer."""
+_MOST_BYTES = 32  # no head is longer
 
 
 class Expected(NamedTuple):

@@ -254,10 +254,8 @@ def _clipped(corners: list[Floats], side: Floats) -> list[Floats]:
     return found
 
 
-_GROUND_WIDTH, _HEIGHT = 1000.0, 600.0
-"""Units of the drawing at most."""
-_STEP = 0.1
-"""Metres: a way gets another point after so many."""
+_GROUND_WIDTH, _HEIGHT = 1000.0, 600.0  # units of the drawing at most
+_STEP = 0.1  # metres: a way gets another point after so many
 _LEAST, _AROUND = 2.0, 0.12
 """Metres across the map at least, and share of it that is left free around the ways."""
 _FAR = 2, 98

@@ -289,8 +289,7 @@ others [OTHER...]       SUPPRESS
 --seed 0..65535         seed of the refiner (the stream's)
 """
 """Options that several commands have."""
-_USUAL = argparse.Namespace(start=0.0)
-"""Their defaults that the help does not tell."""
+_USUAL = argparse.Namespace(start=0.0)  # their defaults that the help does not tell
 
 _TYPES: dict[str, Callable[[str], object]] = {
     **dict.fromkeys(("N", "0..3", "0..65535", "8k+1", "PORT"), int),

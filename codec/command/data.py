@@ -65,8 +65,7 @@ PLAN = Verb(_PLAN, _plan)
 LIVE = "live"
 """In the folder of shards, while somebody watches."""
 _EVERY = 0.5
-_FIRST, _LAST = "survey", "file"
-"""Operators by which sources and clips are counted."""
+_FIRST, _LAST = "survey", "file"  # operators by which sources and clips are counted
 
 
 class WorkLine:

@@ -159,8 +159,7 @@ _METRIC = "st_lpips_alex"
 _PASSES = 4
 _NEAR, _MISSED = 0.05, 0.1
 """Of the distance asked for: no other pass within the first, a warning beyond the second."""
-_LEAST, _MOST = 0.002, 0.9
-"""Distances that the encoder may be told to aim at."""
+_LEAST, _MOST = 0.002, 0.9  # distances that the encoder may be told to aim at
 _USUAL, _FLATTEST = 1.6, 0.2
 """Slope of measured over aimed distances, in logarithms: where none is known (four development
 clips had 1.3 to 1.8), and the least that a step believes."""

@@ -219,8 +219,7 @@ class _Grouped(HelpFormatter):
 
 
 _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-_SIGNALLED = 128
-"""Plus the signal's number: 129 hung up, 130 interrupted, 143 terminated."""
+_SIGNALLED = 128  # plus the signal's number: 129 hung up, 130 interrupted, 143 terminated
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -329,8 +328,7 @@ def prepare_process() -> None:
             signal.signal(number, _terminate)
 
 
-_LEAST_MEMORY = 500_000_000
-"""Bytes below which libraries crash while they are loaded."""
+_LEAST_MEMORY = 500_000_000  # bytes below which libraries crash while they are loaded
 
 
 def _refuse_little_memory() -> None:

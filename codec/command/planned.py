@@ -48,8 +48,7 @@ def trial_judge(wanted: bool = True) -> Iterator[Judge | None]:
 
 TCP = 1 + 52 / 1400
 """Bits on a link for a bit of a file: headers of IP and TCP with time stamps, of each segment."""
-_HEARD = 30
-"""Seconds whose sound says what all of it takes."""
+_HEARD = 30  # seconds whose sound says what all of it takes
 
 
 @dataclass(frozen=True)
@@ -133,8 +132,7 @@ def _shaped_live(job: EncodeJob, total: float) -> EncodeJob:
 
 
 _ENCODING = "level", "bpp", "bitrate", "quality", "preset", "low_delay", "low_memory", "gop"
-_DECODING = "steps", "backend", "motion"
-"""Options that a plan decides."""
+_DECODING = "steps", "backend", "motion"  # options that a plan decides
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,7 @@ def security_of(options: Namespace) -> dict[str, Any]:
     return {"key": find_key(options.key_file), "tls": tls}
 
 
-_MANY = 0.05
-"""Part of the frames dropped from which that is told."""
+_MANY = 0.05  # part of the frames dropped from which that is told
 _LATE, _STATS_SECONDS = 5.0, 1.0
 _BUSY = 0.5  # part of the time spent decoding from which frames are late by it
 _SIGNALS = signal.SIGINT, signal.SIGTERM

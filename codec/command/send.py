@@ -60,13 +60,11 @@ address ADDRESS         udp://host:port, tcp://host:port, ws://host:port
 {SECURITY}"""
 DEFAULTS = EncoderSettings(preset="fast", low_delay=True), WireSettings()
 
-_BEGINNING = 2.0
-"""Where a rate that follows the network begins, in proportion to the least."""
+_BEGINNING = 2.0  # where a rate that follows the network begins, in proportion to the least
 
 _THIN = 8_000.0
 """Bits per second of pictures below which size and frame rate follow from the rate. By eye."""
-_KEPT = 1.1
-"""A rate is kept up to this many times what was asked: low delay only nears it."""
+_KEPT = 1.1  # a rate is kept up to this many times what was asked: low delay only nears it
 
 _log = logging.getLogger(__name__)
 

@@ -88,8 +88,7 @@ pack PACK               the file to write
 """
 _LINE_SECONDS = 10.0
 _MEGABYTE = 1_000_000
-_SURPLUS = 1.05
-"""Parts that are made for the room of 1: they leave no large rest."""
+_SURPLUS = 1.05  # parts that are made for the room of 1: they leave no large rest
 
 
 def _pack(options: Namespace) -> int:

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
     Feed = feeds.ShardFeed | feeds.SourceFeed
 
-_AHEAD, _JOBS_AHEAD = 8, 64
-"""Batches, and clips with one lambda each, that wait at most."""
-_STORE = 200_000_000
-"""Bytes of the object store of a cluster that is started here."""
+_AHEAD, _JOBS_AHEAD = 8, 64  # batches, and clips with one lambda each, that wait at most
+_STORE = 200_000_000  # bytes of the object store of a cluster that is started here
 
 USAGE = f"""Train a network by a recipe on shards of gsvc data prepare, under torchrun in all
 its processes. The same command continues from the last checkpoint, also in the middle of an epoch

@@ -17,8 +17,7 @@ SOURCE_TYPE = "http://cv.iptc.org/newscodes/digitalsourcetype/compositeWithTrain
 
 NO_ROOM = "%s: this format cannot say that trained models drew it: use .mp4, .mkv, .png or .jpg"
 """A warning, of the target."""
-_MOST = 16
-"""Marks that are read of a text."""
+_MOST = 16  # marks that are read of a text
 _LINE = re.compile(
     r"gsvc (?P<version>[\w.+-]{1,40}) decoded this: synthetic=yes steps=(?P<steps>\d{1,3}) "
     r"backend=(?P<backend>[\w.:-]{1,80}) motion=(?P<motion>\w{1,20}) digitalSourceType=",
@@ -93,8 +92,7 @@ def with_xmp(image: bytes, mark: Mark) -> bytes:
     return image[:at] + inserted + image[at:]
 
 
-_HEAD_BYTES = 1 << 18
-"""Where the XMP of an image is looked for."""
+_HEAD_BYTES = 1 << 18  # where the XMP of an image is looked for
 
 
 def is_other_file(source: str | Path) -> bool:

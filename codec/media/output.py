@@ -19,10 +19,8 @@ from pathlib import Path
 
 from gsvc.codec.bitstream.errors import SHORTAGES, ConfigError, OutputError
 
-_LONGEST_ENDING = 245
-"""Bytes of the 255 that a name may have."""
-_FRESH = 10.0
-"""Seconds in which another process may have made a file and not yet locked it."""
+_LONGEST_ENDING = 245  # bytes of the 255 that a name may have
+_FRESH = 10.0  # seconds in which another process may have made a file and not yet locked it
 
 
 def temp_name(name: str) -> str:

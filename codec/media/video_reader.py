@@ -107,11 +107,9 @@ class Clock:
 
 # Above the rounding of times to 1/90000 s, below the interval of any two frames.
 _TOLERANCE = Fraction(1, 100_000)
-_SLOWEST, _FASTEST = 0.01, 1000
-"""Frames a second."""
+_SLOWEST, _FASTEST = 0.01, 1000  # frames a second
 _SMALLEST = 16
-_LATEST = 1e9
-"""Seconds that no video has, within what FFmpeg counts."""
+_LATEST = 1e9  # seconds that no video has, within what FFmpeg counts
 
 _log = logging.getLogger(__name__)
 

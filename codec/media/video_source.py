@@ -186,8 +186,7 @@ def _natural(path: str) -> list[tuple[int, int | str]]:
 _FASTEST, _SLOWEST = 1000, Fraction(1, 100)
 _Y4M, _WEBP = "yuv4mpegpipe", "webp_pipe"
 _SHORTEST_LEAD, _LONGEST_LEAD = Fraction(1, 2), 600
-_DEEPEST = 8
-"""Frames within which B-frames show."""
+_DEEPEST = 8  # frames within which B-frames show
 LONG = 1
 """Seconds beyond the usual for which a frame stands where others end or begin."""
 _STANDS = "%s: FFmpeg makes no picture of its last %d packets: the last one stands for them"

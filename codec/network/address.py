@@ -137,8 +137,7 @@ MOST_BYTES = 1366
 
 _HOW = f"a key is {2 * KEY_BYTES} hexadecimal digits; make one with: openssl rand -hex {KEY_BYTES}"
 _MASTER_BYTES = 16 + 14
-_WINDOW = 1024
-"""Datagrams that may come late: a sender repeats one of the last 512 at most."""
+_WINDOW = 1024  # datagrams that may come late: a sender repeats one of the last 512 at most
 _MINUTE = 60.0
 """Seconds for which a master key is used, and by which the clocks of both sides may differ."""
 

@@ -69,8 +69,7 @@ _RETURN = 1.3
 or a handover is over as suddenly as it came."""
 _FEW, _MANY = 0.02, 0.1
 """Shares lost up to which there is room, and from which there is congestion."""
-_SHORT, _LONG = 0.1, 0.3
-"""Seconds of waiting on the way, the same."""
+_SHORT, _LONG = 0.1, 0.3  # seconds of waiting on the way, the same
 _LONGEST_PAUSE = 2.0
 """Seconds for which nothing is sent, at most, while what waits on the way gets through."""
 _STALLED = 1.1
@@ -262,8 +261,7 @@ class CongestionController:
         return level
 
 
-_UNKNOWN_TRIP = 0.2
-"""Seconds of a round trip before any was measured."""
+_UNKNOWN_TRIP = 0.2  # seconds of a round trip before any was measured
 _SURE, _SURE_BITS = 0.3, 4_000
 """Seconds and bits of a queue that empties, from which its rate is known."""
 _REPORTS = 1.3

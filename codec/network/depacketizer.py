@@ -74,12 +74,10 @@ _WINDOW = 512
 """Missing datagrams that are remembered. A number further away needs its successor to count."""
 _MAX_JUMP = 3000
 """A larger jump of numbers is a restart of the source, no loss (MAX_DROPOUT of RFC 3550)."""
-_REORDERED = 16
-"""How far before the first datagram that arrived another one is taken."""
+_REORDERED = 16  # how far before the first datagram that arrived another one is taken
 _FIRST_NACK, _NEXT_NACK, _NACKS = 0.01, 0.1, 3
 """Seconds from a gap to its first NACK (reordering fills many), from one to the next; how many."""
-_LAST_NACK = 2.0
-"""Seconds from a gap after which nothing waits for it any more."""
+_LAST_NACK = 2.0  # seconds from a gap after which nothing waits for it any more
 _OUTAGE = 10.0
 """Seconds without a datagram after which sequence numbers may have wrapped around."""
 

@@ -84,20 +84,15 @@ class PlayoutTimeline:
         return replace(frame, pts=self._last)
 
 
-_SAFE = 1.15
-"""What work is taken to need, in proportion to what it took last."""
-_AGAIN = 1.3
-"""The same, where it was left out before."""
+_SAFE = 1.15  # what work is taken to need, in proportion to what it took last
+_AGAIN = 1.3  # the same, where it was left out before
 _FORGOTTEN = 0.99
 """What is kept of a cost each time that it was too high: it may have been so by chance."""
 _SAVED = 0.5
 """Seconds shown whose time may be saved up: an intra picture may have a packet of one frame."""
-_MEMORY = 0.7
-"""Of what earlier packets took for plain decoding, at each packet."""
-_MOST_PICTURES = 100.0
-"""A second: more are not sent."""
-_SHORTEST, _LONGEST = 2.0, 15.0
-"""Seconds for which work is left out."""
+_MEMORY = 0.7  # of what earlier packets took for plain decoding, at each packet
+_MOST_PICTURES = 100.0  # a second: more are not sent
+_SHORTEST, _LONGEST = 2.0, 15.0  # seconds for which work is left out
 _FEWER = 4, 2, 1
 """Steps that a refiner may take in place of more: its own loops are trained for these."""
 

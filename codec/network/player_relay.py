@@ -37,8 +37,7 @@ from gsvc.codec.network.video_receiver import ReceiveSettings, VideoReceiver
 _log = logging.getLogger(__name__)
 
 NO_SOUND = "a relay carries pictures alone"
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
-"""Seconds before something lost is tried again."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0  # seconds before something lost is tried again
 
 
 class Outage:
@@ -80,14 +79,11 @@ def newest(video: video_reader.VideoReader, outage: Outage) -> Iterator[Frame]:
         yield replace(frame, pts=frame.pts - first)
 
 
-_OLD = 2.0
-"""Seconds from which a picture says how old it is."""
+_OLD = 2.0  # seconds from which a picture says how old it is
 _FROZEN, _FROZEN_FRAMES = 5.0, 6
 """Seconds, and frames that are due, without a new picture from which a video is frozen."""
-_MOST_LATE = 600.0
-"""Seconds: later pictures are of a clock that is wrong."""
-_WAITING_FRAMES = 48
-"""Frames that wait until they are due: a packet may bring a dozen."""
+_MOST_LATE = 600.0  # seconds: later pictures are of a clock that is wrong
+_WAITING_FRAMES = 48  # frames that wait until they are due: a packet may bring a dozen
 
 
 @dataclass(frozen=True)
@@ -125,8 +121,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-_FONT, _LINES = cv2.FONT_HERSHEY_SIMPLEX, 22
-"""Heights of its letters in a picture."""
+_FONT, _LINES = cv2.FONT_HERSHEY_SIMPLEX, 22  # heights of its letters in a picture
 
 
 def stamped(picture: Picture, text: str) -> Picture:
@@ -184,8 +179,7 @@ _DATAGRAM = "pkt_size=1316"
 """Seven packets of MPEG-TS: as many as fit into an Ethernet frame."""
 _OPTIONS = {"rtsp": {"rtsp_transport": "tcp"}, "mpegts": {"mpegts_flags": "resend_headers"}}
 _X264 = {"preset": "veryfast", "tune": "zerolatency", "crf": "23"}
-_GROUP = 2
-"""Seconds from one intra picture to the next: who tunes in waits so long."""
+_GROUP = 2  # seconds from one intra picture to the next: who tunes in waits so long
 _DEVICE, _LOOPBACK = "v4l2", "sudo modprobe v4l2loopback video_nr=10"
 
 

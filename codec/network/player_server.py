@@ -53,8 +53,7 @@ _ISOLATED = {
 """Browsers share memory between threads, which the restorer takes, on isolated pages alone."""
 _HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(:\d*)?")
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
-_SECONDS = 60
-"""After which a connection that says nothing is closed."""
+_SECONDS = 60  # after which a connection that says nothing is closed
 
 
 class FileSource:

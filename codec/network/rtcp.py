@@ -12,15 +12,12 @@ from gsvc.codec.bitstream.errors import BitstreamError
 _SENDER, _RECEIVER, _BYE, _APP, _TRANSPORT, _PAYLOAD = 200, 201, 203, 204, 205, 206
 _NACK = _PLI = 1  # formats of _TRANSPORT and of _PAYLOAD
 _TMMBR = 3  # another of _TRANSPORT
-_PICTURES, _NAME = 1, b"GSVC"
-"""Subtype and name of the APP packet of `PictureLimit`."""
-_HEADERS = 28
-"""Bytes of IPv4 and UDP headers that a limit counts, in each datagram."""
+_PICTURES, _NAME = 1, b"GSVC"  # subtype and name of the APP packet of `PictureLimit`
+_HEADERS = 28  # bytes of IPv4 and UDP headers that a limit counts, in each datagram
 _HEAD = struct.Struct("!BBHI")
 _INFO = struct.Struct("!QIII")
 _BLOCK = struct.Struct("!IIIIII")
-_EPOCH = 2_208_988_800
-"""Seconds from 1900, the epoch of NTP, to 1970."""
+_EPOCH = 2_208_988_800  # seconds from 1900, the epoch of NTP, to 1970
 
 
 @dataclass(frozen=True)

@@ -444,8 +444,7 @@ _LONGEST = audio_and_text.SAMPLE_RATE // 5
 _CONCEALED = 2 * audio_and_text.SAMPLE_RATE
 """Longest loss that is concealed, in samples; a longer one stays a gap."""
 _SILENT = 960  # samples of a packet of silence
-_KEPT = 256
-"""Pieces that wait to be taken; beyond, the oldest are dropped."""
+_KEPT = 256  # pieces that wait to be taken; beyond, the oldest are dropped
 
 _log = logging.getLogger(__name__)
 

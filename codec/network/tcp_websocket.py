@@ -240,8 +240,7 @@ async def _connect_ws(tls: SSLContext | None, address: Address, handle: Handler)
             await handle(_WsChannel(connection))
 
 
-_SECONDS = 1.0
-"""Between two looks at what there is time for."""
+_SECONDS = 1.0  # between two looks at what there is time for
 _CHANGED = 0.1
 """By what share pictures a second differ from those announced before they are announced again."""
 _MOST_BYTES = 256
@@ -296,8 +295,7 @@ def strictest(every: list[Announced]) -> Announced:
 _WAITING_PACKETS = 64
 """Packets that wait for a connection; a slower one is cut off and may connect again."""
 _CLOSING_SECONDS = 5.0
-_LEAST_RATE = 100.0
-"""Bits per second: what carries less carries nothing."""
+_LEAST_RATE = 100.0  # bits per second: what carries less carries nothing
 
 
 class SendQueue:

@@ -60,10 +60,8 @@ class ReceiveSettings:
             raise errors.ConfigError(f"load {self.load:g}: choose a positive share, as 0.8")
 
 
-_WAITING_PACKETS = 32
-"""Packets that wait for the decoder; beyond, the oldest are dropped."""
-_LOOK_SECONDS = 0.1
-"""Seconds between checks for frames that are due without a packet."""
+_WAITING_PACKETS = 32  # packets that wait for the decoder; beyond, the oldest are dropped
+_LOOK_SECONDS = 0.1  # seconds between checks for frames that are due without a packet
 
 
 _T = TypeVar("_T")

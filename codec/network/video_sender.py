@@ -159,8 +159,7 @@ _AIM = 0.95  # of a link, what is aimed at: without look-ahead a rate is only ne
 _AHEAD = 0.1
 """Seconds of a link's queue at which the next picture is coded: it is never idle for a frame."""
 _ENDING = 0.6  # seconds of a link that the end of a stream takes, about
-_MOVES = 0.1
-"""In proportion to a rate: a smaller change is not worth telling the encoder."""
+_MOVES = 0.1  # in proportion to a rate: a smaller change is not worth telling the encoder
 _FIRST_COPIES, _HEADED = 0.5, 0.85
 """Of all bits of pictures, those that copies repeat and those that parity covers, to begin with; of
 a thin link, what headers leave."""

@@ -32,8 +32,7 @@ _RELAXED = {"bandwidth": 1.2, "quality": 0.5}
 """By how much a constraint is loosened to find its price, JOD for quality; else twofold."""
 _ALIKE = {"jod": 0.02, "texture": 0.001}
 """Differences of quality that are far below the model's errors: they are worth no time."""
-_PIECE = 240
-"""Bytes of a piece, as small radios take them."""
+_PIECE = 240  # bytes of a piece, as small radios take them
 _MEASURED = {
     "bandwidth": ("rate",),
     "decoder_time": ("decode_seconds",),

@@ -87,8 +87,7 @@ def seen_work(times: float, keys: float, bpp: float) -> list[float]:
 
 ENOUGH = 3
 """Jobs from which a median is taken."""
-_SHIPPED = 6
-"""How many jobs the shipped interval counts for."""
+_SHIPPED = 6  # how many jobs the shipped interval counts for
 
 
 def learned(fitted: Mapping[str, Any], ratios: Mapping[str, Sequence[float]]) -> dict[str, Any]:

@@ -19,8 +19,7 @@ from gsvc.codec.planning.machine_profile import WAYS, Profile, ResourceUsage, Wa
 from gsvc.codec.planning.prediction import Range, decoding_seconds, spread_of
 from gsvc.decoders.streams.reconstruction import REFINING
 
-_LEAST_GAIN = 0.1
-"""Of a group, in proportion to the mean: restoring never gains nothing."""
+_LEAST_GAIN = 0.1  # of a group, in proportion to the mean: restoring never gains nothing
 
 
 @dataclass(frozen=True)
@@ -127,14 +126,10 @@ def _pixels(info: StreamInfo) -> int:
     return info.header.format.width * info.header.format.height
 
 
-_RESERVE = 1.1
-"""What plain decoding is taken to need, in proportion to what it took so far."""
-_ENDING = 0.02
-"""Share of all time that is kept for the end: the file is written out."""
-_SURE = 10
-"""Frames after which what plain decoding took is believed."""
-_USUAL = 0.3
-"""How far each measurement moves what restoring is taken to need."""
+_RESERVE = 1.1  # what plain decoding is taken to need, in proportion to what it took so far
+_ENDING = 0.02  # share of all time that is kept for the end: the file is written out
+_SURE = 10  # frames after which what plain decoding took is believed
+_USUAL = 0.3  # how far each measurement moves what restoring is taken to need
 
 
 class DeadlinePace:

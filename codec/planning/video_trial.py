@@ -44,8 +44,7 @@ Judge = Callable[[Sequence[Picture], Sequence[Picture], Fraction], float | None]
 TRIAL_LEVELS = 0, 1, 3
 _MOST_FRAMES, _LEAST_FRAMES, _PIXELS = 97, 25, 20_000_000
 """Frames of a trial: as many as have so many pixels together, within bounds."""
-_EVERY = 6
-"""One frame in so many is compared with its source."""
+_EVERY = 6  # one frame in so many is compared with its source
 _C1, _C2 = 6.5025, 58.5225
 """Constants of SSIM for luma of 0 to 255."""
 

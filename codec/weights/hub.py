@@ -52,8 +52,7 @@ class HubModel:
 _ROWS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 HUB_MODELS = {name: HubModel(name, **row) for name, row in _ROWS.items()}
 BY_HINT = {model.hint: model for model in HUB_MODELS.values()}
-_OTHER_WAYS = {"ltx2:condition": "ltx2"}
-"""Back ends that run the model of another one."""
+_OTHER_WAYS = {"ltx2:condition": "ltx2"}  # back ends that run the model of another one
 
 
 def hub_model(name: str) -> HubModel:

@@ -19,8 +19,7 @@ from gsvc.datasets.annotated.truth import AnnotatedClip, Boxes, Floats, make_box
 _COCO_RATE, _VISDRONE_RATE, _WILDTRACK_RATE = Fraction(25), Fraction(30), Fraction(2)
 """Frames per second: COCO and VisDrone do not tell any, Wildtrack's are those annotated."""
 _MOST_FRAMES = 1_000_000
-_TRACK = "track_id"
-"""Not COCO's own; sets of video have it."""
+_TRACK = "track_id"  # not COCO's own; sets of video have it
 
 
 def read_coco(path: str | Path) -> AnnotatedClip:
@@ -195,8 +194,7 @@ _VIDEOS = ".avi", ".mp4", ".mkv", ".mov"
 _VATIC_COLUMNS = 10
 _LABELS = {"human": "person", "pedestrian": "person", "car/vehicle": "car"}
 """What others call COCO's classes, in small letters."""
-_OCCLUDED = 0.5
-"""Visibility of what is partly hidden; the files do not tell how much is."""
+_OCCLUDED = 0.5  # visibility of what is partly hidden; the files do not tell how much is
 
 
 def vatic_files(path: Path) -> list[Path]:
@@ -301,12 +299,9 @@ def _visdrone_truth(path: Path, count: int) -> Boxes:
     )
 
 
-_GRID_COLUMNS, _GRID_ROWS = 480, 1440
-"""Of Wildtrack's grid on the ground."""
-_CELL = 0.025
-"""Metres."""
-_CORNER = np.array([-3.0, -9.0])
-"""Of cell 0, in metres."""
+_GRID_COLUMNS, _GRID_ROWS = 480, 1440  # of Wildtrack's grid on the ground
+_CELL = 0.025  # metres
+_CORNER = np.array([-3.0, -9.0])  # of cell 0, in metres
 
 
 def read_wildtrack(root: str | Path) -> annotated.MultiViewClip:

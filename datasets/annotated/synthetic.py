@@ -88,8 +88,7 @@ class SceneSettings:
 
 SIDE = 12.0
 """Metres of the square, 0 to SIDE in x and y, that everything moves in."""
-_APART = 0.7
-"""Metres that two things keep between them, where a path that does is found."""
+_APART = 0.7  # metres that two things keep between them, where a path that does is found
 _TRIES = 40
 
 
@@ -121,20 +120,14 @@ def _walk(random: np.random.Generator, steps: int, stride: float) -> Floats:
     return path
 
 
-_HEIGHTS = {"person": (1.55, 1.9), "animal": (0.6, 1.1), "thing": (0.6, 1.0)}
-"""Metres."""
+_HEIGHTS = {"person": (1.55, 1.9), "animal": (0.6, 1.1), "thing": (0.6, 1.0)}  # metres
 _SPEEDS = {"person": (0.8, 1.6), "animal": (0.6, 2.0), "thing": (0.3, 1.0)}
 """Metres per second."""
-_STRIDE = 0.8
-"""Of a walk's full cycle: metres for each metre of height."""
-_PILLAR = 2.2
-"""Metres."""
-_LIFT, _AWAY = 4.2, 13.0
-"""Metres of the cameras above the ground, and from its middle."""
-_VIEW = 1.1
-"""Focal length for each pixel of width."""
-_LEAST_SEEN = 1
-"""Pixels from which on a thing is in the truth of a frame."""
+_STRIDE = 0.8  # of a walk's full cycle: metres for each metre of height
+_PILLAR = 2.2  # metres
+_LIFT, _AWAY = 4.2, 13.0  # metres of the cameras above the ground, and from its middle
+_VIEW = 1.1  # focal length for each pixel of width
+_LEAST_SEEN = 1  # pixels from which on a thing is in the truth of a frame
 
 
 class Shot(NamedTuple):

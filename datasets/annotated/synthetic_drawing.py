@@ -20,8 +20,7 @@ from gsvc.datasets.clips.clip_reader import resized
 
 Matrix = NDArray[np.float64]
 
-_PERIOD = 4.0
-"""Seconds of one sway to and fro."""
+_PERIOD = 4.0  # seconds of one sway to and fro
 
 
 class PinholeCamera(NamedTuple):
@@ -72,13 +71,10 @@ def _unit(vector: Matrix) -> Matrix:
 
 Drawn = NDArray[np.float32]
 
-_TILE = 1.5
-"""Metres."""
-_GRAIN = 64
-"""Pixels of the ground's texture to the metre."""
+_TILE = 1.5  # metres
+_GRAIN = 64  # pixels of the ground's texture to the metre
 _SKY, _GROUND = np.array([[176, 198, 222], [138, 132, 122]], np.float32)
-_FINE = 2
-"""Times as large as it is kept the ground is drawn."""
+_FINE = 2  # times as large as it is kept the ground is drawn
 
 
 class Backdrop:
@@ -156,8 +152,7 @@ Look = Callable[[float], Sprite]
 
 Colour = tuple[int, ...]
 
-_FINE_SPRITE = 4
-"""Times as large as it is kept a sprite is drawn: what smooths its edges."""
+_FINE_SPRITE = 4  # times as large as it is kept a sprite is drawn: what smooths its edges
 _SUFFIXES = {".png", ".webp", ".tif", ".tiff"}
 
 
@@ -320,10 +315,8 @@ def _dark(colour: Colour, shade: float) -> Colour:
     return tuple(int(value * shade) for value in colour)
 
 
-_NEAREST = 0.5
-"""Metres before the camera within which nothing is drawn."""
-_SOLID = 0.5
-"""Alpha from which on a pixel is the sprite's."""
+_NEAREST = 0.5  # metres before the camera within which nothing is drawn
+_SOLID = 0.5  # alpha from which on a pixel is the sprite's
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,7 @@ class ScaffoldMotion:
 
 LEAST_GAP = 3
 """Frames between anchors, where pictures are dense."""
-_SIDE = 512
-"""Pixels, the longer side of pictures in which what moves is cut out."""
+_SIDE = 512  # pixels, the longer side of pictures in which what moves is cut out
 _THUMBNAIL = (32, 18)
 _CUT, _SURE_CUT, _CUT_SPREAD = 12.0, 45.0, 8.0
 """Levels of 0-255 in the mean by which the picture, and its histogram, change at a cut."""

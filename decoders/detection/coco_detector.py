@@ -156,8 +156,7 @@ def _constants(manifest: Sequence[Mapping[str, Any]], data: bytes) -> dict[str, 
 _SIDE, _STEP = 512, 4
 """Of the picture that the network sees; pixels of it from one place of a map to the next."""
 _MAPS, _SIDES = "tower_0/keypoints", "tower_0/wh"
-_MOST = 100
-"""Things of a picture."""
+_MOST = 100  # things of a picture
 _LEAST_SCORE, _NEW_SCORE = 0.25, 0.4
 """Of what goes on with a thing that was found before, and of a new one: Y. Zhang et al.,
 "ByteTrack", ECCV 2022 (arXiv:2110.06864)."""

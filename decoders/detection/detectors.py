@@ -22,14 +22,11 @@ from gsvc.decoders.detection import coco_detector, findings, sent_objects
 from gsvc.decoders.detection.findings import Detection
 from gsvc.decoders.detection.people import DetectedPose, PoseEstimator
 
-_MOST = 4
-"""People that are looked for in the whole picture, and in each place that moves."""
+_MOST = 4  # people that are looked for in the whole picture, and in each place that moves
 _AROUND = 1.6
 """How much larger the square that is looked at is than the longer side of what moves."""
-_LEAST_SIDE = 24
-"""Pixels, of what moves, below which nobody is recognised."""
-_LEAST_SHARED = 0.3
-"""Of a person within what moves there."""
+_LEAST_SIDE = 24  # pixels, of what moves, below which nobody is recognised
+_LEAST_SHARED = 0.3  # of a person within what moves there
 
 
 class PeopleFinder:

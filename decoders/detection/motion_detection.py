@@ -23,10 +23,8 @@ from gsvc.decoders.interpolation.optical_flow import FloatImage, pixel_grid
 
 SIDE = 256
 """Pixels, the longer side of the small pictures that motion sees."""
-_NEAR = 0.3
-"""Pixels of these by which motion may miss the camera's and still be it."""
-_GRID = 8
-"""Every eighth pixel tells the camera's motion."""
+_NEAR = 0.3  # pixels of these by which motion may miss the camera's and still be it
+_GRID = 8  # every eighth pixel tells the camera's motion
 _INNER = 0.2
 """Share of a box, at each side, that is taken for background when it is carried."""
 _STILL = np.eye(2, 3)
@@ -122,16 +120,12 @@ def _span(low: float, high: float, size: int) -> tuple[int, int]:
 SURE = 0.5
 """Score of what moves just enough; what differs but does not move has less."""
 
-_BEFORE, AHEAD = 8, 2
-"""Pictures around one that show its background."""
-_DIFFERS = 24
-"""Levels of 0-255 by which a place is not background."""
-_LITTLE = 18
-"""Levels by which its surroundings may differ and belong to it."""
+_BEFORE, AHEAD = 8, 2  # pictures around one that show its background
+_DIFFERS = 24  # levels of 0-255 by which a place is not background
+_LITTLE = 18  # levels by which its surroundings may differ and belong to it
 _SHARE, _HIGH = 0.3, 90
 """Share, of this percentile of the levels by which an object differs, that its parts differ by."""
-_MOVES = 0.6
-"""Pixels of small pictures, of motion beside the camera's, that are movement."""
+_MOVES = 0.6  # pixels of small pictures, of motion beside the camera's, that are movement
 _JOINED = 3, 7
 """Pixels of small pictures, across and down, of gaps in an object that are closed."""
 _LEAST_AREA, _LEAST_SIDE, _OF_SIDE = 40, 4, 256
@@ -140,8 +134,7 @@ _MOST = 0.3
 """Share of a picture that differs, from which there is no background to tell objects from."""
 _GHOST, _OUTLINE = 0.85, 1
 """Times the edges of the background that a thing has, on an outline so many pixels each way."""
-_FAST = 75
-"""Percentile of the motion in an object that counts: its border moves less."""
+_FAST = 75  # percentile of the motion in an object that counts: its border moves less
 
 
 class _Kept(NamedTuple):

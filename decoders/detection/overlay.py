@@ -20,14 +20,11 @@ from gsvc.decoders.detection.findings import FrameAnalysis, KeyPoints, TrackedOb
 from gsvc.decoders.detection.rules import Line, Zone
 from gsvc.decoders.detection.sent_objects import SentObjects
 
-_TRAIL = 30
-"""Frames of an object's way that are shown."""
-_FORGET = 300
-"""Objects whose ways are kept, at most."""
+_TRAIL = 30  # frames of an object's way that are shown
+_FORGET = 300  # objects whose ways are kept, at most
 _BLACK, _WHITE, _YELLOW = (0, 0, 0), (255, 255, 255), (255, 220, 0)
 _Color = tuple[int, int, int]
-_LINE = 18
-"""Pixels from a line of text to the next."""
+_LINE = 18  # pixels from a line of text to the next
 
 
 class Overlay:

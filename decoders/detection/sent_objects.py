@@ -80,8 +80,7 @@ class SentPeople:
         return findings.Detection(coded_objects.PERSON, box, float(person.visible.mean()))
 
 
-_VISIBLE = 0.3
-"""Share of an object within the picture, below which it is not shown."""
+_VISIBLE = 0.3  # share of an object within the picture, below which it is not shown
 
 
 class Content(NamedTuple):

@@ -31,20 +31,14 @@ from gsvc.decoders.detection import findings
 from gsvc.decoders.detection.motion_detection import SURE
 from gsvc.decoders.streams.reconstruction import PacketTimeline, Reconstruction, StrictTimeline
 
-_LEAST_OVERLAP = 0.2
-"""Intersection over union of a track and what continues it."""
-_COVERED = 0.6
-"""Share of a moving place within an object that it is then a part of."""
+_LEAST_OVERLAP = 0.2  # intersection over union of a track and what continues it
+_COVERED = 0.6  # share of a moving place within an object that it is then a part of
 _MORE = 1.5
 """Times the size of an object, from which a moving place around it does not tell where it is."""
-_LEAST_WIDTH = 0.5
-"""Widths of an object, of what moves beside it and is another one."""
-_HITS = 2
-"""Pictures that must show an object."""
-_PATIENCE = 4
-"""Pictures in a row that may miss an object."""
-_VISIBLE = 0.3
-"""Share of an object within the picture, below which it has left."""
+_LEAST_WIDTH = 0.5  # widths of an object, of what moves beside it and is another one
+_HITS = 2  # pictures that must show an object
+_PATIENCE = 4  # pictures in a row that may miss an object
+_VISIBLE = 0.3  # share of an object within the picture, below which it has left
 _FOLLOWS = 0.7
 """Share of the way to what was found that a box goes: what moves is cut out roughly."""
 
@@ -214,14 +208,11 @@ def _beside(place: findings.Detection, known: Sequence[findings.Box]) -> finding
 
 Floats = NDArray[np.float64]
 
-_APART = 1.0
-"""Metres within which what two cameras see is one object."""
+_APART = 1.0  # metres within which what two cameras see is one object
 _TOO_FAR = 1.25
 """Metres from where the others see an object, from which a camera sees another one."""
-_NEAR_SECONDS = 0.2
-"""For which two objects stand at one place until they are one."""
-_GONE_SECONDS = 1.5
-"""After which an object that no camera sees has left."""
+_NEAR_SECONDS = 0.2  # for which two objects stand at one place until they are one
+_GONE_SECONDS = 1.5  # after which an object that no camera sees has left
 _MARGIN = 2.0
 """Pixels: a box that ends so near the picture's lower edge hides where it stands."""
 

@@ -31,8 +31,7 @@ MOTION_ESTIMATORS = WITHOUT_LEAPS, WITH_GHOSTS, MOTION_ESTIMATOR = 1, 2, 3
 """Ids of motion estimators: those of older streams, and that of those made now."""
 PRESET = cv2.DISOPTICAL_FLOW_PRESET_MEDIUM
 
-_CONSISTENT = 2.0
-"""Forward-backward error, in pixels, at which trust has fallen to 1/e."""
+_CONSISTENT = 2.0  # forward-backward error, in pixels, at which trust has fallen to 1/e
 
 
 def dense_flow(a: Picture, b: Picture, preset: int = PRESET, least_width: int = 64) -> Flow:
@@ -107,26 +106,17 @@ class MotionSource(Protocol):
 
 
 # Lengths are in pixels of the motion's grid, 4x4 pixels of the picture each.
-_ROUNDS = 3
-"""Look-ups in which a projection settles."""
-_FARTHEST = 2.0
-"""Vectors that miss each other by more are as wrong as can be."""
-_BRIGHTEST = 24.0
-"""Levels of 0-255: places that differ by more are not the same."""
-_LEVELS = 12.0
-"""Levels of luma that cost as much as a pixel."""
-_STILL = 4.0
-"""The same for a place that may not move: it must look alike in both pictures."""
-_STAYS = 0.375
-"""Cost of not moving where motion was found."""
+_ROUNDS = 3  # look-ups in which a projection settles
+_FARTHEST = 2.0  # vectors that miss each other by more are as wrong as can be
+_BRIGHTEST = 24.0  # levels of 0-255: places that differ by more are not the same
+_LEVELS = 12.0  # levels of luma that cost as much as a pixel
+_STILL = 4.0  # the same for a place that may not move: it must look alike in both pictures
+_STAYS = 0.375  # cost of not moving where motion was found
 _COARSE = 8
 """Pixels in one, a side, of the grid on which motion is carried to where none is known."""
-_SPREAD = 1.0
-"""Standard deviation of the neighbourhood that proposals are judged over."""
-_SMOOTH = 0.5
-"""The same, of what is found."""
-_DECIDED = 0.05
-"""Cost at which a proposal's weight has fallen to 1/e."""
+_SPREAD = 1.0  # standard deviation of the neighbourhood that proposals are judged over
+_SMOOTH = 0.5  # the same, of what is found
+_DECIDED = 0.05  # cost at which a proposal's weight has fallen to 1/e
 
 
 # Small things that move farther than flow follows: a ball in flight. From coarse to fine, flow
@@ -140,10 +130,8 @@ _STANDS_OUT = 24.0
 """Levels by which a thing differs from the mean around it, a lost place from where flow leads."""
 _AROUND = 0.1
 """Half the side of these surroundings, in proportion to the shorter side of the grid."""
-_LEAST_THING, _MOST_THING = 4, 0.01
-"""Cells of a thing; the most in proportion to the grid."""
-_LOST = 0.4
-"""Share of a thing that the flow must have lost."""
+_LEAST_THING, _MOST_THING = 4, 0.01  # cells of a thing; the most in proportion to the grid
+_LOST = 0.4  # share of a thing that the flow must have lost
 _MANY = 64
 """Things beyond which a picture is in pieces, and none of them is told from another."""
 _NEAR, _FAR = 2.0, 0.25

@@ -27,25 +27,18 @@ from gsvc.decoders.interpolation.scaffold_motion import HELD_SOURCES, SOURCES, t
 
 _T = TypeVar("_T", bound=np.generic)
 
-_AGREES = 0.5
-"""Pixels of the motion's grid: a miss at which agreement has fallen to 1/e."""
-_FARTHEST = 2.0
-"""Pixels of the motion's grid: beyond it all misses are alike."""
+_AGREES = 0.5  # pixels of the motion's grid: a miss at which agreement has fallen to 1/e
+_FARTHEST = 2.0  # pixels of the motion's grid: beyond it all misses are alike
 _APART, _OTHER = 24.0, 12.0
 """Levels of luma beyond which pictures begin to show different things; further ones to the full."""
 _DECISIVE, _LEANING = 95.0, 8.0
 """How much steeper the choice between different things is, and how far it leans to the left: half
 and half is a ghost of each, and the middle frame is where it would be."""
-_DETAIL = 2.0
-"""Standard deviation, in pixels, of the blur that detail is measured from."""
-_AROUND = 8
-"""Pixels, a side, of the places whose energies are compared."""
-_NOISE = 1.0
-"""Mean square, in levels of 0-255, of detail that is too weak to be raised."""
-_LINES = 32
-"""Lines of a frame that are looked up at once."""
-_RAISED = 1.6
-"""The most that detail is raised by."""
+_DETAIL = 2.0  # standard deviation, in pixels, of the blur that detail is measured from
+_AROUND = 8  # pixels, a side, of the places whose energies are compared
+_NOISE = 1.0  # mean square, in levels of 0-255, of detail that is too weak to be raised
+_LINES = 32  # lines of a frame that are looked up at once
+_RAISED = 1.6  # the most that detail is raised by
 
 
 class BidirectionalWarp:

@@ -100,22 +100,15 @@ def states_of(points: Points) -> NDArray[np.float64]:
 
 
 # Lengths are in distances of the eyes.
-_GRID = 32
-"""Grid points, a side, on which motion is computed."""
+_GRID = 32  # grid points, a side, on which motion is computed
 _SPREADS = (0.035, 1.0), (0.15, 1e-2), (0.4, 1e-4)
 """Standard deviations of the surroundings of a point, and their weights."""
-_HEAD = 1.25
-"""The hull of the points, so much larger, moves with them."""
-_BORDER = 0.15
-"""Standard deviation of its border."""
-_AROUND = 0.8
-"""Margin of the points beyond which nothing moves."""
-_MOUTH = 1.3
-"""The hull of the lips, so much larger, is drawn from one picture."""
-_APART = 0.06
-"""Difference of openings at which one picture has the mouth to itself."""
-_LEAST, _MOST = 8.0, 8192.0
-"""Pixels between the eyes of faces that are drawn."""
+_HEAD = 1.25  # the hull of the points, so much larger, moves with them
+_BORDER = 0.15  # standard deviation of its border
+_AROUND = 0.8  # margin of the points beyond which nothing moves
+_MOUTH = 1.3  # the hull of the lips, so much larger, is drawn from one picture
+_APART = 0.06  # difference of openings at which one picture has the mouth to itself
+_LEAST, _MOST = 8.0, 8192.0  # pixels between the eyes of faces that are drawn
 _WIDEST = 8.0
 """Side of the box of the points of faces that are drawn. Real ones stay below 3; without a bound a
 forged one would have a grid of as many points as the frame has pixels."""

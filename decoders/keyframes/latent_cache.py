@@ -60,10 +60,8 @@ def steps_at(depth: int, steps: int) -> int:
 Embedding: TypeAlias = NDArray[np.float32]
 """(d,), of length 1. The similarity of two is their product, at most 1."""
 
-_CELLS = 16, 12
-"""Columns and rows of the grid on which a frame is seen."""
-_BRIGHTNESS = 0.5
-"""Weight of a frame's mean colour beside its layout."""
+_CELLS = 16, 12  # columns and rows of the grid on which a frame is seen
+_BRIGHTNESS = 0.5  # weight of a frame's mean colour beside its layout
 _FLOOR = 0.02
 """Contrast, of [-1, 1], below which differences count little: two still windows are alike."""
 
@@ -104,8 +102,7 @@ def _unit(*parts: NDArray[np.float32]) -> Embedding:
     return whole / np.float32(np.linalg.norm(whole))
 
 
-_LOCK = "gsvc-latents.lock"
-"""Marks a folder as one whose files may be removed."""
+_LOCK = "gsvc-latents.lock"  # marks a folder as one whose files may be removed
 _SUFFIX = ".safetensors"
 _FORMAT = "gsvc-latents-1"
 

@@ -16,10 +16,8 @@ from gsvc.codec.bitstream.errors import ConfigError
 
 _INNER = [r"\w*blocks\.\d+\.\w*(attn\d?|ffn?)"]
 """Attention and feed-forward parts, which TaylorSeer foretells: its own patterns fit none here."""
-_WARM = 2
-"""Steps of which FasterCache must have attention before it can go on from them."""
-_MAG_SKIPS = 3
-"""Steps in a row that MagCache leaves out at most: its authors'."""
+_WARM = 2  # steps of which FasterCache must have attention before it can go on from them
+_MAG_SKIPS = 3  # steps in a row that MagCache leaves out at most: its authors'
 
 
 @dataclass(frozen=True)

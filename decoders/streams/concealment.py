@@ -57,12 +57,9 @@ class Extrapolator:
         return warp(self._drawn, grid + np.float32(time) * self._back, cv2.INTER_CUBIC)
 
 
-_REMEMBERED = 64
-"""Packets of a group that are kept for one of them that is late."""
-_MOST_LATE = 16
-"""Late packets with no other between: then their encoder has begun anew."""
-_REPLAYS = 4
-"""How often a group is decoded again for late packets: senders decide on that."""
+_REMEMBERED = 64  # packets of a group that are kept for one of them that is late
+_MOST_LATE = 16  # late packets with no other between: then their encoder has begun anew
+_REPLAYS = 4  # how often a group is decoded again for late packets: senders decide on that
 
 
 @dataclass(frozen=True)

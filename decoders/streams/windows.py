@@ -28,8 +28,7 @@ from gsvc.decoders.streams.reconstruction import DecodedInterval, DrawnFrame
 
 FADE = 8
 """Frames behind the shared one in which the difference goes."""
-_CELLS = 16
-"""Cells along a frame's longer side: what is smaller counts as detail."""
+_CELLS = 16  # cells along a frame's longer side: what is smaller counts as detail
 
 
 def joined(shown: Picture, window: Sequence[Picture]) -> Iterator[Picture]:

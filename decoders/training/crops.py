@@ -73,8 +73,7 @@ class CodedRun(NamedTuple):
 
 
 _COLOR = Color(matrix=1)
-_STREAM_LMBDAS = 6.0, 450.0
-"""A little beyond those of the levels."""
+_STREAM_LMBDAS = 6.0, 450.0  # a little beyond those of the levels
 _LEAST_FRAMES, _MOST_FRAMES = 33, 65
 
 
@@ -157,8 +156,7 @@ def _decoded(frames: Sequence[Picture], header: Header, coded: Sequence[CodedPac
 
 
 _PLACES = 4
-_EASY = 0.25
-"""Share of crops that are cut at any place."""
+_EASY = 0.25  # share of crops that are cut at any place
 _LEAST_SPREAD = 3.0
 """Standard deviation of levels, 0-255, below which a place shows nothing."""
 _COARSE, _RUINED = 8, 12.0
@@ -171,10 +169,8 @@ Arrays = dict[str, NDArray[np.generic]]
 Pair = tuple[Picture, Picture]
 """A source, and what came of it: RGB uint8 (H, W, 3)."""
 
-_LEAST, _MOST = 3, 9
-"""Frames of a window."""
-_LONGEST_GAP = 40
-"""Further apart, pictures say little about the frames between."""
+_LEAST, _MOST = 3, 9  # frames of a window
+_LONGEST_GAP = 40  # further apart, pictures say little about the frames between
 _PICTURES_PER_RUN, _WINDOWS_PER_RUN = 8, 6
 """At most: many runs show more than many crops of one."""
 _CROPS_PER_PICTURE = 2

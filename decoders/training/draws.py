@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-_STEPS_APART = 1_000_003
-"""Between the seeds of steps."""
+_STEPS_APART = 1_000_003  # between the seeds of steps
 
 
 class Rng:
@@ -126,8 +125,7 @@ def colours_of(values: Tensor) -> Tensor:
     return values.float() / 127.5 - 1
 
 
-_REACH = 6
-"""Lobes of the Lanczos kernel that moves the truth: nearly ideal."""
+_REACH = 6  # lobes of the Lanczos kernel that moves the truth: nearly ideal
 
 
 def moved(

@@ -69,10 +69,8 @@ class Watched:
 
 _CONTEXT = 600_000_000
 """Bytes of a CUDA context and its kernels, not counted by PyTorch; 0.3 to 0.6 GB are usual."""
-_MARGIN = 1.2
-"""Of memory, over what was measured: fragmentation, and items that are larger."""
-_UNIT = 1000
-"""Shares are told to Ray in thousandths."""
+_MARGIN = 1.2  # of memory, over what was measured: fragmentation, and items that are larger
+_UNIT = 1000  # shares are told to Ray in thousandths
 
 
 @dataclass(frozen=True)
@@ -109,8 +107,7 @@ def _card_bytes(operator: pipeline.Operator, costs: pipeline.Costs) -> int:
     return _CONTEXT + (measured or operator.resources.device_memory)
 
 
-_FEEDS = 0.25
-"""Cores that a process takes to feed a GPU."""
+_FEEDS = 0.25  # cores that a process takes to feed a GPU
 WORKER_BYTES = 250_000_000
 """Bytes of a worker of Ray beside the helper that carries operators out."""
 

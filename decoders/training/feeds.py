@@ -37,14 +37,11 @@ MAKES, TRAINS, WAITS = "makes", "trains", "waits"
 """What a process does; who waits has nothing to train on."""
 TRAINER = "trainer"
 """Who trains, on the timeline."""
-_TRIES = 3
-"""After which an error counts: a machine that goes away may tell its end as one."""
+_TRIES = 3  # after which an error counts: a machine that goes away may tell its end as one
 _DEATHS = 20
 """Of processes over one piece that Ray makes up for; a process is busy when its machine goes."""
-_LEAST_SPAN = 0.001
-"""Seconds: shorter ones are many, and nothing to see."""
-_SPANS_KEPT = 20_000
-"""Of the timeline: the last ones."""
+_LEAST_SPAN = 0.001  # seconds: shorter ones are many, and nothing to see
+_SPANS_KEPT = 20_000  # of the timeline: the last ones
 
 Ask = TypeVar("Ask")
 Given = TypeVar("Given")
@@ -249,8 +246,7 @@ def _is_before(line: str, position: tuple[int, int, int]) -> bool:
     return (int(fields[0]), int(fields[1])) < position[:2]
 
 
-_MIXED = 16
-"""Shards whose samples are mixed: as many are read at a time."""
+_MIXED = 16  # shards whose samples are mixed: as many are read at a time
 
 Place = tuple[int, int]
 """A shard, and a row in it."""

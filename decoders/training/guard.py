@@ -30,11 +30,9 @@ ENDED = "ended its process"
 """Of the reason why an item is set aside that did so to a helper."""
 _DONE = b"\0"
 """What an item's bytes follow; anything else is the name of the operator that begins."""
-_PARENT_DEATH = 1
-"""PR_SET_PDEATHSIG of prctl(2)."""
+_PARENT_DEATH = 1  # PR_SET_PDEATHSIG of prctl(2)
 _HELPER = "gsvc.decoders.training.guard"
-_START = 300.0
-"""Seconds that a helper may take to import what operators need."""
+_START = 300.0  # seconds that a helper may take to import what operators need
 _TRIES = 2
 _OUTSIDE = frozenset((signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM))
 """What a process is ended with by others: by who stops the job or the machine, or for want of

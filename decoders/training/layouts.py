@@ -130,8 +130,7 @@ def largest_block(networks: nn.ModuleDict) -> int:
     return max(sizes)
 
 
-_PASSES = 3
-"""Forwards, and backwards for inputs and weights."""
+_PASSES = 3  # forwards, and backwards for inputs and weights
 
 
 class Splitting(NamedTuple):
@@ -195,8 +194,7 @@ def splitting_of(trial: Trial) -> Splitting:
     return Splitting(parameters, counts.sample, counts.flops, counts.summed)
 
 
-_BATCHES = 1, 2
-"""Activations grow by the sample: two sizes tell how fast, and from where."""
+_BATCHES = 1, 2  # activations grow by the sample: two sizes tell how fast, and from where
 
 
 class Needs(NamedTuple):
@@ -289,8 +287,7 @@ def _peak(trial: Trial, recomputes: bool, batch: int) -> int:
     return int(live.peak) - bytes_of(x.grad for x in parameters if x.grad is not None)
 
 
-_STATES = 5
-"""A parameter, its gradient, two moments and its average."""
+_STATES = 5  # a parameter, its gradient, two moments and its average
 _MOST = 1 << 20
 
 

@@ -187,8 +187,7 @@ Tell = Callable[..., None]
 _WARM_UP = 100
 _LEAST_RATE = 0.02
 _MOST_BYTES = 1 << 32
-_COUNTED = 2
-"""Samples of the batch whose operations are counted."""
+_COUNTED = 2  # samples of the batch whose operations are counted
 
 
 class Moment(NamedTuple):
@@ -235,8 +234,7 @@ class Steps:
 _SAVE_EVERY = 120.0
 _FIRST_SAVE = 10.0, 0.1
 """Seconds after the start, or the share of the time given, whichever is sooner."""
-_SAVE_SHARE = 8
-"""Times its own duration that a save waits for the next one, at least."""
+_SAVE_SHARE = 8  # times its own duration that a save waits for the next one, at least
 _LEAST_SECONDS = 1e-3
 
 

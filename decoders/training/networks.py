@@ -19,8 +19,7 @@ from gsvc.decoders.training.sources import Settings
 _PRIOR = "animevideov3"
 _DRAWN = {"pictures": "given", "windows": "keys"}
 """The stack that the prior is shown: as decoded."""
-_AT_ONCE = 16
-"""Pictures that a network is given: bounds its memory."""
+_AT_ONCE = 16  # pictures that a network is given: bounds its memory
 _USUAL = pipeline.OnCard()
 
 

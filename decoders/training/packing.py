@@ -33,14 +33,11 @@ from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.training import crops, guard, packs, samples as stored
 from gsvc.decoders.training.footage import Footage, Scene
 
-_HELD_EVERY = 12
-"""One part in so many is of what was held out."""
-_DRAWS = 10
-"""Places tried for a run of frames."""
+_HELD_EVERY = 12  # one part in so many is of what was held out
+_DRAWS = 10  # places tried for a run of frames
 PACK_QUALITY = 92
 """Of WebP: video keeps about 44 dB of luma."""
-_BEST = 60.0
-"""PSNR of pictures that are equal, or nearly so."""
+_BEST = 60.0  # PSNR of pictures that are equal, or nearly so
 _JSON = "json"
 Files = Mapping[str, bytes]
 """Of a sample, as of `sample_files`; its JSON also says `files`, `held`, `loss`."""
@@ -187,14 +184,11 @@ def _fingerprint(folder: Path, files: Sequence[Path]) -> str:
 
 Networks = Mapping[str, Mapping[str, Tensor]]
 
-_AT_ONCE = 4
-"""Parts of each process that are asked for together."""
+_AT_ONCE = 4  # parts of each process that are asked for together
 _TABLES = "clips.csv", "photos.csv"
 """In the footage's folder, if it has them: `file` and `licence` of each."""
-_SOURCE_BYTES = 400
-"""What a file of the footage takes in the manifest, at most."""
-_OWN_BYTES = 32_000
-"""The rest of the manifest, and the archive's end."""
+_SOURCE_BYTES = 400  # what a file of the footage takes in the manifest, at most
+_OWN_BYTES = 32_000  # the rest of the manifest, and the archive's end
 _LOW = 5
 
 

@@ -75,8 +75,7 @@ def selection(sources: Sequence[str], settings: Settings, folder: pipeline.Folde
 
 
 _JOB = "job.json"
-_WAVE = 4096
-"""Clips that are given to the engine at once, about."""
+_WAVE = 4096  # clips that are given to the engine at once, about
 
 
 def begun_job(folder: pipeline.Folder) -> tuple[list[str], Settings]:

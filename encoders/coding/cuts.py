@@ -60,12 +60,9 @@ class CutDetector:
 
 _AROUND = 7
 """Frames before and after one whose median brightness is its usual one: longer changes stay."""
-_CLIPPED = 0.01
-"""Share of a frame that may be brightened beyond white."""
-_LEAST = 2.0
-"""Steps below which nothing is a jump."""
-_EXPLAINED = 0.6
-"""Share of the difference that a jump leaves at most."""
+_CLIPPED = 0.01  # share of a frame that may be brightened beyond white
+_LEAST = 2.0  # steps below which nothing is a jump
+_EXPLAINED = 0.6  # share of the difference that a jump leaves at most
 _DARKEST, _BRIGHTEST, _SEEN = 16, 240, 0.2
 """Levels between which brightness can be told, and the share of pixels that must lie there."""
 

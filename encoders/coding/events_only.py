@@ -24,13 +24,10 @@ HEARTBEAT_SECONDS = 10.0
 """Seconds between packets while nothing happens."""
 _POST_ROLL_SECONDS = 2.0
 """Seconds without anything happening, after which an event has ended."""
-_MEMORY_SECONDS = 10.0
-"""Seconds in which whatever stays becomes the background."""
+_MEMORY_SECONDS = 10.0  # seconds in which whatever stays becomes the background
 _WIDTH = 160
-_DIFFERS = 20.0
-"""Levels of 0-255 by which a place is not background."""
-_LEAST_SHARE = 0.0015
-"""Share of the picture that differs if something happens."""
+_DIFFERS = 20.0  # levels of 0-255 by which a place is not background
+_LEAST_SHARE = 0.0015  # share of the picture that differs if something happens
 
 _Gray = NDArray[np.float32]
 

@@ -158,8 +158,7 @@ _CLOSE = 0.015
 """Logarithm of the bits by which the goal may be missed; under a limit four times that."""
 _FAR = 0.03
 _ROUNDS = 6
-_STEP = 0.25
-"""Step of the quantiser: SVT-AV1 knows quarters."""
+_STEP = 0.25  # step of the quantiser: SVT-AV1 knows quarters
 
 
 def fit_quantizer(keys: Keyframes, goal: float, *, exact: bool) -> Keyframes:
@@ -281,8 +280,7 @@ def _distortions(source: Reference, luma: Picture, cell: int) -> list[NDArray[np
     ]
 
 
-_GUIDE_BITS = 4
-"""Approximate bits of a guide that differs from the one before."""
+_GUIDE_BITS = 4  # approximate bits of a guide that differs from the one before
 
 
 def _restored_distortion(

@@ -42,10 +42,8 @@ _SHARED, _LEAST_SHARED, _THIN = 3.0, 0.7, 2_300.0
 for which it is 1: the headers of a picture count more on a thin link. By hand."""
 _MOST_INTRA, _FOLLOW = 80.0, 0.45
 """Its coarsest quantiser, and bits of a second after it in proportion to its own. By hand."""
-_LATE = 16
-"""Coded pictures over which the bits of one are averaged."""
-_LARGE = 1.2
-"""Multiple of what an intra picture may take from which it is coded again."""
+_LATE = 16  # coded pictures over which the bits of one are averaged
+_LARGE = 1.2  # multiple of what an intra picture may take from which it is coded again
 _OF_PACKET = 8 * 0.8
 """Bits that an intra picture may take, or is coded again, for each byte of the largest packet."""
 

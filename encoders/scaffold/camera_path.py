@@ -19,8 +19,7 @@ from gsvc.decoders.interpolation.optical_flow import gray, shrunk
 from gsvc.decoders.interpolation.scaffold_motion import corners_at
 from gsvc.encoders import plans, tuning
 
-_LINES = 144
-"""Height at which corners are tracked."""
+_LINES = 144  # height at which corners are tracked
 _CORNERS = 120
 _LEAST_CORNERS = 12
 _STEPS_LOG2 = (4, 3, 2, 1)

@@ -23,8 +23,7 @@ EXTRACTORS: tuple[type[Extractor], ...] = (PoseExtractor, SegmentationExtractor,
 """The layers with samples, in the order in which they see a frame: people confirm segments."""
 _SHORTEST = 3
 """Frames of an interval below which nothing between the coded pictures is sampled."""
-_LONG = 8
-"""Frames of an interval from which three anchors are tried."""
+_LONG = 8  # frames of an interval from which three anchors are tried
 
 
 @dataclass(frozen=True)

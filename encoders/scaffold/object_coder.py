@@ -303,14 +303,11 @@ class SourceFollowing:
 
 _ANCHOR_SECONDS, _BESIDE_PICTURES_SECONDS = 0.4, 0.2
 """Seconds between anchors, alone and beside pictures, where their bits are small change."""
-_MOST_FRAMES = 240
-"""Most frames of a packet: tight limits of receivers permit a few more."""
-_BEGIN_SECONDS = 20.0
-"""Seconds between packets that can be read alone."""
+_MOST_FRAMES = 240  # most frames of a packet: tight limits of receivers permit a few more
+_BEGIN_SECONDS = 20.0  # seconds between packets that can be read alone
 _SECONDS, _ALONE_SECONDS, _LIVE_SECONDS = 4.0, 8.0, 1.2
 """Video that a packet of objects describes: beside pictures, without, and with low delay."""
-_LEAST_SCORE = 0.5
-"""Of detections that count."""
+_LEAST_SCORE = 0.5  # of detections that count
 _NAMING = findings.COCO_DETECTOR, findings.PEOPLE_DETECTOR
 """Detectors beside which what merely moves does not count."""
 

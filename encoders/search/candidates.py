@@ -33,16 +33,12 @@ _LINES = 72
 """Short side at which intervals are tried: motion found there is rough, and fast."""
 _LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 192)
 """Frames of intervals that are tried; longer ones begin at fewer frames."""
-_FINE = 6
-"""Frames up to which intervals may begin anywhere."""
+_FINE = 6  # frames up to which intervals may begin anywhere
 _PRICES = np.geomspace(100.0, 1e-4, 160)
 """Errors that a picture must save: for each the best positions are found."""
-_KEPT = 2 * _LENGTHS[-1]
-"""Frames whose structure is kept."""
-_LONG = 24
-"""Frames of an interval from which four are drawn; of shorter ones two at most."""
-_LOOKED_AT = 2
-"""Frames, about, that are looked at where a picture is held."""
+_KEPT = 2 * _LENGTHS[-1]  # frames whose structure is kept
+_LONG = 24  # frames of an interval from which four are drawn; of shorter ones two at most
+_LOOKED_AT = 2  # frames, about, that are looked at where a picture is held
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ _LEAST_SAVED = 1e-4
 _NEAR, _BEYOND = 0.05, 2.0
 """Logarithm of the bits by which a probe may miss those that are to be taken, and what each unit
 beyond that adds to the logarithm of its distortion: what it would come to there is a guess."""
-_MOVES = 4
-"""How often the quantiser of the best plan is moved towards these bits."""
+_MOVES = 4  # how often the quantiser of the best plan is moved towards these bits
 _WEIGHED = 4
 """Frames from one whose parts are weighed for the placement to the next: faces hardly go far."""
 
@@ -202,8 +201,7 @@ def _weights(pictures: Sequence[Picture], distortion: Distortion) -> list[FloatM
 
 
 _RATE_ROUNDS, _QUALITY_ROUNDS = 4, 6
-_LEAST_PROBES = 2
-"""At another lambda: those made before tell where the best plan lies."""
+_LEAST_PROBES = 2  # at another lambda: those made before tell where the best plan lies
 _NEAR_QUALITY = 0.03
 """Logarithm of the texture by which a quality may be missed without another probe."""
 _QUALITY_PLANS, _QUALITY_MOVES = 3, 4

@@ -9,8 +9,7 @@ from gsvc.codec.bitstream.header import HEADER_BYTES
 from gsvc.encoders.config import CodingConfig
 
 _log = logging.getLogger(__name__)
-_LONG_GROUP = 30.0
-"""Seconds of a group from which its intra picture is hardly felt."""
+_LONG_GROUP = 30.0  # seconds of a group from which its intra picture is hardly felt
 _MEMORY = 8.0
 """Seconds in which what was spent fades from memory, where a link's rate is followed. By hand."""
 _MADE_UP = 0.1, 0.5

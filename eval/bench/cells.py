@@ -373,10 +373,8 @@ def find_way(record: CellRecord, way: Settings) -> DecodeRecord | None:
     return next((one for one in record.decodes if one.way == dict(way)), None)
 
 
-_BATCH_DECODES = 6
-"""Decoded clips that are scored together."""
-_BATCH_BYTES = 2**30
-"""Of decoded pictures held at once."""
+_BATCH_DECODES = 6  # decoded clips that are scored together
+_BATCH_BYTES = 2**30  # of decoded pictures held at once
 
 
 def batches(jobs: Sequence[CellJob]) -> Iterator[list[CellJob]]:

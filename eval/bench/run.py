@@ -137,10 +137,8 @@ def steps_of(job: asked.CellJob) -> Iterable[_Kind]:
 
 
 _SLOW = "st_lpips_vgg"
-_WIDEST = 160
-"""Characters of a line on a terminal."""
-_QUIET_SECONDS = 10.0
-"""Between lines of progress where there is no terminal."""
+_WIDEST = 160  # characters of a line on a terminal
+_QUIET_SECONDS = 10.0  # between lines of progress where there is no terminal
 
 
 class TextReporter:

@@ -25,8 +25,7 @@ from gsvc.eval.late_loading import reason
 from gsvc.eval.metrics.base import Metric
 from gsvc.eval.report.exhibits import Figure, label, panels
 
-_SAME_SHAPE = 1.02
-"""What the rounding of sizes to even numbers may come to."""
+_SAME_SHAPE = 1.02  # what the rounding of sizes to even numbers may come to
 _log = logging.getLogger(__name__)
 
 

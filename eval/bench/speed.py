@@ -38,10 +38,8 @@ from gsvc.eval.layout import markdown
 
 _REPEATS, _MOST_REPEATS, _SECONDS = 3, 50, 1.0
 """Work is repeated so often at least, and at most; between them, for so long."""
-_LONG = 5.0
-"""Seconds of one go from which one more is enough."""
-_SIDE = {"cpu": 1024, "cuda": 8192}
-"""Of the matrices that are multiplied."""
+_LONG = 5.0  # seconds of one go from which one more is enough
+_SIDE = {"cpu": 1024, "cuda": 8192}  # of the matrices that are multiplied
 
 
 class Timing(NamedTuple):
@@ -118,8 +116,7 @@ LEARNED_MOTION = "rife"
 REFINERS = tuple(name for name in BACKENDS if name != "compact")  # which is another name of one
 TOGETHER = 8
 """Pictures that a network is given at once."""
-_SPACING = 8
-"""Frames from one coded picture to the next."""
+_SPACING = 8  # frames from one coded picture to the next
 
 
 class TimedWork(NamedTuple):
@@ -212,8 +209,7 @@ def _pictures(height: int, width: int, count: int) -> list[Picture]:
 
 LIMIT = 60.0
 """Seconds a picture from which nothing is timed."""
-_LIMIT_TOGETHER = 20.0
-"""The same for pictures at once: a CPU gains nothing by them."""
+_LIMIT_TOGETHER = 20.0  # the same for pictures at once: a CPU gains nothing by them
 SUBJECTS = MOTION, LEARNED_MOTION, *REFINERS
 """What can be timed: back ends, as in `gsvc decode --backend`, and motion."""
 

@@ -31,10 +31,8 @@ from gsvc.eval.compute import PeakMemory, StepCost
 from gsvc.eval.late_loading import reason
 from gsvc.eval.metrics.base import Metric
 
-_STEP = 4
-"""One pair of neighbouring frames in so many is looked at."""
-_LEAST = 0.5
-"""Pixels a frame, in a picture whose short side is 288: less is noise."""
+_STEP = 4  # one pair of neighbouring frames in so many is looked at
+_LEAST = 0.5  # pixels a frame, in a picture whose short side is 288: less is noise
 
 
 def moving_share(frames: Sequence[Picture]) -> float:

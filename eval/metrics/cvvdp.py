@@ -24,13 +24,10 @@ from gsvc.eval.metrics import base
 Channels = NDArray[np.float32]
 """Float32 (H, W, 4)."""
 
-_TINY = 1e-5
-"""The package adds it under every power."""
-_LEAST_LIGHT = 0.01
-"""cd/m2, under which the package takes no background to be."""
+_TINY = 1e-5  # the package adds it under every power
+_LEAST_LIGHT = 0.01  # cd/m2, under which the package takes no background to be
 _MOST_CONTRAST = 1000.0
-_GAIN = np.array([1, 1.45, 1, 1])
-"""Of the channels, in the package's code."""
+_GAIN = np.array([1, 1.45, 1, 1])  # of the channels, in the package's code
 _REDUCE = np.array([0.05, 0.25, 0.4, 0.25, 0.05], np.float32)
 _EXPAND = np.array([0, 0.1, 0.4, 0.4, 0.1], np.float32)
 """Of a picture whose pixels were doubled: what `_REDUCE` makes of one with zeros between them."""

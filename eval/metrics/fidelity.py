@@ -88,8 +88,7 @@ def _package() -> Any:
     return pytorch_msssim
 
 
-_LIBVMAF_SIDE = 64
-"""Pixels: under it libvmaf's coarsest scales are empty."""
+_LIBVMAF_SIDE = 64  # pixels: under it libvmaf's coarsest scales are empty
 _INSTALL = 'pip install "gsvc[bench]"'
 
 

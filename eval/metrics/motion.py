@@ -18,18 +18,14 @@ from gsvc.decoders.interpolation.optical_flow import Flow, dense_flow, gray, pix
 from gsvc.eval.metrics import base, perceptual
 
 LINES = 288
-_MOVES = 0.5
-"""Pixels from one frame to the next, at 288 lines, from which something moves."""
+_MOVES = 0.5  # pixels from one frame to the next, at 288 lines, from which something moves
 _SAME_PLACE = 1.0
 """Pixels, at 288 lines, that the source's motion there and back may miss its start by."""
-_LEAST_SHARE = 1e-3
-"""Of a frame: with fewer pixels that move, the frame stands still."""
-_JUMP = 2.0
-"""Of the source's change: beyond it a frame jumps."""
+_LEAST_SHARE = 1e-3  # of a frame: with fewer pixels that move, the frame stands still
+_JUMP = 2.0  # of the source's change: beyond it a frame jumps
 _LEAST_CHANGE = 0.5
 """Levels of 0-255, mean over a frame, that any frame may change by: noise, or a fade of one."""
-_DIVERGES = 0.01
-"""Of the largest divergence in a frame: beyond it motion folds or tears."""
+_DIVERGES = 0.01  # of the largest divergence in a frame: beyond it motion folds or tears
 _ADVICE = "install a usual OpenCV: pip install --force-reinstall opencv-python-headless"
 
 

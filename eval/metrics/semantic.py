@@ -22,12 +22,9 @@ from gsvc.encoders.face_landmarks import LIPS, OUTER_EYE_CORNERS, FaceMesh, Squa
 from gsvc.encoders.scaffold.segmentation_extractor import PersonSegmenter
 from gsvc.eval.metrics import base, cvvdp, motion, perceptual
 
-_PERSON = 0.5
-"""Probability from which a pixel is a person's."""
-_VISIBLE = 0.5
-"""Visibility of a source's point from which it counts."""
-_PCK_REACH = 0.1
-"""Of the longer side of the person's box: within it a point is right."""
+_PERSON = 0.5  # probability from which a pixel is a person's
+_VISIBLE = 0.5  # visibility of a source's point from which it counts
+_PCK_REACH = 0.1  # of the longer side of the person's box: within it a point is right
 _COCO_SIGMAS = np.array(
     [.026, .025, .025, .035, .035, .079, .079, .072, .072,
      .062, .062, .107, .107, .087, .087, .089, .089]
@@ -186,8 +183,7 @@ def models_version(*names: str) -> str:
     return ", ".join(f"{name} {EXTRACTORS[name].sha256[:8]}" for name in names)
 
 
-_MARGIN = 0.15
-"""Of the points' hull on each side, for what moves with a face."""
+_MARGIN = 0.15  # of the points' hull on each side, for what moves with a face
 _LEAST_SIDE = perceptual.SMALLEST_SIDE
 """Pixels: ST-LPIPS needs them. CVVDP needs fewer, but both look at one box."""
 SPEAKS = 0.01

@@ -174,8 +174,7 @@ def _point(line: Mapping[str, str], time: str) -> MeasuredPoint:
 
 
 _PERCENT = 100
-_LITTLE = 1e-3
-"""More memory that saves no more than this share has no row."""
+_LITTLE = 1e-3  # more memory that saves no more than this share has no row
 
 _GAP = "–"
 

@@ -35,8 +35,7 @@ INK, PAPER = "#232323", "#fefefe"
 
 _OURS = ("#f2b134", "#ee7d22", "#dd3c2a", "#a8175a", "#6d1160")
 _OTHERS = ("#c94f9b", "#6b8e23", "#b0564f", "#4f6fb0", "#7f7f7f")
-_PANEL = (3.7, 2.75)
-"""Inches: width, height."""
+_PANEL = (3.7, 2.75)  # inches: width, height
 COLUMNS = 2
 _DPI = 160
 _LEAST_WIDTH = 5.0

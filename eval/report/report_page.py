@@ -26,11 +26,9 @@ from gsvc.eval.summary.bd_comparisons import FLOORS, HeadlineRow
 from gsvc.eval.summary.curves import OURS, PRIMARY
 from gsvc.eval.summary.summarise import Summary, check_codecs, load_summary
 
-_VERSION = 1
-"""Raise it when a film of the same streams is to look otherwise."""
+_VERSION = 1  # raise it when a film of the same streams is to look otherwise
 FOLDER = "exhibits"
-_CHART = 1000, 120
-"""Units of the chart, which is stretched over the player's width."""
+_CHART = 1000, 120  # units of the chart, which is stretched over the player's width
 _HEADROOM = 1.08
 
 

@@ -55,8 +55,7 @@ def image_file(picture: Picture, suffix: str, *options: int) -> bytes:
 NEAR_TRANSPARENT = 19
 LOSSLESS_TO_THE_EYE = 10
 """Of H.264, at a preset that keeps detail."""
-_SEEKABLE = 48
-"""Frames between key frames: a page jumps to a frame at once."""
+_SEEKABLE = 48  # frames between key frames: a page jumps to a frame at once
 _JPEG_QUALITY = 88
 _BLOCK = 16
 """Panes of a stack begin on a macroblock, so that none is coded with parts of its neighbour."""
@@ -284,8 +283,7 @@ def write_sheet(path: Path, rows: Sequence[Picture]) -> Path:
     return path
 
 
-_PANE = 480
-"""Width of a frame on a sheet, in pixels."""
+_PANE = 480  # width of a frame on a sheet, in pixels
 _FACES = "-faces"
 
 _log = logging.getLogger(__name__)
@@ -353,10 +351,8 @@ def _row(exhibit: Exhibit) -> Picture:
     return np.hstack(shown)
 
 
-_JUDGE = "face_cvvdp"
-"""What says which of AV1's streams of about our bits is its best."""
-_CLOSE = 0.1
-"""Log ratio of bits that count as equal."""
+_JUDGE = "face_cvvdp"  # what says which of AV1's streams of about our bits is its best
+_CLOSE = 0.1  # log ratio of bits that count as equal
 
 
 def write_people_strips(folder: Path) -> list[Path]:

@@ -243,8 +243,7 @@ def _design(pairs: Sequence[tuple[int, int]], versions: int) -> NDArray[np.float
 
 
 _COLOURS = ("#dd3c2a", "#b59a5b", "#2f8f5b", "#8e5bd0", "#ee7d22", "#17a2b0")
-_SPREAD = 0.6
-"""Of the versions of one line, in lines."""
+_SPREAD = 0.6  # of the versions of one line, in lines
 
 
 @dataclass(frozen=True)

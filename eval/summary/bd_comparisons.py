@@ -150,8 +150,7 @@ def _row(curve: str, rates: dict[str, bd_rate.Pooled | None]) -> HeadlineRow:
 
 
 SLIDESHOW = "hold"
-_MOVES = 0.01
-"""The share of moving pixels from which a clip moves."""
+_MOVES = 0.01  # the share of moving pixels from which a clip moves
 
 
 @dataclass(frozen=True)

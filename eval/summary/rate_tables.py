@@ -328,8 +328,7 @@ _COLUMNS = {
 ANCHOR, LAYER = "svtav1", "faces"
 METRICS = tuple(name for name, _ in _COLUMNS.values())
 
-_Point = tuple[str, float]
-"""A clip, and bits per pixel asked for."""
+_Point = tuple[str, float]  # a clip, and bits per pixel asked for
 _Rows = dict[bool, bd_comparisons.BesideRow]
 """Ours of one metric at a point: by whether faces are sent."""
 

@@ -12,8 +12,7 @@ from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.decoders.keyframes.pretrained.architectures import ARCHITECTURES, Architecture
 from gsvc.decoders.keyframes.refiner import RefinerCost
 
-_BYTES = 2
-"""Of a number in bfloat16."""
+_BYTES = 2  # of a number in bfloat16
 _SOUND_A_FRAME = 1
 """Latents of sound for each frame: LTX-2 has 25 in a second, its back end 25 frames."""
 

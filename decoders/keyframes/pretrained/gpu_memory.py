@@ -14,12 +14,10 @@ from gsvc.decoders.keyframes.refiner import Budget
 
 _KINDS = "whole", "offload", "groups"
 _QUANTIZED_KINDS = _KINDS[:2]
-_AT_LEAST = 1_500_000_000
-"""Bytes for CUDA itself and tiles of the autoencoder."""
+_AT_LEAST = 1_500_000_000  # bytes for CUDA itself and tiles of the autoencoder
 _PER_VALUE = 24
 """Bytes of activations for each value of the network's hidden state: twelve copies in bfloat16."""
-_TILED_FROM = 600_000
-"""Pixels of a frame from which the autoencoder works in tiles."""
+_TILED_FROM = 600_000  # pixels of a frame from which the autoencoder works in tiles
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 STRENGTH = 0.4
 """Noise level at which the rendering is taken up, 0 to 1: nobody has tuned it."""
-_FRAME_RATE = 25
-"""That the model is told; a window does not know its own."""
+_FRAME_RATE = 25  # that the model is told; a window does not know its own
 _DECODE = {"decode_timestep": 0.05, "decode_noise_scale": 0.025}
 """Of autoencoders that also denoise, as published."""
 

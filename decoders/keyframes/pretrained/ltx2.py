@@ -14,8 +14,7 @@ TRUSTED = 0.3
 """Mean confidence from which a token of the rendering is attended to: nobody has tuned it."""
 _FRAME_RATE = 25.0
 _GRID = 8
-_TOKEN = 32
-"""Pixels of a token, in each direction."""
+_TOKEN = 32  # pixels of a token, in each direction
 _PLAIN = {
     "guidance_scale": 1.0,
     "stg_scale": 0.0,

@@ -14,10 +14,8 @@ from gsvc.decoders.keyframes.pretrained import pretrained
 from gsvc.decoders.keyframes.pretrained.pretrained import pipes, torch
 
 _TIME = 399
-_GROUP = 4
-"""Frames that a latent stands for."""
-_OFS = 2.0
-"""The embedding that CogVideoX 1.5 image to video wants besides the time."""
+_GROUP = 4  # frames that a latent stands for
+_OFS = 2.0  # the embedding that CogVideoX 1.5 image to video wants besides the time
 
 
 class SparkVsrBackend(pretrained.PretrainedWindows):

@@ -10,8 +10,7 @@ from gsvc.codec.bitstream.errors import DeviceError, MissingDependencyError
 from gsvc.codec.weights.hub import hub_folder
 from gsvc.decoders.keyframes.pretrained.pretrained import PretrainedWindow, PretrainedWindows, torch
 
-_CLIP = 24
-"""Frames that it takes at once, a multiple of 4."""
+_CLIP = 24  # frames that it takes at once, a multiple of 4
 
 
 class SwiftVrBackend(PretrainedWindows):

@@ -16,10 +16,8 @@ from gsvc.decoders.keyframes.pretrained.pretrained import pipes
 TRUSTED = 0.3
 """Confidence from which the rendering is shown to the model: nobody has tuned it."""
 _GRAY = 128
-_GROUP = 4
-"""Frames that one latent stands for; the first stands for one."""
-_SIDE = 8
-"""Pixels that one latent stands for, in each direction."""
+_GROUP = 4  # frames that one latent stands for; the first stands for one
+_SIDE = 8  # pixels that one latent stands for, in each direction
 
 
 class WanVaceBackend(pretrained.PretrainedWindows):

@@ -17,8 +17,7 @@ from gsvc.decoders.keyframes.priors.prior_files import prior_path
 from gsvc.decoders.keyframes.priors.prior_networks import PRIORS, SCALE, PriorNetwork, drawn_at
 
 _MARGIN = 32
-_HALF = bytes.fromhex("476b3001")
-"""Tag of weights in half precision."""
+_HALF = bytes.fromhex("476b3001")  # tag of weights in half precision
 
 
 def load_prior(name: str, device: str = "cpu") -> PriorNetwork:

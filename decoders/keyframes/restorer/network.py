@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 OUTPUTS = 3
 """Fidelity, texture, free."""
-_CONDITIONS = 6
-"""Quantiser, size, and which of four temporal layers."""
+_CONDITIONS = 6  # quantiser, size, and which of four temporal layers
 _HIDDEN = 32
 _COLOURS = 3
 _SLOPE = 0.1

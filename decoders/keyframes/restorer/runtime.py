@@ -29,8 +29,7 @@ _MULTIPLE = 4
 """What sides at half the size are multiples of: it works at a quarter of that, too."""
 _MOST_PIXELS = 1 << 18
 """Of a strip at half the size: about 200 MB in the network, one million pixels of the picture."""
-_REACH = 64
-"""Rows at half the size that a row may depend on."""
+_REACH = 64  # rows at half the size that a row may depend on
 LAYERS = 4
 """Temporal layers that it tells apart."""
 _THREADS = 2

@@ -176,8 +176,7 @@ class TimedEvent(NamedTuple):
     """Seconds; an instant ends when it starts."""
 
 
-_TOLERANCE = 1.0
-"""Seconds by which events are taken to be longer, half of it at each end."""
+_TOLERANCE = 1.0  # seconds by which events are taken to be longer, half of it at each end
 
 
 def event_f1(truth: Sequence[TimedEvent], found: Sequence[TimedEvent]) -> float | None:

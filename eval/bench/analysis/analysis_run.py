@@ -65,8 +65,7 @@ def rate_for(line: Sequence[RatePoint], score: float) -> tuple[float, str]:
 
 POINTS, TABLES = "points.csv", "analysis.md"
 _COLUMNS = ["clip", "curve", "settings", "bytes", "bits_per_second", "seconds", "truth"]
-_LOWEST = -0.25
-"""Shown in plots: MODA and MOTA may fall far below."""
+_LOWEST = -0.25  # shown in plots: MODA and MOTA may fall far below
 _PSEUDO_NOTE = (
     "pseudo-truth: what the detector finds in the source, each frame for itself; the source's own "
     "point is what following makes of that"

@@ -38,8 +38,7 @@ def as_seen(found: object) -> SeenClip:
     return seen
 
 
-_SHOWS = 0.5
-"""Probability from which on a key point counts as visible."""
+_SHOWS = 0.5  # probability from which on a key point counts as visible
 
 
 class BoxDetector(Protocol):
@@ -184,8 +183,7 @@ def find_detector(name: str) -> BoxDetector:
 
 
 _LEAST_OVERLAP = 0.3
-_LOST_FRAMES = 10
-"""After so many frames without a box a track ends."""
+_LOST_FRAMES = 10  # after so many frames without a box a track ends
 
 
 def tracked(found: Boxes) -> Boxes:

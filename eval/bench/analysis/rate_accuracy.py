@@ -35,8 +35,7 @@ from gsvc.eval.late_loading import CodecFacts
 
 APART = 0.75
 """Metres within which places that two cameras see are one."""
-_MARGIN = 2.0
-"""Pixels: a box that ends so near the picture's lower edge hides its feet."""
+_MARGIN = 2.0  # pixels: a box that ends so near the picture's lower edge hides its feet
 
 
 def standing(boxes: Boxes, homographies: Floats, height: int) -> Places:
