@@ -14,6 +14,7 @@ import pytest
 import gsvc
 from commands import run_gsvc
 from needs import need_package
+from panning import write_clip
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples"
 
@@ -38,6 +39,15 @@ def test_a_contact_sheet_shows_the_frames(stream: Path, tmp_path: Path) -> None:
             (last,) = index.decode(decoder, index.frames - 1, 1)
     assert np.abs(sheet[48:, 64:128, ::-1].astype(int) - last.pixels).max() <= 1
     assert not sheet[48:, 128:].any()
+
+
+def test_datagrams_keep_a_rate_and_survive_losses_and_a_restart(tmp_path: Path) -> None:
+    source = tmp_path / "moving.mp4"
+    write_clip(source, [1, 2], frames=95)
+    told = run("datagrams.py", source, tmp_path / "shown.mkv", 30_000)
+    found = re.fullmatch(r"([\d.]+) kbit/s in all, (\d+) frames, (\d+) concealed\n", told)
+    assert found and float(found[1]) < 31
+    assert int(found[2]) > 100 and int(found[3]) < int(found[2]) / 2
 
 
 def test_segments_decode_alone_and_lose_no_frame(clip: Path, tmp_path: Path) -> None:

@@ -462,3 +462,25 @@ def test_settings_out_of_range_are_refused() -> None:
 def test_sequence_numbers_wrap() -> None:
     numbers = [RtpPacket.from_bytes(d).sequence for _, d in sent(stream([900] * 10), PLAIN)]
     assert numbers == [n % 65_536 for n in itertools.islice(itertools.count(65_530), len(numbers))]
+
+
+def test_a_sender_that_restarts_takes_over() -> None:
+    """With another header and early times, too; what is late of the old one changes nothing."""
+    again = replace(HEADER, format=replace(HEADER.format, width=HEADER.format.width + 16))
+    old, new = stream([200] * 30, group=30), stream([200] * 9, group=9)
+    depacketizer = Depacketizer()
+    received(sent(old)[:-1], depacketizer)
+    source, late = depacketizer.source, sent(old)[-2][1]
+    packetizer, came = Packetizer(again, 9, PLAIN, sequence=40_000), list[Packet]()
+    for number, packet in enumerate(new):
+        for datagram in packetizer.packetize([packet]):
+            if number == 0:
+                continue  # the first picture is lost
+            came += depacketizer.push(datagram.to_bytes(), 100.0 + number)
+    assert came == [] and depacketizer.needs_key and depacketizer.source == source
+    for packet in stream([200] * 3, group=3, first=50):
+        for datagram in packetizer.packetize([packet]):
+            came += depacketizer.push(datagram.to_bytes(), 120.0)
+    assert [packet.number for packet in came if packet.is_picture] == [50, 51, 52]
+    assert depacketizer.header == again and depacketizer.source == 9
+    assert depacketizer.push(late, 120.1) == [] and not depacketizer.needs_key

@@ -232,12 +232,13 @@ class Counts:
 
 
 class Depacketizer:
-    """Turns the datagrams of one source into packets in order, the first one INTRA.
+    """Turns datagrams into packets in order, the first one INTRA.
 
     Picture packets get their number, group and pts, and a duration if the packet before them came
     too; others get the pts of the picture before them. A gap in the numbers is a loss; a packet out
     of order was given up and came late. After an outage, packets go on at the next INTRA packet.
-    Invalid bytes are counted and dropped; they raise nothing.
+    Invalid bytes are counted and dropped; they raise nothing. Another `source`, a sender that began
+    again, takes over with its first INTRA packet: its `header` needs a new decoder.
 
     `header` is the stream's, None before the first packet. `limits` bound the stream: the default
     admits all that gsvc encodes; for untrusted senders give `Limits.restrictive()`, here and to the
@@ -248,6 +249,9 @@ class Depacketizer:
         self, limits: Limits = DEFAULT_LIMITS, reorder: ReorderLimits | None = None
     ) -> None:
         self.header: Header | None = None
+        self.source: int | None = None  # its SSRC
+        self._gone: int | None = None  # that of the source before it
+        self._other: Depacketizer | None = None  # of another source, since which nothing came
         self.tracker = SequenceTracker()
         self.counts = Counts()
         self._limits, self._reorder = limits, reorder or ReorderLimits()
@@ -270,18 +274,33 @@ class Depacketizer:
     def needs_key(self) -> bool:
         """Whether no picture can be decoded before an INTRA packet of which nothing has come."""
         comes = len(self._slots) == 1 and not any(slot.packet for slot in self._slots.values())
-        return self._is_broken or (self._head < 0 and not comes)
+        begins = self._other is not None and self._other.needs_key
+        return self._is_broken or begins or (self._head < 0 and not comes)
 
     def push(self, datagram: bytes, now: float) -> list[Packet]:
         """Take a datagram; gives the packets that are ready. `now` is in monotonic seconds."""
         try:
             packet = rtp.RtpPacket.from_bytes(datagram)
+            if self.source is None:
+                self.source = packet.ssrc
+            if packet.ssrc != self.source:
+                return self._push_other(packet.ssrc, datagram, now)
+            self._other = None
             if self.tracker.arrived(packet, now):
                 for unit in rtp.read_units(packet.payload):
                     self._take(unit, packet.timestamp, now)
         except BitstreamError:
             self.counts.damaged += 1
         return self.poll(now)
+
+    def _push_other(self, source: int, datagram: bytes, now: float) -> list[Packet]:
+        if source == self._gone:
+            return []
+        if self._other is None or self._other.source != source:
+            self._other = Depacketizer(self._limits, self._reorder)
+        if packets := self._other.push(datagram, now):
+            vars(self).update(vars(self._other), _gone=self.source)
+        return packets
 
     def poll(self, now: float) -> list[Packet]:
         """Give up what was waited for long enough; gives the packets that are ready."""

@@ -12,6 +12,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
+from math import inf
 
 from gsvc.codec.api.asyncio import LatestQueue, made_in
 from gsvc.codec.api.encoder import Encoder
@@ -180,10 +181,12 @@ _SOUND_SIZE = 1.5  # what sound takes with headers, in proportion
 
 class LinkRate:
     """Keeps all that is sent within the rate of a link: the pictures get what sound, copies, parity
-    and headers leave them. `sent` runs where frames are encoded, or between two of them."""
+    and headers leave them. Call `lets` before each frame, and `sent` after those that it lets pass.
+
+    `total`: bits per second, in all; the encoder's bitrate is where its pictures begin.
+    """
 
     def __init__(self, encoder: Encoder, total: float) -> None:
-        """`total`: bits per second."""
         self._encoder, self._at = encoder, 0.0
         self.meet(total)
         # The last picture and the end, which wait for nothing, are paid for at the beginning.
@@ -196,7 +199,7 @@ class LinkRate:
         """The link has another rate, in bits per second: the pictures' follows in seconds."""
         self._total = _AIM * total
 
-    def lets(self, seconds: float, beside: float, unprotected: float) -> bool:
+    def lets(self, seconds: float, beside: float = 0.0, unprotected: float = inf) -> bool:
         """Let the frame that ends at this second of the video pass or wait; False: it is to be left
         out. With look-ahead a group's pictures come at once, and all pass.
 
@@ -222,7 +225,8 @@ class LinkRate:
         self._sent = self._sent[0], total
 
     def sent(self, seconds: float, pictures: float, total: float) -> None:
-        """Note what was sent up to this second of the video: bits of `pictures`, and of all."""
+        """Note what was sent up to this second of the video: bits of `pictures`, and of all with
+        headers, since the beginning."""
         (before, others), self._sent = self._sent, (seconds, total)
         # What was not used is gone; what was too much waits before the link.
         queue = max(0.0, self._queue - self._total * (seconds - before))

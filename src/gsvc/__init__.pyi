@@ -72,7 +72,11 @@ from gsvc.codec.network.video_receiver import (
     ReceiveSettings as ReceiveSettings,
     VideoReceiver as VideoReceiver,
 )
-from gsvc.codec.network.video_sender import SendSettings as SendSettings, VideoSender as VideoSender
+from gsvc.codec.network.video_sender import (
+    LinkRate as LinkRate,
+    SendSettings as SendSettings,
+    VideoSender as VideoSender,
+)
 from gsvc.decoders.detection.analyser import AnalysisSettings as AnalysisSettings
 from gsvc.decoders.detection.findings import Detection as Detection, FrameAnalysis as FrameAnalysis
 from gsvc.decoders.detection.rules import (

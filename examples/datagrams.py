@@ -1,0 +1,100 @@
+"""Datagrams over a thin link: losses, a receiver that comes late, a sender that restarts.
+
+    python examples/datagrams.py IN OUT [RATE]
+
+RATE: bits per second in all, IP and UDP headers included (12000). The link here is a list; yours is
+a socket or a radio, which sends no faster than RATE.
+"""
+
+import random
+import secrets
+import sys
+from collections.abc import Iterator
+
+import gsvc
+
+LOSS, LATE, RESTART = 0.05, 2.0, 6.0
+"""Share of datagrams lost; seconds when the receiver comes, and when the sender restarts."""
+RETRY = 2.0
+"""Seconds from one request for a keyframe to the next: it takes as long over 12 kbit/s."""
+IP_UDP = 28
+
+
+class Sender:
+    """Frames to datagrams, at the rate of the link."""
+
+    def __init__(self, video: gsvc.VideoFormat, rate: float, began: float) -> None:
+        settings = gsvc.EncoderSettings(
+            bitrate=rate / 2, low_delay=True, preset="fast", faces=False
+        )
+        self.encoder = gsvc.Encoder(video, settings)
+        self.encoder.keyframes_on_request = True
+        self.packetizer = gsvc.Packetizer(self.encoder.header, secrets.randbits(32))
+        self.link, self.began = gsvc.LinkRate(self.encoder, rate), began
+        self.bits = self.wire_bits = 0
+
+    def send(self, frame: gsvc.Frame, seconds: float) -> list[bytes]:
+        """The datagrams that leave once the frame has come; none if it only waits."""
+        if not self.link.lets(seconds - self.began, unprotected=self.packetizer.unprotected):
+            return []  # no room: the frame is left out
+        packets = self.encoder.encode(frame)
+        datagrams = [one.to_bytes() for one in self.packetizer.packetize(packets)]
+        self.bits += sum(8 * len(packet.to_bytes()) for packet in packets)
+        self.wire_bits += sum(8 * (len(one) + IP_UDP) for one in datagrams)
+        self.link.sent(seconds - self.began, self.bits, self.wire_bits)
+        return datagrams
+
+
+class Receiver:
+    """Datagrams to frames. `asks` says when to ask for a keyframe."""
+
+    def __init__(self) -> None:
+        self.depacketizer = gsvc.Depacketizer(gsvc.Limits.restrictive())
+        self.decoder: gsvc.Decoder | None = None
+        self.source: int | None = None
+        self.asked = -RETRY
+
+    def take(self, datagram: bytes | None, now: float) -> Iterator[gsvc.Frame]:
+        """The frames that can be shown; without a datagram, those that waited long enough."""
+        come = self.depacketizer
+        for packet in come.poll(now) if datagram is None else come.push(datagram, now):
+            if come.source != self.source and come.header:  # the first sender, or another
+                settings = gsvc.DecoderSettings(steps=0, conceal=True)
+                self.decoder, self.source = gsvc.Decoder(come.header, settings), come.source
+            assert self.decoder is not None
+            yield from self.decoder.decode(packet)
+
+    def asks(self, now: float) -> bool:
+        """Whether to ask for a keyframe now."""
+        needs = self.depacketizer.needs_key or (self.decoder is not None and self.decoder.needs_key)
+        if not needs or now - self.asked < RETRY:
+            return False
+        self.asked = now
+        return True
+
+
+def main(source: str, target: str, rate: float) -> None:
+    """Send `source` over the link, write what is shown to `target`."""
+    lost, receiver, sent, sender = random.Random(1), Receiver(), 0, None
+    shown = concealed = last = 0
+    with gsvc.open_video(source) as video, gsvc.open_writer(target, video.format) as writer:
+        for frame in video:
+            now = float(frame.pts * video.format.time_base + 1 / video.format.frame_rate)
+            if sender is None or (sender.began == 0 and now > RESTART):
+                sender = Sender(video.format, rate, 0.0 if sender is None else now)
+            if now > LATE and receiver.asks(now):
+                sender.encoder.force_keyframe()
+            datagrams = sender.send(frame, now)
+            sent += sum(8 * (len(one) + IP_UDP) for one in datagrams)
+            kept = [one for one in datagrams if lost.random() >= LOSS and now > LATE]
+            for datagram in (*kept, None):
+                for picture in receiver.take(datagram, now):
+                    if picture.pts >= last:  # times of the first sender go on
+                        writer.write(picture)
+                        shown, concealed = shown + 1, concealed + picture.concealed
+                        last = picture.pts + 1
+    print(f"{sent / now / 1000:.1f} kbit/s in all, {shown} frames, {concealed} concealed")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3], rate=float(sys.argv[3]) if len(sys.argv) > 3 else 12_000.0)
