@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -134,6 +135,30 @@ def test_loss_never_stops_the_picture() -> None:
         # Hardly a frame is missing of those that the sender had time to encode.
         coded = sender.stats().frames - sender.stats().dropped
         assert len(times) >= 0.8 * coded
+
+    run(main())
+
+
+def test_what_came_with_the_end_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sender has gone while frames that were due were made."""
+    is_making, has_gone = threading.Event(), threading.Event()
+
+    def due(_: LiveDecoder) -> Iterator[Frame]:
+        is_making.set()
+        has_gone.wait(10)
+        return iter(())
+
+    monkeypatch.setattr(LiveDecoder, "due", due)
+
+    async def main() -> None:
+        port = free_port()
+        shown: list[Frame] = []
+        receiving = asyncio.create_task(collect(receiver_at(port), shown))
+        await asyncio.to_thread(is_making.wait, 10)
+        await sender_to(port, realtime=False).run(frames(20))
+        has_gone.set()
+        await receiving
+        assert len(shown) == 20
 
     run(main())
 

@@ -297,6 +297,8 @@ class VideoReceiver:
 
     def _is_over(self, silence: float) -> bool:
         """Whether the sender said BYE, or nothing came for as long as the settings allow."""
+        if len(self._queue):  # it came while frames that were due were made
+            return False
         source = self._rtp.current
         if source and source.is_over and not source.depacketizer.depth:
             return True
