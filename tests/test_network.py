@@ -146,7 +146,7 @@ def test_what_came_with_the_end_is_shown(monkeypatch: pytest.MonkeyPatch) -> Non
     def due(_: LiveDecoder) -> Iterator[Frame]:
         is_making.set()
         has_gone.wait(10)
-        return iter(())
+        yield from ()
 
     monkeypatch.setattr(LiveDecoder, "due", due)
 
