@@ -644,7 +644,7 @@ def test_the_remedy_is_of_what_was_slow() -> None:
         return Watch(session, options)._closing(stats).rpartition(": ")[2]
 
     assert "a lower fps" in told(sender, sent)
-    assert "the link is too slow" in told(sender, replace(sent, left_out=15))
+    assert "the link was full" in told(sender, replace(sent, left_out=15))
     quick, slow = (Latency(99, s, s, s) for s in (0.1, 0.9))
     assert "sender looks ahead" in told(receiver, replace(came, decoding=quick))
     assert "decoder is slow" in told(receiver, replace(came, decoding=slow))

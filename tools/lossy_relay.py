@@ -28,6 +28,8 @@ class Loss:
     """Of the datagrams, from 0 to below 1."""
     burst: float = 1.0
     """Mean number of datagrams lost in a row."""
+    seed: int = 0
+    """Of the patterns."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.share < 1 or self.burst < 1:
@@ -35,7 +37,7 @@ class Loss:
 
     def pattern(self, stream: int) -> Callable[[], bool]:
         """A function that says whether the next datagram is lost; patterns differ by `stream`."""
-        chance = random.Random(f"0 {stream}")
+        chance = random.Random(f"{self.seed} {stream}")
         begins = self.share / (self.burst * (1 - self.share))
         is_bad = False
 
@@ -137,6 +139,7 @@ def main() -> None:
     parser.add_argument("target", type=int, help="where the receiver listens")
     parser.add_argument("--loss", type=float, default=0.0, help="share lost each way, 0 to 1")
     parser.add_argument("--burst", type=float, default=1.0, help="mean number lost in a row")
+    parser.add_argument("--seed", type=int, default=0, help="another seed loses others")
     parser.add_argument("--delay", type=float, default=0.0, help="seconds each way")
     parser.add_argument(
         "--outage", type=float, nargs=2, default=(0.0, 0.0), metavar=("FROM", "SECONDS"),
@@ -153,7 +156,7 @@ def main() -> None:
 
 
 async def _relay(options: Namespace) -> None:
-    loss, ended = Loss(options.loss, options.burst), asyncio.Event()
+    loss, ended = Loss(options.loss, options.burst, options.seed), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     async with LossyRelay(

@@ -151,7 +151,7 @@ class Watch:
             split = f" ({', '.join(told)})" if told else ""
             if stats.dropped > _MANY * stats.frames:
                 is_link = 2 * stats.left_out > stats.dropped
-                cause = "the link is too slow, allow more or take a smaller size"
+                cause = "the link was full, allow more; a first picture takes seconds of a thin one"
                 remedy = f": {cause if is_link else main.as_options(faster(self._preset))}"
         elif stats.dropped or (stats.latency.p95 or 0.0) > _LATE:
             is_slow = stats.dropped or (stats.decoding.p50 or 0.0) * stats.packets > _BUSY * seconds

@@ -366,9 +366,10 @@ def planner_for(
     return BudgetPlanner(model, joules_per_bit, link)
 
 
+_SMEARS = 4_000.0  # bits per second of live pictures below which another way looks better
 _SCALES = (
-    "pictures in bit/s; JOD at one size: 10 is perfect, three in four see a step of 1; texture: "
-    "ST-LPIPS VGG, 0 is perfect"
+    "pictures in bit/s; JOD at this size (not to compare with other sizes): 10 is perfect, three "
+    "in four see a step of 1; texture: ST-LPIPS VGG, 0 is perfect"
 )
 _UNJUDGED = "JOD is predicted from SSIM; where gsvc[eval] is installed, the trial measures CVVDP"
 
@@ -466,10 +467,11 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
     one = f"one way: {copies} and an intra picture every {LIVE_GOP:g} to 12 s go on without loss"
     one += "; where nothing is lost, --redundancy 0 --parity 0 leaves those bits to pictures"
     yield one if link.one_way else "for a link without a way back, plan with --no-feedback"
-    if link.most is not None and link.most < 8_000:
+    if link.most is not None and plan.best.settings.bitrate < _SMEARS:
         how = pieces_command(source, plan.duration * link.most)
-        told = "below 8 kbit/s the first 3 s and fast motion smear: a file looks better, one way in"
-        yield f"{told} pieces: {how}"
+        told = f"below {_SMEARS / 1000:g} kbit/s of pictures the first 3 s and fast motion smear"
+        told += ": a file looks better, one way in pieces, an eighth of which may be lost"
+        yield f"{told}: {how}"
 
 
 def _choice_json(source: str, choice: PlanChoice, link: LinkLoad) -> dict[str, object]:
@@ -499,7 +501,10 @@ def _link_line(plan: BudgetPlan) -> str:
     link, pictures, (width, height) = plan.link, plan.best.settings.bitrate, plan.size
     video = f"video of {width}x{height} at {plan.frame_rate:.3g} frames/s"
     headers = (link.factor - 1) * pictures
-    parts = f"{pictures / 1000:.2f} for {video}, {link.beside / 1000:.2f} for sound"
+    parts = (
+        f"{pictures / 1000:.2f} for {video}, {link.beside / 1000:.2f} for sound"
+        + " with headers" * link.is_live
+    )
     what = "copies, parity and headers" if link.is_live else "headers"
     total = f"{link.total(pictures) / 1000:.2f}"
     sent = ""
