@@ -124,7 +124,9 @@ def test_the_readme_says_how_the_saving_shrinks_as_rates_rise() -> None:
                 logs = [np.interp(-float(jod), line[:, 1], np.log(line[:, 0])) for line in lines]
                 rates.append(np.exp(logs))
         assert float(bpp) == pytest.approx(np.mean([b for _, b in rates]), abs=0.0006)
-        assert float(share) == pytest.approx(100 * np.mean([1 - a / b for a, b in rates]), abs=HALF)
+        assert float(share) == pytest.approx(
+            -100 * np.expm1(np.mean([np.log(a / b) for a, b in rates])), abs=HALF
+        )
 
 
 def test_the_readme_names_what_is_left_against_av1_with_interpolation() -> None:

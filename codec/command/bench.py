@@ -17,7 +17,7 @@ ACTIONS = {
     "table": ("print a run's tables", "bench:TABLE"),
     "plot": ("draw a run's plots", "bench:PLOT"),
     "report": ("write a run's HTML page", "bench:REPORT"),
-    "sheets": ("draw a run's clips beside AV1 at the same rate", "bench:SHEETS"),
+    "sheets": ("draw a run's clips beside AV1 at the nearest rate", "bench:SHEETS"),
     "compare": ("compare two runs", "bench:COMPARE"),
     "study": ("ask people, and score their votes", "bench:STUDY"),
     "list": ("list codecs, metrics or clips", "bench:LIST"),
@@ -298,7 +298,7 @@ def _tell_path(options: Namespace, name: str) -> int:
 PLOT = Verb(f"Draw a run's plots.{_RUN_OF}", _plot)
 _ALSO = "--codec +CODEC          also show this codec; may be repeated"
 REPORT = Verb(f"Write a run's HTML page.{_RUN_OF}{_ALSO}", _report)
-_SHEETS = f"""Draw a run's clips beside AV1 at the same rate.{_RUN_OF}{_ALSO}
+_SHEETS = f"""Draw a run's clips beside AV1 at the nearest rate.{_RUN_OF}{_ALSO}
 --faces                 also draw talking mouths
 """
 SHEETS = Verb(_SHEETS, _sheets)
