@@ -492,3 +492,27 @@ def test_live_encoder_warns_once_of_size_and_pace(
             encoder.encode(np.full((48, 64, 3), number, np.uint8), number * step)
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == (told is not None) and (told is None or told in lines[0])
+
+
+@pytest.mark.parametrize("fills", [False, True])
+def test_frames_around_a_pause_show_their_own_time(fills: bool) -> None:
+    """A camera that stalls, or a full link: nothing is drawn before it happened."""
+    video = VideoFormat(128, 96, time_base=Fraction(1, 25), frame_rate=Fraction(25))
+    settings = EncoderSettings(level=1, bitrate=60_000, low_delay=True, faces=False)
+    packets = []
+    with Encoder(video, settings) as encoder:
+        for number in (*range(22), *range(40, 60)):
+            picture = np.full((96, 128, 3), 60, np.uint8)
+            picture[30:60, 3 * number // 2 : 3 * number // 2 + 20] = 220
+            if fills:
+                encoder.hold(is_held=16 < number < 22, intra_bits=20_000, fills=True)
+            packets += encoder.encode(picture, pts=number)
+        packets += encoder.flush()
+    shown = dict[int, float]()
+    with Decoder(encoder.header, DecoderSettings(steps=0)) as decoder:
+        for packet in packets:
+            for frame in decoder.decode(packet):
+                light = frame.pixels[45, :, 1] - 60.0
+                shown[frame.pts] = float((light * np.arange(128)).sum() / light.sum() - 9.5) / 1.5
+    assert {0, 12, 40, 59} <= set(shown) and (fills or 21 in shown)
+    assert all(abs(seen - pts) < 6 for pts, seen in shown.items()), shown

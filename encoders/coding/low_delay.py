@@ -34,6 +34,7 @@ _IDLE = 0.7
 second, or where what it overspent is made up for. By hand."""
 _FILLING = 8
 """A link with room takes coded pictures up to this many times as often as the level. By hand."""
+_GAP = 5  # nominal distances of frames from which on a frame is late: none is drawn before it
 _WORTH, _TOO_RARE = 7.0, 15.0
 """Change of crf, or half as many again of the bits, that is worth an intra picture; towards coarser
 pictures, which only come more often, twice as many. By hand."""
@@ -106,17 +107,25 @@ class LowDelay(GroupCoder):
     def push(
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
     ) -> list[CodedPacket]:
-        coded = []
+        coded, is_late = [], ticks > _GAP * self._config.header.frame_ticks
+        if is_late and self._fills:  # what waited longer is left out, as those between were
+            ticks += sum(waited for _, waited in self._waiting)
+            self._waiting = []
+        elif is_late:
+            coded = self.flush()
+        if is_late and self._is_held:
+            self._before = None  # no frame is drawn between pictures so far apart
         if is_cut and self._group is None:  # what waited for room to begin is over: not sent
             self._before = None
         elif is_cut:
             self._ends_soon = False  # The new scene's group will do.
-            coded = self.flush()
+            coded += self.flush()
             self.drop()
         self._waiting.append((picture, ticks))
         if opens_group or self._is_full():
             self._end_group()
         enough = math.ceil(self._spacing / _FILLING) if self._fills else self._spacing
+        enough = 1 if is_late else enough
         if not self._is_held and (self._group is None or len(self._waiting) >= enough):
             coded.append(self._key())
         return coded
