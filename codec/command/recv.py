@@ -47,6 +47,8 @@ def security_of(options: Namespace) -> dict[str, Any]:
     return {"key": find_key(options.key_file), "tls": tls}
 
 
+_log = logging.getLogger(__name__)
+_JOINED = 0.5  # seconds of a stream that may be missed at its begin without a word
 _MANY = 0.05  # part of the frames dropped from which that is told
 _LATE, _STATS_SECONDS = 5.0, 1.0
 _BUSY = 0.5  # part of the time spent decoding from which frames are late by it
@@ -284,6 +286,8 @@ async def _recv(options: Namespace, receiver: "VideoReceiver", watch: Watch) -> 
                         overwrite=options.overwrite,
                     )
                     first = frame.pts
+                    if (missed := float(first * receiver.header.format.time_base)) > _JOINED:
+                        _log.warning("begins %.1f s into the stream: no picture before", missed)
                     begun = round(first * receiver.header.format.time_base * SAMPLE_RATE)
                     writer = await run(pool, output.enter_context, opened)
                 for chunk in receiver.take_sound():
