@@ -7,7 +7,6 @@ a socket or a radio, which sends no faster than RATE.
 """
 
 import random
-import secrets
 import sys
 from collections.abc import Iterator
 
@@ -29,7 +28,7 @@ class Sender:
         )
         self.encoder = gsvc.Encoder(video, settings)
         self.encoder.keyframes_on_request = True
-        self.packetizer = gsvc.Packetizer(self.encoder.header, secrets.randbits(32))
+        self.packetizer = gsvc.Packetizer(self.encoder.header)
         self.link, self.began = gsvc.LinkRate(self.encoder, rate), began
         self.bits = self.wire_bits = 0
 
@@ -37,7 +36,13 @@ class Sender:
         """The datagrams that leave once the frame has come; none if it only waits."""
         if not self.link.lets(seconds - self.began, unprotected=self.packetizer.unprotected):
             return []  # no room: the frame is left out
-        packets = self.encoder.encode(frame)
+        return self._sent(self.encoder.encode(frame), seconds)
+
+    def end(self, seconds: float) -> list[bytes]:
+        """The datagrams of the frames that still wait."""
+        return self._sent(self.encoder.flush(), seconds)
+
+    def _sent(self, packets: list[gsvc.Packet], seconds: float) -> list[bytes]:
         datagrams = [one.to_bytes() for one in self.packetizer.packetize(packets)]
         self.bits += sum(8 * len(packet.to_bytes()) for packet in packets)
         self.wire_bits += sum(8 * (len(one) + IP_UDP) for one in datagrams)
@@ -62,6 +67,8 @@ class Receiver:
                 settings = gsvc.DecoderSettings(steps=0, conceal=True)
                 self.decoder, self.source = gsvc.Decoder(come.header, settings), come.source
             assert self.decoder is not None
+            if packet.type == gsvc.PacketType.INTRA:
+                self.asked = -RETRY  # what was asked for has come
             yield from self.decoder.decode(packet)
 
     def asks(self, now: float) -> bool:
@@ -77,6 +84,18 @@ def main(source: str, target: str, rate: float) -> None:
     """Send `source` over the link, write what is shown to `target`."""
     lost, receiver, sent, sender = random.Random(1), Receiver(), 0, None
     shown = concealed = last = 0
+
+    def link(datagrams: list[bytes], now: float) -> None:
+        nonlocal sent, shown, concealed, last
+        sent += sum(8 * (len(one) + IP_UDP) for one in datagrams)
+        kept = [one for one in datagrams if lost.random() >= LOSS and now > LATE]
+        for datagram in (*kept, None):
+            for picture in receiver.take(datagram, now):
+                if picture.pts >= last:  # times of the first sender go on
+                    writer.write(picture)
+                    shown, concealed = shown + 1, concealed + picture.concealed
+                    last = picture.pts + 1
+
     with gsvc.open_video(source) as video, gsvc.open_writer(target, video.format) as writer:
         for frame in video:
             now = float(frame.pts * video.format.time_base + 1 / video.format.frame_rate)
@@ -84,15 +103,9 @@ def main(source: str, target: str, rate: float) -> None:
                 sender = Sender(video.format, rate, 0.0 if sender is None else now)
             if now > LATE and receiver.asks(now):
                 sender.encoder.force_keyframe()
-            datagrams = sender.send(frame, now)
-            sent += sum(8 * (len(one) + IP_UDP) for one in datagrams)
-            kept = [one for one in datagrams if lost.random() >= LOSS and now > LATE]
-            for datagram in (*kept, None):
-                for picture in receiver.take(datagram, now):
-                    if picture.pts >= last:  # times of the first sender go on
-                        writer.write(picture)
-                        shown, concealed = shown + 1, concealed + picture.concealed
-                        last = picture.pts + 1
+            link(sender.send(frame, now), now)
+        if sender:
+            link(sender.end(now), now)
     print(f"{sent / now / 1000:.1f} kbit/s in all, {shown} frames, {concealed} concealed")
 
 

@@ -29,7 +29,7 @@ async def send(
     """Send frames in real time. Call it before the offer: it creates the data channels."""
     reliable = peer.createDataChannel("gsvc-intra")
     lossy = peer.createDataChannel("gsvc", ordered=False, maxRetransmits=0)
-    packetizer = gsvc.Packetizer(encoder.header, ssrc=1)
+    packetizer = gsvc.Packetizer(encoder.header)
     encoder.keyframes_on_request = True
 
     @reliable.on("message")

@@ -516,3 +516,14 @@ def test_frames_around_a_pause_show_their_own_time(fills: bool) -> None:
                 shown[frame.pts] = float((light * np.arange(128)).sum() / light.sum() - 9.5) / 1.5
     assert {0, 12, 40, 59} <= set(shown) and (fills or 21 in shown)
     assert all(abs(seen - pts) < 6 for pts, seen in shown.items()), shown
+
+
+def test_a_group_begins_after_a_pause_that_receivers_take_for_damage() -> None:
+    video = VideoFormat(64, 48, time_base=Fraction(1, 25), frame_rate=Fraction(25))
+    picture = np.full((48, 64, 3), 90, np.uint8)
+    with Encoder(video, EncoderSettings(bitrate=20_000, low_delay=True, faces=False)) as encoder:
+        encoder.keyframes_on_request = True
+        packets = [
+            p for pts in (*range(30), *range(90_000, 90_030)) for p in encoder.encode(picture, pts)
+        ]
+    assert 90_000 in [packet.pts for packet in packets if packet.is_intra]

@@ -4,6 +4,7 @@ Sound is cut to fit datagrams, and put in order again with losses concealed.
 """
 
 import logging
+import secrets
 import struct
 from base64 import b64encode
 from collections import deque
@@ -228,15 +229,22 @@ class _Timed:
 
 
 class Packetizer:
-    """Makes the datagrams of one stream, source `ssrc`, numbered from `sequence`."""
+    """Makes the datagrams of one stream, source `ssrc`, numbered from `sequence`. None: a random
+    one. A sender that restarts needs another, or receivers take it for the old one."""
 
     def __init__(
-        self, header: Header, ssrc: int, settings: WireSettings | None = None, *, sequence: int = 0
+        self,
+        header: Header,
+        ssrc: int | None = None,
+        settings: WireSettings | None = None,
+        *,
+        sequence: int = 0,
     ) -> None:
         self._settings = settings or WireSettings()
         self._header = header.to_bytes()
         self._time_base = header.format.time_base
-        self._ssrc, self._sequence = ssrc, sequence
+        self._ssrc = secrets.randbits(32) if ssrc is None else ssrc
+        self._sequence = sequence
         self._room = self._settings.mtu - RTP_HEADER_BYTES
         self._number = self._timestamp = 0
         self._recent: deque[_Timed] = deque(maxlen=self._settings.redundancy)

@@ -187,8 +187,7 @@ class LinkRate:
     """
 
     def __init__(self, encoder: Encoder, total: float) -> None:
-        self._encoder, self._at = encoder, 0.0
-        self.meet(total)
+        self._encoder, self._at, self._total = encoder, 0.0, _AIM * total
         # The last picture and the end, which wait for nothing, are paid for at the beginning.
         self._queue, self._sent = _ENDING * self._total, (0.0, 0.0)
         self._pictures = self._all = 0.0
@@ -197,7 +196,10 @@ class LinkRate:
 
     def meet(self, total: float) -> None:
         """The link has another rate, in bits per second: the pictures' follows in seconds."""
-        self._total = _AIM * total
+        now, less = self._encoder.target_bitrate, _AIM * total / self._total
+        self._total *= less
+        if now and less < 1:
+            self._encoder.target_bitrate = max(LEAST_BITRATE, less * now)
 
     def lets(self, seconds: float, beside: float = 0.0, unprotected: float = inf) -> bool:
         """Let the frame that ends at this second of the video pass or wait; False: it is to be left

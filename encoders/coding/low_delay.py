@@ -35,6 +35,7 @@ second, or where what it overspent is made up for. By hand."""
 _FILLING = 8
 """A link with room takes coded pictures up to this many times as often as the level. By hand."""
 _GAP = 5  # nominal distances of frames from which on a frame is late: none is drawn before it
+_PAUSE = 500  # seconds after which a group begins: receivers take far times for damage
 _WORTH, _TOO_RARE = 7.0, 15.0
 """Change of crf, or half as many again of the bits, that is worth an intra picture; towards coarser
 pictures, which only come more often, twice as many. By hand."""
@@ -113,6 +114,7 @@ class LowDelay(GroupCoder):
             self._waiting = []
         elif is_late:
             coded = self.flush()
+        opens_group |= ticks * self._config.header.format.time_base > _PAUSE
         if is_late and self._is_held:
             self._before = None  # no frame is drawn between pictures so far apart
         if is_cut and self._group is None:  # what waited for room to begin is over: not sent
