@@ -159,6 +159,7 @@ source [IN]             the video; omit it with --class
 --watts W               power while computing, if no counter tells
 --radio {{{",".join(RADIOS)}}}  add the energy of sending over this radio
 --audio {{{",".join(AUDIO_CODINGS)}}}     send the sound, or drop it (sent if the bandwidth allows)
+--mtu N                 largest datagram of a live link in bytes, without 28 of IP and UDP
 --no-feedback -> not feedback  plan for a live link without a way back
 --no-measure -> not measure  predict JOD from SSIM instead of measuring CVVDP; a third faster
 --json

@@ -92,6 +92,7 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     told += ["--fps", f"{job.fps:.6g}"] if job.fps else []
     told += ["--audio", how] if how else []
     told += ["--audio-bitrate", str(job.audio_bitrate)] if job.audio_bitrate else []
+    told += ["--mtu", str(options.mtu)] if is_live and getattr(options, "mtu", None) else []
     link = plan_search.LinkLoad(TCP, TCP * sound, tuple(told), most=total)
     if is_live:
         factor = 1 / live.pictures_within(1.0, 0.0, WireSettings())

@@ -32,7 +32,7 @@ _RELAXED = {"bandwidth": 1.2, "quality": 0.5}
 """By how much a constraint is loosened to find its price, JOD for quality; else twofold."""
 _ALIKE = {"jod": 0.02, "texture": 0.001}
 """Differences of quality that are far below the model's errors: they are worth no time."""
-_PIECE = 240  # bytes of a piece, as small radios take them
+_PIECE, _HEADERS = 240, 28  # bytes of a piece, as small radios take them; of IP and UDP
 _MEASURED = {
     "bandwidth": ("rate",),
     "decoder_time": ("decode_seconds",),
@@ -407,9 +407,9 @@ def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) 
 
 
 def pieces_command(source: str, bits: float) -> str:
-    """What makes pieces of so many bits in all, an eighth of them parity; only the option's name
-    where they are too few or too many."""
-    count = int(bits / 8 / _PIECE)
+    """What makes pieces of so many bits in all, headers too, an eighth of them parity; only the
+    option's name where they are too few or too many."""
+    count = int(bits / 8 / (_PIECE + _HEADERS))
     if not 1 < count <= MOST_PROTECTED:
         return "gsvc encode --packets"
     parity, folder = -(-count // 8), f"{Path(source).stem}.pieces"
