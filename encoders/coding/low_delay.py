@@ -108,15 +108,14 @@ class LowDelay(GroupCoder):
     def push(
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
     ) -> list[CodedPacket]:
-        coded, is_late = [], ticks > _GAP * self._config.header.frame_ticks
+        is_late = not self._is_held and ticks > _GAP * self._config.header.frame_ticks
+        coded = []
         if is_late and self._fills:  # what waited longer is left out, as those between were
             ticks += sum(waited for _, waited in self._waiting)
             self._waiting = []
         elif is_late:
             coded = self.flush()
         opens_group |= ticks * self._config.header.format.time_base > _PAUSE
-        if is_late and self._is_held:
-            self._before = None  # no frame is drawn between pictures so far apart
         if is_cut and self._group is None:  # what waited for room to begin is over: not sent
             self._before = None
         elif is_cut:
