@@ -14,6 +14,7 @@ from gsvc.codec.api.target_size import AIM
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.pieces import MOST_PROTECTED
 from gsvc.codec.media.video_reader import Size
+from gsvc.codec.network.stats import IP_UDP_BYTES
 from gsvc.codec.planning.budgets import Budgets, Time, UnmetError, VideoClass, option, parse_budgets
 from gsvc.codec.planning.machine_profile import WAYS, Profile, Way, known_profile
 from gsvc.codec.planning.prediction import PlanSettings, Prediction, Predictor, Range, own_numbers
@@ -32,7 +33,7 @@ _RELAXED = {"bandwidth": 1.2, "quality": 0.5}
 """By how much a constraint is loosened to find its price, JOD for quality; else twofold."""
 _ALIKE = {"jod": 0.02, "texture": 0.001}
 """Differences of quality that are far below the model's errors: they are worth no time."""
-_PIECE, _HEADERS = 240, 28  # bytes of a piece, as small radios take them; of IP and UDP
+_PIECE = 240  # bytes of a piece, as small radios take them
 _MEASURED = {
     "bandwidth": ("rate",),
     "decoder_time": ("decode_seconds",),
@@ -409,7 +410,7 @@ def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) 
 def pieces_command(source: str, bits: float) -> str:
     """What makes pieces of so many bits in all, headers too, an eighth of them parity; only the
     option's name where they are too few or too many."""
-    count = int(bits / 8 / (_PIECE + _HEADERS))
+    count = int(bits / 8 / (_PIECE + IP_UDP_BYTES))
     if not 1 < count <= MOST_PROTECTED:
         return "gsvc encode --packets"
     parity, folder = -(-count // 8), f"{Path(source).stem}.pieces"

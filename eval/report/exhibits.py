@@ -203,9 +203,13 @@ class VersionChoice(NamedTuple):
 
 
 def near_rate(
-    summary: Summary, cells: Sequence[CellRecord], level: int = _USUAL_LEVEL
+    summary: Summary,
+    cells: Sequence[CellRecord],
+    level: int = _USUAL_LEVEL,
+    within: float = inf,
 ) -> dict[str, list[VersionChoice]]:
-    """By clip label: each curve's cell nearest in log rate, of equals the better one.
+    """By clip label: each curve's cell nearest in log rate, of equals the better one; those that
+    are `within` a factor of the rate.
 
     The rate is that of our stream at `level`, else the median of ours, else of all.
     """
@@ -214,7 +218,7 @@ def near_rate(
     for cell in cells:
         if cell.bits and cell.decodes and cell.codec != ABLATION:
             clips.setdefault(clip_label(cell), []).append(cell)
-    return {clip: _choose(mine, metric, level) for clip, mine in clips.items()}
+    return {clip: _choose(mine, metric, level, within) for clip, mine in clips.items()}
 
 
 def few(
@@ -246,7 +250,7 @@ def _apart(rate: float, other: float) -> float:
 
 
 def _choose(
-    cells: Sequence[CellRecord], metric: MetricInfo | None, level: int
+    cells: Sequence[CellRecord], metric: MetricInfo | None, level: int, within: float
 ) -> list[VersionChoice]:
     ours = [cell for cell in cells if cell.codec == OURS]
     wanted = [cell for cell in ours if cell.settings.get("level") == level]
@@ -259,7 +263,8 @@ def _choose(
             rank = _apart(cell.bpp, rate), _distance(one.decode, metric)
             if name not in found or rank < found[name][0]:
                 found[name] = rank, one
-    return [choice for _, choice in found.values()]
+    near = [one for _, one in found.values()]
+    return [one for one in near if rate / within <= one.cell.bpp <= rate * within]
 
 
 def _distance(decode: DecodeRecord, metric: MetricInfo | None) -> float:

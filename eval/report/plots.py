@@ -199,7 +199,7 @@ def layers(summary: Summary) -> Figure:
 
 def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: curves.MetricInfo) -> Figure:
     """The metric frame by frame, of every codec's point nearest in rate to one of ours, if near."""
-    chosen = {clip: _near(ones) for clip, ones in exhibits.near_rate(summary, cells).items()}
+    chosen = exhibits.near_rate(summary, cells, within=_NEAR)
     figure, places = exhibits.panels(chosen, f"Frame by frame, near one rate: {metric.title}")
     style = exhibits.CurveStyle(summary.codecs)
     colour = style.colours(one.curve for ones in chosen.values() for one in ones)
@@ -212,12 +212,6 @@ def by_frame(summary: Summary, cells: Sequence[CellRecord], metric: curves.Metri
         exhibits.label(axis, clip, "frame", metric.name)
     exhibits.legend(figure)
     return figure
-
-
-def _near(choices: Sequence[exhibits.VersionChoice]) -> list[exhibits.VersionChoice]:
-    mine = [one for one in choices if one.cell.codec == curves.OURS] or choices
-    rate = sorted(one.cell.bpp for one in mine)[len(mine) // 2]
-    return [one for one in choices if rate / _NEAR <= one.cell.bpp <= rate * _NEAR]
 
 
 def _annotate(axis: Axes, text: str, place: tuple[Any, Any]) -> None:
