@@ -192,7 +192,7 @@ TEXTURE_SLOPE = 0.05
 # The search: what it tries.
 
 PROBE_PRESET = 8
-"""SVT-AV1's preset for probes: 10 loses points, 6 gains none ("The search by trials")."""
+"""SVT-AV1's preset for probes: 10 loses points, 6 gains none."""
 PROBE_PRESET_AT_RATE = 7
 """The same where a rate is to be met: with 8, plans of four and more pictures come out up to a
 quarter worse than they are ("Plans for a rate")."""
@@ -207,7 +207,7 @@ SHORTEST_FADE = 5
 """Frames of an interval that may dissolve: in a shorter one motion, too, looks like a mixture."""
 FADED, MIXED = 4.0, 0.4
 """A dissolve is tried where the frame in the middle differs from either end by FADED (mean luma,
-0-255), and from their mixture by less than MIXED of that ("Dissolves")."""
+0-255), and from their mixture by less than MIXED of that."""
 
 
 def usual_crf(lmbda: float) -> float:
@@ -272,7 +272,7 @@ EASIER = 0.7
 """Factor applied to a raised lambda when the next group starts. By hand."""
 DISTORTION_OF_BITS = 0.6
 """By how much the logarithm of the distortion falls with that of coded pictures' bits: .35 to .8 on
-talking heads ("Faces as a layer")."""
+talking heads."""
 USUAL_JUMP, FREE_JUMP = 10.0, 40.0
 """Low delay: by how much the quantiser may move from group to group, and where another rate was
 asked for. By hand."""
@@ -292,7 +292,7 @@ CAMERA_TOLERANCE = 0.75
 nodes may lie apart ("The camera's path")."""
 CORRECTION_LMBDA = 2.0
 """What a bit of correction must save at its anchor, in units of lambda: corrections fade towards
-their neighbours, so half of it is saved on average ("Flow, priced")."""
+their neighbours, so half of it is saved on average."""
 CORRECTION_LEAST_BITS = 80.0
 """Bits that all that a rendering lacks must be worth before corrections, which win back a part of
 it, are tried ("The camera's path")."""
@@ -301,7 +301,7 @@ it, are tried ("The camera's path")."""
 
 TEXTURE_LMBDA = 6.0
 """What a bit of texture gain must save, in units of lambda: a coded picture's gain reaches the
-frames drawn from it only in part ("Place and layers, set anew")."""
+frames drawn from it only in part."""
 EMPHASIS_BAND = 0.7, 3.0
 """Standard deviations, in pixels, of the Gaussians around the detail that pre-emphasis raises:
 finer detail is not worth its bits ("Pre-emphasis")."""
