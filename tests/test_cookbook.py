@@ -27,7 +27,6 @@ PRINTED = {
     "Eight seconds over a one-way radio of 4 kbit/s": r"made good +3, 13\n",
     "A talk over a link of 10 kbit/s": r"sound +Opus",
     "A still camera overnight": r"sound +none",
-    "16 kbit/s at 180 lines and 10 frames a second": r"size +128x96\n +frame rate +10 ",
     "In pipes of FFmpeg": r"frames +30 in",
     "Live over UDP with loss": r"[1-9]\d* of \d+ datagrams lost\n",
     "Against AV1, on your own clips": r"(?s)svtav1.*gsvc, steps 0",
@@ -79,7 +78,6 @@ SLOW = {
     "Against AV1, on your own clips",
     "In pipes of FFmpeg",
     "Live over UDP with loss",
-    "Many files into a folder",
 }
 
 
