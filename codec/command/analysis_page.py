@@ -336,8 +336,10 @@ def _drawn_map(reader: "GroundReader", ways: dict[int, _Way]) -> Iterator[str]:
     if not places:
         yield "<p>Nothing stands on the ground.</p>\n"
         return
-    ground = _map_of(np.array(places))
-    width, height = (ground.high - ground.low) * ground.scale
+    low, high = np.percentile(places, _FAR, axis=0)
+    middle, size = (low + high) / 2, np.maximum(high - low, _LEAST) * (1 + 2 * _AROUND)
+    scale = float(min(_GROUND_WIDTH / size[0], _HEIGHT / size[1]))
+    ground, (width, height) = _Map(middle - size / 2, middle + size / 2, scale), size * scale
     view = f'viewBox="0 0 {width:.0f} {height:.0f}"'
     wide = f'style="max-width: {width:.0f}px; min-width: 0"'
     yield f'<div class="wide"><svg {view} {wide} role="img" aria-label="the ground from above">\n'
@@ -355,13 +357,6 @@ def _drawn_map(reader: "GroundReader", ways: dict[int, _Way]) -> Iterator[str]:
     for number, way in ways.items():
         yield from _drawn_way(number, way, ground)
     yield "</svg></div>\n"
-
-
-def _map_of(places: Floats) -> _Map:
-    low, high = np.percentile(places, _FAR, axis=0)
-    middle, size = (low + high) / 2, np.maximum(high - low, _LEAST) * (1 + 2 * _AROUND)
-    scale = float(min(_GROUND_WIDTH / size[0], _HEIGHT / size[1]))
-    return _Map(middle - size / 2, middle + size / 2, scale)
 
 
 def _grid(ground: _Map) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -67,13 +68,15 @@ def examine() -> Iterator[Check]:
     yield _guarded("FFmpeg", _ffmpeg, "pip install 'av>=18'")
     for codec, mode, task in _CODECS:
         yield _codec(codec, mode, task)
-    yield _guarded("opencv", _opencv, "pip install opencv-python-headless")
+    opencv = partial(_threads, "cv2", "getNumThreads")
+    yield _guarded("opencv", opencv, "pip install opencv-python-headless")
     for package in _NEEDED:
         yield _guarded(package, partial(version, package), f"pip install {package}")
     for name, extra in extras.EXTRAS.items():
         yield _extra(name, extra)
     if not extras.EXTRAS["refine"].missing:
-        yield _guarded("torch", _torch, "pip install torch")
+        torch = partial(_threads, "torch", "get_num_threads")
+        yield _guarded("torch", torch, "pip install torch")
         yield _gpu()
         yield _guarded("refiner weights", _weights, "reinstall gsvc")
     yield _guarded("player of gsvc play", lambda: _playing.find_player(None)[0], "", needed=False)
@@ -117,16 +120,9 @@ def _codec(name: str, mode: str, task: str) -> Check:
     return Check(name, True, task)
 
 
-def _opencv() -> str:
-    import cv2
-
-    return f"{cv2.__version__}, {cv2.getNumThreads()} threads"
-
-
-def _torch() -> str:
-    import torch
-
-    return f"{torch.__version__}, {torch.get_num_threads()} threads"
+def _threads(package: str, count: str) -> str:
+    library = import_module(package)
+    return f"{library.__version__}, {getattr(library, count)()} threads"
 
 
 def _gpu() -> Check:

@@ -293,10 +293,8 @@ def _fail(options: Namespace, error: Exception, code: int, message: str | None =
         from gsvc.codec.command.arguments import json_lines
 
         lines = json_lines(options)
-        try:
+        with suppress(OSError):
             lines.put("error", error=type(error).__name__, message=line, exit=code)
-        except OSError:
-            pass
         if lines.is_stderr:
             return code
     complain(line)

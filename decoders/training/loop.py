@@ -33,7 +33,7 @@ from gsvc.decoders.training import draws, packs, parallel, tasks
 from gsvc.decoders.training.learner import Learner
 from gsvc.decoders.training.losses import AlexDistance, Losses, luma_of
 from gsvc.decoders.training.recipe import Recipe, Stage
-from gsvc.decoders.training.tensors import AVERAGE, RUN, on_device, read_average, write_tensors
+from gsvc.decoders.training.tensors import AVERAGE, RUN, on_device, write_tensors
 
 if TYPE_CHECKING:
     from gsvc.decoders.training.feeds import ShardFeed, SourceFeed
@@ -341,10 +341,6 @@ class Run:
                 raise ConfigError(f"the run was begun on {way}: go on so, or take another folder")
             self.place, self.clock.seconds = said.get("place"), said.get("seconds", 0.0)
             learner.begun |= set(said.get("begun", ()))
-        elif (source / AVERAGE).exists():  # of a version without checkpoints
-            weights, run = read_average(source / AVERAGE)
-            learner.begin_with(weights)
-            learner.step, self.clock.seconds = run["step"], run["seconds"]
 
     @property
     def _way(self) -> str:

@@ -19,7 +19,7 @@ from gsvc.decoders.training.loop import Checkpoints, Minutes, Run, Scorer, make_
 from gsvc.decoders.training.packs import read_pack
 from gsvc.decoders.training.parallel import ended, join, leave, processes, rank
 from gsvc.decoders.training.recipe import Recipe, add_train_arguments, read_recipe
-from gsvc.decoders.training.tensors import AVERAGE, read_tensors
+from gsvc.decoders.training.tensors import read_tensors
 
 _FAILED, _USAGE, _STOPPED = 1, 2, 128
 _CPU_SHARE = 16
@@ -66,7 +66,7 @@ def _run(options: Namespace, recipe: Recipe, device: torch.device, clock: Minute
         recipe,
         Path(options.run),
         clock,
-        _teller(options),
+        partial(_tell, options),
         batch=options.batch or (recipe.batch if on_gpu else recipe.cpu_batch),
         about={},
         pack=pack.manifest,
@@ -127,7 +127,7 @@ def _source(options: Namespace) -> Path:
 
 
 def _holds_run(folder: Path) -> bool:
-    return (folder / AVERAGE).exists() or Checkpoints(folder / "checkpoints").latest() is not None
+    return Checkpoints(folder / "checkpoints").latest() is not None
 
 
 def _read(what: str, path: str, read: Callable[[Path], _Given]) -> _Given:
@@ -137,15 +137,9 @@ def _read(what: str, path: str, read: Callable[[Path], _Given]) -> _Given:
         raise InputError(f"{path} cannot be read as {what} ({error})") from error
 
 
-def _teller(options: Namespace) -> Callable[..., None]:
-
-    def tell(event: str, **values: Any) -> None:
-        if rank() != 0:
-            return
-        if options.json:
-            print(json.dumps({"type": event, **values}), flush=True)
-        else:
-            shown = {n: f"{v:.4g}" if isinstance(v, float) else v for n, v in values.items()}
-            print(event, *(f"{name} {value}" for name, value in shown.items()), flush=True)
-
-    return tell
+def _tell(options: Namespace, event: str, **values: Any) -> None:
+    if rank() == 0 and options.json:
+        print(json.dumps({"type": event, **values}), flush=True)
+    elif rank() == 0:
+        shown = {n: f"{v:.4g}" if isinstance(v, float) else v for n, v in values.items()}
+        print(event, *(f"{name} {value}" for name, value in shown.items()), flush=True)

@@ -191,9 +191,6 @@ class BenchFolder:
         if schema != SCHEMA:
             raise InputError(f"{file} has schema {schema}, not {SCHEMA}: choose another folder")
         assert isinstance(values, dict)
-        if "condition" not in values:  # a run made before it was kept: its codecs tell
-            specs, made = " ".join(values.get("specs", ())), {"gop=0": "whole", "gop=4": "join"}
-            values["condition"] = next((made[gop] for gop in made if gop in specs), None)
         return values
 
     def write_settings(self, values: Mapping[str, Any]) -> None:

@@ -201,14 +201,13 @@ def slideshow_tests(
             wins = _wins(pair.result, mine[SLIDESHOW].points, mine[HEADLINE_ANCHOR].points)
             one = SlideshowClip(pair.clip, moves, pair.result.pchip, wins, pair.result.note)
             tests.setdefault(pair.metric, []).append(one)
-    return [_test(metric, clips) for metric, clips in tests.items()]
-
-
-def _test(metric: str, clips: list[SlideshowClip]) -> SlideshowTest:
-    pooled = bd_rate.pooled_rate(one.rate for one in clips if one.moves)
-    won = [one.wins for one in clips if one.moves and one.wins is not None]
-    passes = pooled.mean > 0 if pooled else not any(won) if won else None
-    return SlideshowTest(metric, passes, pooled, clips)
+    verdicts = []
+    for metric, clips in tests.items():
+        pooled = bd_rate.pooled_rate(one.rate for one in clips if one.moves)
+        won = [one.wins for one in clips if one.moves and one.wins is not None]
+        passes = pooled.mean > 0 if pooled else not any(won) if won else None
+        verdicts.append(SlideshowTest(metric, passes, pooled, clips))
+    return verdicts
 
 
 def _wins(
