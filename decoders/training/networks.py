@@ -4,7 +4,7 @@ It sees crops only. The network is loaded once a process.
 """
 
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ _USUAL = pipeline.OnCard()
 
 
 @torch.no_grad()
-def _draw(settings: Settings, item: pipeline.ClipItem, place: pipeline.OnCard = _USUAL) -> None:
+def draw(settings: Settings, item: pipeline.ClipItem, place: pipeline.OnCard = _USUAL) -> None:
     """Add the stack `drawn`: what the small prior draws of each decoded picture, at both sizes."""
     device, network = _ready(place), _prior(place)
     for crop in item.crops:
@@ -34,12 +34,6 @@ def _draw(settings: Settings, item: pipeline.ClipItem, place: pipeline.OnCard = 
         both = pictures.reshape(-1, 3, *pictures.shape[2:]).permute(0, 2, 3, 1)
         drawn_stack = {"drawn": np.ascontiguousarray(both.numpy())}
         crop.sample = replace(crop.sample, stacks={**crop.sample.stacks, **drawn_stack})
-
-
-def drawings_operator(settings: Settings) -> pipeline.Operator:
-    """Adds what the small prior draws."""
-    resources = pipeline.Resources(device_memory=1_000_000_000)
-    return pipeline.Operator("drawings", partial(_draw, settings), resources)
 
 
 def _parts(stack: NDArray[np.uint8]) -> tuple[Tensor, ...]:

@@ -89,9 +89,10 @@ def training_operators(settings: Settings) -> list[pipeline.Operator]:
     release = pipeline.Operator("_release", _release)
     operators = [read, degrade, release]
     if "drawings" in settings.extract:
-        from gsvc.decoders.training.networks import drawings_operator  # it needs torch
+        from gsvc.decoders.training.networks import draw  # it needs torch
 
-        operators.append(drawings_operator(settings))
+        resources = pipeline.Resources(device_memory=1_000_000_000)
+        operators.append(pipeline.Operator("drawings", partial(draw, settings), resources))
     return operators
 
 

@@ -156,9 +156,6 @@ class Preparation:
             self.tell("made", shards=shards - len(missing), of=shards)
 
 
-_PERCENTILES = 5, 50, 95
-
-
 def _manifest(folder: pipeline.Folder, selected: Selection, settings: Settings) -> Row:
     """The same for the same sources and settings, however often making it was stopped."""
     rows, clips, reasons = selected
@@ -166,6 +163,7 @@ def _manifest(folder: pipeline.Folder, selected: Selection, settings: Settings) 
     tables = [json.loads(folder.table(number).read_text()) for number in range(shards)]
     poison = {row["address"]: row["error"] for row in rows if row["error"]}
     poison |= {key: why for table in tables for key, why in table["poison"].items()}
+    measured = {name: [clip.measures[name] for clip in clips] for name in clips[0].measures}
     return {
         "format": 1,
         "version": __version__,
@@ -197,17 +195,10 @@ def _manifest(folder: pipeline.Folder, selected: Selection, settings: Settings) 
         ),
         "reasons": dict(reasons),
         "poison": poison,
-        "statistics": _statistics(clips),
-    }
-
-
-def _statistics(clips: Sequence[Found]) -> dict[str, dict[str, float]]:
-    return {
-        name: {
-            f"p{share}": round(float(np.percentile([x.measures[name] for x in clips], share)), 4)
-            for share in _PERCENTILES
-        }
-        for name in clips[0].measures
+        "statistics": {
+            name: {f"p{share}": round(float(np.percentile(row, share)), 4) for share in (5, 50, 95)}
+            for name, row in measured.items()
+        },
     }
 
 

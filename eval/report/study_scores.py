@@ -211,7 +211,12 @@ def fit(pairs: Sequence[tuple[int, int]], counts: Counts, versions: int) -> Stre
 
 def _solve(pairs: Sequence[tuple[int, int]], counts: Counts, versions: int) -> Counts:
     """Scores of shape (draws, versions) from counts of shape (draws, pairs, 3)."""
-    design = _design(pairs, versions)
+    # Logits of the three answers to a pair, linear in log p and log v.
+    design = np.zeros((len(pairs), 3, versions + 1))
+    for row, (first, second) in zip(design, pairs, strict=True):
+        row[0, first] = row[1, second] = 0.5
+        row[0, second] = row[1, first] = -0.5
+        row[2, -1] = 1.0
     values = np.zeros((len(counts), versions + 1))
     prior = np.eye(versions + 1) / PRIOR_DEVIATION**2
     totals = counts.sum(axis=-1)
@@ -230,16 +235,6 @@ def _solve(pairs: Sequence[tuple[int, int]], counts: Counts, versions: int) -> C
         if np.abs(step).max() < 1e-9:
             break
     return values[:, :versions] - values[:, :1]
-
-
-def _design(pairs: Sequence[tuple[int, int]], versions: int) -> NDArray[np.float64]:
-    """Shape (pairs, 3, versions + 1): logits of the three answers, linear in log p and log v."""
-    design = np.zeros((len(pairs), 3, versions + 1))
-    for row, (first, second) in zip(design, pairs, strict=True):
-        row[0, first] = row[1, second] = 0.5
-        row[0, second] = row[1, first] = -0.5
-        row[2, -1] = 1.0
-    return design
 
 
 _COLOURS = ("#dd3c2a", "#b59a5b", "#2f8f5b", "#8e5bd0", "#ee7d22", "#17a2b0")
