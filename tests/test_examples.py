@@ -2,8 +2,11 @@
 
 import json
 import re
+import socket
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import av
@@ -48,6 +51,34 @@ def test_datagrams_keep_a_rate_and_survive_losses_and_a_restart(tmp_path: Path) 
     found = re.fullmatch(r"([\d.]+) kbit/s in all, (\d+) frames, (\d+) concealed\n", told)
     assert found and float(found[1]) < 31
     assert int(found[2]) > 100 and int(found[3]) < int(found[2]) / 2
+
+
+def test_pieces_come_over_udp_until_there_are_enough(clip: Path, tmp_path: Path) -> None:
+    folder, come = tmp_path / "pieces", tmp_path / "come"
+    made = gsvc.encode_pieces(clip, folder, packets=6, packet_bytes=200, parity=2)
+    first, *paths = sorted(folder.iterdir())
+    first.unlink()  # lost
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, str(FOLDER / "pieces_udp.py"), "receive", str(port), str(come)]
+    with subprocess.Popen(command) as receiver:
+        wait_until(lambda: Path("/proc/net/udp").read_text().count(f":{port:04X} ") > 0)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+            for datagram in (b"no piece", paths[0].read_bytes(), b"", paths[0].read_bytes()):
+                other.sendto(datagram, ("127.0.0.1", port))
+        run("pieces_udp.py", "send", folder, "127.0.0.1", port, 1_000_000)
+        assert receiver.wait(30) == 0
+    assert len(list(come.iterdir())) == made.pieces
+    back = tmp_path / "back.mp4"
+    assert gsvc.decode(come, back, settings=gsvc.DecoderSettings(steps=0)).frames == made.frames
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def test_segments_decode_alone_and_lose_no_frame(clip: Path, tmp_path: Path) -> None:

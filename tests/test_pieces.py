@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gsvc
-from commands import USAGE, assert_one_line, run_gsvc
+from commands import FAILED, USAGE, assert_one_line, run_gsvc
 from gsvc import BitstreamError, ConfigError, InputError, OutputError
 from gsvc.codec.api.inspection import info_lines
 from gsvc.codec.bitstream.pieces import gather, split
@@ -24,6 +24,7 @@ Pictures = Callable[..., list[gsvc.Picture]]
 FAST = gsvc.EncoderSettings(preset="fast", face_weight=1)
 BARE = "--preset", "fast", "--face-weight", "1"
 PLAIN = gsvc.DecoderSettings(steps=0)
+SHOWN = gsvc.DecoderSettings(steps=0, conceal=True)
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +106,10 @@ def test_each_lost_piece_leaves_something_to_see(
     """Without piece 0 the picture, without 1 the preview, else the upper part over the preview."""
     if lost >= len(still):
         pytest.skip("there are fewer pieces")
-    folder = write(tmp_path / "some", still[:lost] + still[lost + 1 :])
-    report = gsvc.decode(folder, tmp_path / "a.png", settings=PLAIN)
-    assert f"missing pieces: {lost} (of 0 to {len(still) - 1})" in caplog.text
+    folder, most = write(tmp_path / "some", still[:lost] + still[lost + 1 :]), len(still) - 1
+    report = gsvc.decode(folder, tmp_path / "a.png", settings=SHOWN)
+    told = f"missing pieces: {lost} (of 0 to {most}); {most} came, {most + 1} are needed; "
+    assert told in caplog.text
     with Image.open(tmp_path / "a.png") as shown:
         assert shown.size == (report.width, report.height)
     assert report.width < 192 if lost == 1 else report.width == 192
@@ -124,7 +126,7 @@ def test_each_third_of_the_pieces_brings_the_picture_nearer(
 
     def shown(pieces: list[bytes]) -> NDArray[np.int16]:
         folder = write(tmp_path / f"{len(list(tmp_path.iterdir()))}", pieces)
-        gsvc.decode(folder, tmp_path / "a.png", settings=PLAIN, overwrite=True)
+        gsvc.decode(folder, tmp_path / "a.png", settings=SHOWN, overwrite=True)
         with Image.open(tmp_path / "a.png") as picture:
             return np.asarray(picture.resize((192, 128)), np.int16)
 
@@ -198,10 +200,60 @@ def test_lost_pieces_of_a_folder_are_told_and_made_good(image: Path, tmp_path: P
     for rate in ("frames/s", "kbit/s", "start-up"):
         assert rate not in told, "a still has none"
     paths[3].unlink()
-    told = run_gsvc("info", tmp_path / "a").stdout.decode()
+    info, lack = run_gsvc("info", tmp_path / "a"), "missing pieces: 1, 2, 3 (of 0 to "
+    told = info.stdout.decode()
     assert re.search(r"missing +1, 2, 3\n", told) and "the preview" in told
+    assert_one_line(info, FAILED, lack, " and 2 of parity came, ", " are needed; ")
+    (tmp_path / "a.png").unlink()
+    done = run_gsvc("decode", tmp_path / "a", tmp_path / "a.png", "--steps", 0)
+    assert_one_line(done, FAILED, lack, "the preview is shown")
+    picture = (tmp_path / "a.png").read_bytes()
+    done = run_gsvc("decode", tmp_path / "a", tmp_path / "a.png", "--steps=0", "--conceal", "-y")
+    assert done.returncode == 0 and lack.encode() in done.stderr
+    assert (tmp_path / "a.png").read_bytes() == picture
     (line, *_) = run_gsvc("info", tmp_path / "a", "--json").stdout.decode().splitlines()
     assert json.loads(line)["missing"] == [1, 2, 3]
+
+
+def test_a_loss_chooses_the_parity_with_which_a_transfer_in_100_fails_at_most(
+    image: Path, tmp_path: Path
+) -> None:
+    budget = "--packets", 8, "--packet-bytes", 90, *BARE
+    done = run_gsvc("encode", image, "-o", tmp_path / "a", *budget, "--loss", "10%")
+    told = re.search(
+        rb" in (\d) pieces and (\d) of parity, survives any \2 of \d+ lost, at 10 % loss "
+        rb"([\d.]+) % of transfers fail, ", done.stderr,
+    )  # fmt: skip
+    assert told is not None, done.stderr
+    count, parity = int(told[1]), int(told[2])
+    draw, trials = random.Random(1), 20_000
+    for fewer, is_enough in ((0, True), (1, False)):
+        most = parity - fewer
+        lost = (sum(draw.random() < 0.1 for _ in range(count + most)) for _ in range(trials))
+        share = sum(n > most for n in lost) / trials
+        assert (share <= 0.01) is is_enough
+        if is_enough:
+            assert share == pytest.approx(float(told[3]) / 100, abs=0.003)
+    own = gsvc.encode_pieces(
+        image, tmp_path / "b", packets=8, packet_bytes=90, loss=0.1, parity=1, settings=FAST
+    )
+    assert (own.parity, own.loss) == (1, 0.1)
+    with pytest.raises(ConfigError, match="0.1 for 10 %"):
+        gsvc.encode_pieces(image, tmp_path / "c", packets=8, packet_bytes=90, loss=10.0)
+
+
+def test_a_receiver_knows_when_it_has_enough(still: list[bytes]) -> None:
+    pieces = split(gather(still).stream, None, 20, 60, 3)
+    own, here = len(pieces) - 3, list[bytes]()
+    assert gsvc.pieces_needed(here) > 0
+    for number, piece in enumerate(random.sample(pieces, len(pieces))):
+        here += [piece, piece]
+        assert gsvc.pieces_needed(here) == max(0, own - number - 1)
+        if not gsvc.pieces_needed(here):
+            assert gather(here).stream == gather(still).stream
+    for other in (b"GSV", still[0]):
+        with pytest.raises(BitstreamError):
+            gsvc.pieces_needed([*here, other])
 
 
 def test_what_is_no_set_of_pieces_is_refused(still: list[bytes], tmp_path: Path) -> None:
@@ -240,7 +292,9 @@ def test_seconds_of_a_video_without_its_sound(video: Path, tmp_path: Path) -> No
     for lost in range(len(pieces)):
         some = write(tmp_path / f"without{lost}", pieces[:lost] + pieces[lost + 1 :])
         target = tmp_path / f"{lost}.mp4"
-        frames.append(gsvc.decode(some, target, settings=PLAIN).frames)
+        with pytest.raises(gsvc.TruncatedStreamError, match=f"missing pieces: {lost} "):
+            gsvc.decode(some, target, settings=PLAIN)
+        frames.append(gsvc.decode(some, target, settings=SHOWN, overwrite=True).frames)
     assert min(frames) >= 1 and max(frames) >= told.frames
     names = sorted((tmp_path / "v").iterdir())[::-1]
     assert run_gsvc("decode", *names, tmp_path / "all.mp4", "--steps", 0).returncode == 0
@@ -258,6 +312,9 @@ def test_what_cannot_be_is_told(image: Path, tmp_path: Path) -> None:
     assert "go together" in refused("--packet-bytes", 237)
     assert "allow" in refused("--packets", 3, "--packet-bytes", 4)
     assert "--parity is for pieces" in refused("--parity", 3)
+    assert "--loss is for pieces" in refused("--loss", "10%")
+    assert "write 10% or 0.1" in refused("--packets", 3, "--packet-bytes", 90, "--loss", "10")
+    assert "fewer, larger" in refused("--packets", 250, "--packet-bytes", 90, "--loss", "10%")
     assert "0 to 6" in refused("--packets", 250, "--packet-bytes", 90, "--parity", 7)
     assert "not allowed with" in refused("--packets", 3, "--packet-bytes", 90, "--target-size", 9)
     assert "leave one out" in refused("--packets", 3, "--packet-bytes", 90, "-n")

@@ -196,9 +196,17 @@ def test_a_bandwidth_is_named_only_after_it_was_tried(
 def test_a_file_goes_one_way_in_pieces(clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(clip), "--bandwidth", "30k", "--no-feedback"]) == 2
     told = capsys.readouterr().err
-    assert re.search(r"-o \w+\.pieces --packets 9 --packet-bytes 240 --parity 2$", told)
+    assert re.search(r"-o \w+\.pieces --packets \d --packet-bytes 240 --loss 5%$", told), told
+    assert main(["plan", str(clip), "--bandwidth", "30k", "--no-feedback", "--loss", "20%"]) == 2
+    fewer = capsys.readouterr().err
+    assert fewer.endswith("--loss 20%\n")
+    assert _packets(fewer) < _packets(told)
     assert main(["plan", str(clip), "--no-feedback"]) == 2
     assert "gsvc encode --packets" in capsys.readouterr().err
+
+
+def _packets(command: str) -> int:
+    return int(command.partition("--packets ")[2].split()[0])
 
 
 def test_stated_power_makes_energy_a_budget() -> None:

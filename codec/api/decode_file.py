@@ -55,7 +55,7 @@ def decode(
     Args:
         source: A path, of a stream or of what `mux` wrote, "-" for standard input, or an open
             binary file, of which all that is left is read. Of pieces (`encode_pieces`) a folder, a
-            pattern or a list: in any order, and where some are missing what can be shown is.
+            pattern or a list, in any order: of too few, what they show is written; then it raises.
         target: A container by its suffix, numbered images ("out/%05d.png"), or y4m ("-", a path
             ending in .y4m, or an open binary file, which is written to as frames come).
         settings: How to decode; one step of the default refiner by default.
@@ -84,11 +84,13 @@ def decode(
     settings = settings or DecoderSettings()
     places.refuse_same(source, target)
     with places.open_any(source) as file:
-        if isinstance(file, places.PieceStream) and file.told:
+        if isinstance(file, places.PieceStream) and file.lack:
             part = None if start else partial_picture(file.found, settings, limits)
             if part is None and file.found.drafts:
                 file.found = file.found.without_drafts()
-            _log.warning("%s: %s", places.display_name(source), file.told)
+            if settings.conceal:
+                _log.warning("%s: %s", places.display_name(source), file.lack)
+            file.fails = not settings.conceal
             if part is not None:
                 return _written_part(part, target, settings, began, overwrite=overwrite)
             settings = replace(settings, conceal=True)

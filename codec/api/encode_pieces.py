@@ -10,11 +10,11 @@ from gsvc.codec.api.encode_job import AUTO_SIZE, SMALLEST_STILL, EncodeJob, suit
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.reports import EncodeReport, PiecesReport, Report
 from gsvc.codec.api.target_size import nearest_stream
+from gsvc.codec.bitstream.erasure import MOST_ROWS, enough_parity
 from gsvc.codec.bitstream.errors import ConfigError, OutputError, typed
 from gsvc.codec.bitstream.header import HEADER_BYTES
 from gsvc.codec.bitstream.pieces import (
     MOST_PIECES,
-    MOST_PROTECTED,
     carried_bytes,
     head_bytes,
     preview_bytes,
@@ -39,7 +39,8 @@ def encode_pieces(
     *,
     packets: int,
     packet_bytes: int,
-    parity: int = 0,
+    parity: int | None = None,
+    loss: float = 0.0,
     settings: EncoderSettings | None = None,
     start: float = 0.0,
     frames: int | None = None,
@@ -60,7 +61,9 @@ def encode_pieces(
         folder: Where the pieces go; made where it is missing.
         packets: Most pieces, up to 4096.
         packet_bytes: Most bytes of a piece, all headers included.
-        parity: So many pieces more: of all, any so many may be lost. 256 in all at most.
+        parity: So many pieces more: of all, any so many may be lost. 256 in all at most. None: as
+            few as let at most 1 transfer in 100 fail at `loss`.
+        loss: Share of pieces that the link loses, 0 to below 1, one independent of the other.
         settings: How to encode, without a rate or a quality.
         start: Second of the source to begin at.
         frames: Most frames; 1 makes a still.
@@ -83,6 +86,7 @@ def encode_pieces(
     """
     began = monotonic()
     settings = settings or EncoderSettings()
+    parity = enough_parity(packets, loss) if parity is None else parity
     _check(packets, packet_bytes, parity, settings)
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
@@ -104,13 +108,14 @@ def encode_pieces(
         for old in _pieces_in(folder):
             old.unlink()
     whole = replace(report, size=sum(map(len, pieces)), elapsed=monotonic() - began)
-    return PiecesReport(**vars(whole), pieces=len(pieces) - parity, parity=parity, preview=preview)
+    own = len(pieces) - parity
+    return PiecesReport(**vars(whole), pieces=own, parity=parity, preview=preview, loss=loss)
 
 
 def _check(packets: int, packet_bytes: int, parity: int, settings: EncoderSettings) -> None:
     if not 1 <= packets <= MOST_PIECES:
         raise ConfigError(f"{packets} packets: 1 to {MOST_PIECES}")
-    if not 0 <= parity <= (most := max(0, MOST_PROTECTED - packets)):
+    if not 0 <= parity <= (most := max(0, MOST_ROWS - packets)):
         raise ConfigError(f"{parity} packets of parity beside {packets}: 0 to {most}")
     if packet_bytes <= 2 * head_bytes(packets, parity):
         least = 4 * head_bytes(packets, parity)
@@ -160,10 +165,8 @@ def _fitting(job: EncodeJob, size: int, target: str) -> tuple[bytes, EncodeRepor
         cut = replace(cut, frames=fewer, size=cut.size if fewer > 1 else job.size)
         stream, report, _ = nearest_stream(cut, size, target)
     if not job.is_still and (whole := float(job.seconds)) - report.duration > _SHORT:
-        _log.warning(
-            "%s: the first %.1f of %.1f s are sent",
-            places.display_name(job.source), report.duration, whole,
-        )  # fmt: skip
+        name = places.display_name(job.source)
+        _log.warning("%s: the first %.1f of %.1f s are sent", name, report.duration, whole)
     return stream, report, cut
 
 

@@ -93,6 +93,8 @@ class PiecesReport(EncodeReport):
     """How many pieces of parity there are beside them."""
     preview: tuple[int, int] | None = None
     """Width and height of the small picture in piece 0; None without one."""
+    loss: float = 0.0
+    """Share of pieces that the link loses, as it was told."""
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,18 @@ have no wheels for the small computers that radios hang on.
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc.codec.bitstream.errors import BitstreamError, ConfigError
 
 MOST_ROWS = 256
 """Most rows, data and parity together: the field has no more elements."""
 _POLYNOMIAL = 0x11D
+_MAY_FAIL = 0.01
+"""Chance of too many losses from which more parity is worth its bits."""
 
 _Bytes = NDArray[np.uint8]
 
@@ -41,6 +44,29 @@ def _coefficient(parity: int, row: int) -> int:
     return _inverse(MOST_ROWS - 1 - parity ^ row)
 
 
+def failure_chance(count: int, parity: int, loss: float) -> float:
+    """Chance that more than `parity` of all rows are lost, each alone with the chance `loss`."""
+    rows, kept = count + parity, 1 - loss
+    return sum(comb(rows, n) * loss**n * kept ** (rows - n) for n in range(parity + 1, rows + 1))
+
+
+def enough_parity(count: int, loss: float) -> int:
+    """Fewest rows of parity with which at most 1 transfer in 100 fails. Raises ConfigError."""
+    if not 0 <= loss < 1:
+        raise ConfigError(f"a loss of {loss:g}: write a share from 0 to below 1, 0.1 for 10 %")
+    for parity in range(max(1, MOST_ROWS - count + 1)):
+        if failure_chance(count, parity, loss) <= _MAY_FAIL:
+            return parity
+    told = f"{100 * loss:g} % loss takes more parity beside {count} packets than fits {MOST_ROWS}"
+    raise ConfigError(f"{told} in all: take fewer, larger packets")
+
+
+def rows_within(total: int, loss: float) -> int:
+    """Most rows that go with `enough_parity` into `total`; 0: none do, or `total` is too much."""
+    fits = range(total if total <= MOST_ROWS else 0)
+    return next((total - p for p in fits if failure_chance(total - p, p, loss) <= _MAY_FAIL), 0)
+
+
 def parity_rows(rows: Sequence[bytes], count: int) -> list[bytes]:
     """`count` rows of parity for rows of equal length. Raises ValueError for too many in all."""
     if len(rows) + count > MOST_ROWS:
@@ -60,7 +86,7 @@ def _with(rows: Mapping[int, bytes], parity: int, data: bytes) -> _Bytes:
 def lost_rows(
     rows: Mapping[int, bytes], parities: Mapping[int, bytes], count: int
 ) -> dict[int, bytes]:
-    """The rows of 0 to count - 1 that are not there, from as many of parity.
+    """The rows of 0 to count - 1 that are not there, one at least, from as many of parity.
 
     Raises BitstreamError where that is not possible: for too few of these, rows of different
     lengths, or too many rows.
@@ -71,8 +97,6 @@ def lost_rows(
     if len({len(data) for data in (*rows.values(), *parities.values())}) > 1:
         raise BitstreamError("rows of different lengths: one is damaged")
     used = sorted(parities)[: len(lost)]
-    if not lost:
-        return {}
     known = np.stack([_with(rows, parity, parities[parity]) for parity in used])
     matrix = np.array([[_coefficient(parity, row) for row in lost] for parity in used], np.uint8)
     solved = _solved(matrix, known)

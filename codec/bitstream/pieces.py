@@ -7,7 +7,7 @@ it. Pieces of parity may follow, of which each makes any lost piece good.
 """
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -32,8 +32,6 @@ _PLAIN, _PREVIEWED, _PARITY, _PREVIEWED_PARITY = MARKS = 0xB6, 0xB7, 0xB8, 0xB9
 """First byte of a piece, and of one of parity; where it is odd, piece 0 is a preview."""
 _END = b"\x80"
 """After the body of a piece, in its parity, before zeros up to the longest one's length."""
-MOST_PROTECTED = erasure.MOST_ROWS
-"""Pieces of a stream that has parity, that included."""
 _ID_BYTES = 2
 MOST_PIECES, MOST_PIECE_BYTES = 4096, 1 << 20
 _USUAL = bytes.fromhex("0000000004044210000400064000040070f1000098414e9a")
@@ -147,6 +145,19 @@ def is_piece(data: bytes) -> bool:
     return data[:1] != b"" and data[0] in MARKS
 
 
+@errors.typed
+def pieces_needed(pieces: Collection[bytes]) -> int:
+    """How many more pieces `decode` needs for all, whichever come; 0: enough are here.
+
+    `pieces`: those here, in any order, some of them twice; of none, at least 1 more is needed.
+    Raises BitstreamError for what is no piece, and for pieces of several streams.
+    """
+    parsed = [_parsed(data) for data in pieces]
+    _refuse_mixed(parsed)
+    here = {(one.is_parity, one.number) for one in parsed}
+    return max(0, parsed[0].count - len(here)) if parsed else 1
+
+
 def gather(pieces: Sequence[bytes], limits: errors.Limits = errors.DEFAULT_LIMITS) -> Gathered:
     """Put pieces together, given in any order, some of them missing or twice.
 
@@ -161,23 +172,18 @@ def gather(pieces: Sequence[bytes], limits: errors.Limits = errors.DEFAULT_LIMIT
     repaired = _repaired(found, parities, one.count)
     found |= repaired
     missing = tuple(number for number in range(one.count) if number not in found)
+    base = Gathered(b"", one.count, missing, False, len(parities), size, tuple(repaired))
     main = _main(found, one.previewed)
     found_in = Salvage(io.BytesIO(main), limits) if main is not None and missing else ()
     shows = any(one.is_intra and one.payload for one in found_in)
     if main is not None and (not missing or shows):
         if not missing and _id(main) != one.id:
             raise errors.BitstreamError("a piece is damaged: have all of them sent again")
-        return Gathered(
-            main, one.count, missing, is_preview=False, parity=len(parities), size=size,
-            repaired=tuple(repaired),
-        )  # fmt: skip
+        return replace(base, stream=main)
     drafts = _drafts(found, one, limits)
     if (is_preview := one.previewed and 0 in found) or drafts:
         stream = _preview(found[0]) if is_preview else main or b""
-        return Gathered(
-            stream, one.count, missing, is_preview=is_preview, parity=len(parities), size=size,
-            drafts=drafts,
-        )  # fmt: skip
+        return replace(base, stream=stream, is_preview=is_preview, drafts=drafts)
     raise _shows_nothing(one.count, missing)
 
 
@@ -191,8 +197,9 @@ def _shows_nothing(count: int, missing: Sequence[int]) -> errors.TruncatedStream
 
 def _refuse_mixed(pieces: Sequence[_Piece]) -> None:
     """Raise BitstreamError for pieces of several streams, or for one that has two contents."""
-    other, bodies = pieces[0], dict[tuple[bool, int], bytes]()
+    bodies = dict[tuple[bool, int], bytes]()
     for piece in pieces:
+        other = pieces[0]
         place = piece.is_parity, piece.number
         shared = replace(other, is_parity=piece.is_parity, number=piece.number, body=piece.body)
         if piece != shared or bodies.setdefault(place, piece.body) != piece.body:
@@ -220,7 +227,7 @@ def _parsed(data: bytes) -> _Piece:
     cut = Cutter(data[1:])
     own, number, count = cut.take(_ID_BYTES), read_varint(cut.take), read_varint(cut.take)
     is_parity = data[0] >= _PARITY
-    fits = number + count < MOST_PROTECTED if is_parity else number < count
+    fits = number + count < erasure.MOST_ROWS if is_parity else number < count
     if not (fits and 0 < count <= MOST_PIECES):
         raise errors.BitstreamError(f"piece {number} of {count}: it is damaged, have it sent again")
     previewed = data[0] in (_PREVIEWED, _PREVIEWED_PARITY)

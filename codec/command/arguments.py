@@ -97,6 +97,14 @@ def limits_of(options: argparse.Namespace) -> Limits:
     return Limits.restrictive()
 
 
+def share(text: str) -> float:
+    """A share from text such as 10% or 0.1."""
+    match = re.fullmatch(r"(0?\.\d+|0)|(\d\d?(?:\.\d+)?) ?%", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share: write 10% or 0.1")
+    return float(match[1] or float(match[2]) / 100)
+
+
 def integers(text: str) -> list[int]:
     """Several whole numbers from text such as 0,1,4."""
     if re.fullmatch(r"\d+(,\d+)*", text) is None:
@@ -298,6 +306,7 @@ _TYPES: dict[str, Callable[[str], object]] = {
     "RATE": bitrate,
     "SIZE": size,
     "N,N": integers,
+    "SHARE": share,
     "LINES|WxH|auto": picture_size,
     "--start": time,
     "--fps": frame_rate,

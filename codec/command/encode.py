@@ -13,6 +13,7 @@ from gsvc.codec.api import reports
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
+from gsvc.codec.bitstream.erasure import failure_chance
 from gsvc.codec.bitstream.errors import ConfigError, one_line
 from gsvc.codec.bitstream.header import TOOLS
 from gsvc.codec.command import arguments
@@ -37,7 +38,11 @@ def encode_one(
     from gsvc.codec.api.encode_file import encode
 
     if options.packets is not None:
-        return _encode_pieces(options, source, target, progress)
+        from gsvc.codec.api.encode_pieces import encode_pieces
+
+        given = {"audio": options.audio not in (None, "none"), "loss": options.loss or 0.0}
+        given |= shared(options) | {"progress": progress}
+        return arguments.with_options(encode_pieces, options, source, target, **given)
     if Path(source).name in (kept.name for kept in (cache_dir() / "dry-run").glob("*")):
         from gsvc.codec.command.encode_runs import fetch_dry_run
 
@@ -45,16 +50,6 @@ def encode_one(
             return kept
     more = shared(options) | {"texts": not options.no_texts, "progress": progress}
     return arguments.with_options(encode, options, source, target, **more)
-
-
-def _encode_pieces(
-    options: Namespace, source: str, target: str, progress: reports.Report | None
-) -> reports.EncodeReport:
-    from gsvc.codec.api.encode_pieces import encode_pieces
-
-    audio, parity = options.audio not in (None, "none"), options.parity or 0
-    more = shared(options) | {"audio": audio, "parity": parity, "progress": progress}
-    return arguments.with_options(encode_pieces, options, source, target, **more)
 
 
 def shared(options: Namespace) -> dict[str, Any]:
@@ -115,8 +110,11 @@ def _pieces_line(report: reports.PiecesReport) -> str:
     first = "no preview"
     if report.preview is not None:
         first = "piece 0 a preview of {}x{}".format(*report.preview)
-    lost = f" and {report.parity} of parity, of which any {report.parity} may be lost"
-    lost = lost if report.parity else ""
+    loss, parity, total = report.loss, report.parity, report.pieces + report.parity
+    lost = f" and {parity} of parity, survives any {parity} of {total} lost" * bool(parity)
+    if loss:
+        failure = failure_chance(report.pieces, parity, loss)
+        lost += f", at {100 * loss:g} % loss {100 * failure:.2g} % of transfers fail"
     return (
         f"{one_line(report.target)}: {what} of {report.width}x{report.height}, {report.size} bytes "
         f"in {report.pieces} pieces{lost}, {first}, in {reports.shown_time(report.elapsed)}"
@@ -214,6 +212,8 @@ others
                         radio
 --packet-bytes N        with --packets: largest size of a piece in bytes, headers included: 237
 --parity N              with --packets: N more pieces, so that any N may be lost
+--loss SHARE            with --packets: share of pieces that the link loses: 10%%; chooses --parity
+                        so that at most 1 transfer in 100 fails
 --plan FILE             TOML file of budgets, as in gsvc plan; chooses the settings that keep them
 --max-bitrate RATE      highest rate in any second
 --max-packet-bytes N    largest coded picture in bytes; costs quality: for small packets, --packets
@@ -324,8 +324,9 @@ def _check_pieces(options: Namespace) -> None:
         why = "--packets and --packet-bytes go together: --packets 12 --packet-bytes 237"
         raise ConfigError(why)
     if options.packets is None:
-        if options.parity is not None:
-            raise ConfigError("--parity is for pieces: add --packets 12 --packet-bytes 237")
+        for name in ("parity", "loss"):
+            if getattr(options, name) is not None:
+                raise ConfigError(f"--{name} is for pieces: add --packets 12 --packet-bytes 237")
         return
     for name in ("dry_run", "plan", "score", "max_bitrate", "max_packet_bytes"):
         if getattr(options, name) not in (None, False):

@@ -119,7 +119,7 @@ def _show(source: str, options: Namespace) -> None:
     limits, elements = arguments.limits_of(options), options.verbose
     # FFmpeg opens no strangers' files.
     with (open_stream if options.untrusted else open_any)(source) as file:
-        pieces = file.found if isinstance(file, PieceStream) else None
+        pieces, lack = (file.found, file.lack) if isinstance(file, PieceStream) else (None, None)
         found = read_info(file, elements=elements, limits=limits, partial=True)
     packets = options.packets or elements
     if len(options.sources) > 1 and not options.json:
@@ -127,17 +127,16 @@ def _show(source: str, options: Namespace) -> None:
     if pieces is not None:
         _show_pieces(source, pieces, options)
     if found.damage is not None and not found.frames:
-        if pieces is not None and pieces.drafts:
-            return  # of the upper part of a picture there is no more to say
-        raise _named(source, found.damage)
+        raise _named(source, lack or found.damage)  # of a part of a picture this says all
     if options.json:
         _put(source, found, arguments.json_lines(options), packets=packets, elements=elements)
     else:
         for line in info_lines(found, packets=packets, fields=elements):
             print(line)
         sys.stdout.flush()
-    if found.damage is not None:
-        raise _named(source, found.damage, f"; above are the {found.frames} frames before that")
+    if damage := lack or found.damage:
+        before = "" if lack else f"; above are the {found.frames} frames before that"
+        raise _named(source, damage, before)
 
 
 def _show_pieces(source: str, found: Gathered, options: Namespace) -> None:

@@ -161,6 +161,7 @@ source [IN]             the video; omit it with --class
 --audio {{{",".join(AUDIO_CODINGS)}}}     send the sound, or drop it (sent if the bandwidth allows)
 --mtu N                 largest datagram of a live link in bytes, without 28 of IP and UDP
 --no-feedback -> not feedback  plan for a live link without a way back
+--loss SHARE            share of packets that a link without a way back loses, for pieces (=0.05)
 --no-measure -> not measure  predict JOD from SSIM instead of measuring CVVDP; a third faster
 --json
 """
@@ -176,7 +177,7 @@ def run(options: Namespace) -> int:
     budgets, kind = budgets_of(options), kind_of(options)
     if not (options.feedback or budgets.is_live):
         told = "--no-feedback is for live video: add a --latency below 8s, or send a file in pieces"
-        raise ConfigError(f"{told}: {in_pieces(options.source, budgets.bandwidth)}")
+        raise ConfigError(f"{told}: {in_pieces(options.source, budgets.bandwidth, options.loss)}")
     plan = _planned(options, kind or options.source, budgets)
     source = options.source or f"{options.kind}.mp4"
     models = PretrainedChoice(budgets, plan.size, plan.frame_rate) if budgets.vram else None

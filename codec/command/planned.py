@@ -94,6 +94,7 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     told += ["--audio-bitrate", str(job.audio_bitrate)] if job.audio_bitrate else []
     told += ["--mtu", str(options.mtu)] if is_live and getattr(options, "mtu", None) else []
     link = plan_search.LinkLoad(TCP, TCP * sound, tuple(told), most=total)
+    link = replace(link, loss=getattr(options, "loss", None) or 0.0)
     if is_live:
         factor = 1 / live.pictures_within(1.0, 0.0, WireSettings())
         wait = min(UNDER_WAY, (budgets.latency or 0.0) / 2)  # a repetition may come within the rest
@@ -107,10 +108,10 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     return Carried(link, size_now, job.fps, job.audio_bitrate)
 
 
-def in_pieces(source: str | None, rate: float | None) -> str:
+def in_pieces(source: str | None, rate: float | None, loss: float) -> str:
     """What makes pieces of a video that fill a link of so many bits per second."""
     seconds = EncodeJob(source, EncoderSettings()).seconds if source and rate else 0
-    return plan_search.pieces_command(source or "", (rate or 0) * float(seconds))
+    return plan_search.pieces_command(source or "", (rate or 0) * float(seconds), loss)
 
 
 def _too_slow(total: float, options: Namespace) -> bool:

@@ -278,15 +278,21 @@ class PieceStream(io.BytesIO):
         super().__init__(found.stream)
         self.found = found
         """What the pieces make."""
+        self.fails = False
+        """Whether `open_any` raises at the end of its block where pieces are missing."""
 
     @property
-    def told(self) -> str:
-        """Which pieces are missing, and what is shown in spite of it; "" where none are."""
-        if not self.found.missing:
-            return ""
-        names, most = ", ".join(map(str, self.found.missing)), self.found.count - 1
-        then = f" until {self.found.missing[0]} comes" if self.found.drafts else ""
-        return f"missing pieces: {names} (of 0 to {most}); {self.found.shown} is shown{then}"
+    def lack(self) -> errors.TruncatedStreamError | None:
+        """Says which pieces are missing, how many are needed, what is shown; None: all is here."""
+        found = self.found
+        if not found.missing:
+            return None
+        names, here = ", ".join(map(str, found.missing)), found.count - len(found.missing)
+        parity = f" and {found.parity} of parity" * bool(found.parity)
+        then = f" until {found.missing[0]} comes" if found.drafts else ""
+        told = f"{here}{parity} came, {found.count} are needed; {found.shown} is shown{then}"
+        why = f"missing pieces: {names} (of 0 to {found.count - 1}); {told}"
+        return errors.TruncatedStreamError(why)
 
 
 def piece_paths(source: PathOrFile) -> list[str]:
@@ -301,12 +307,16 @@ def piece_paths(source: PathOrFile) -> list[str]:
     return sorted(path for path in paths if is_piece(_first_bytes(path)))
 
 
-def _gathered(paths: Sequence[str | Path]) -> PieceStream:
+@contextmanager
+def _gathered(source: PathOrFile, paths: Sequence[str | Path]) -> Iterator[PieceStream]:
     pieces = []
-    for path in paths:
-        with open(path, "rb") as file:
-            pieces.append(file.read(MOST_PIECE_BYTES))
-    return PieceStream(gather(pieces))
+    with named_errors(source):
+        for path in paths:
+            with open(path, "rb") as file:
+                pieces.append(file.read(MOST_PIECE_BYTES))
+        yield (found := PieceStream(gather(pieces)))
+        if found.fails and found.lack:
+            raise found.lack
 
 
 @contextmanager
@@ -314,11 +324,11 @@ def open_any(source: PathOrFile | Sequence[str | Path]) -> Iterator[BinaryIO]:
     """`open_stream`, of a stream, of a video file that one was mapped into, or of its pieces: a
     folder, a pattern or a list of them, a `PieceStream`."""
     if isinstance(source, Sequence) and not isinstance(source, str):
-        with named_errors("the pieces"):
-            yield _gathered(source)
+        with _gathered("the pieces", source) as pieces:
+            yield pieces
     elif paths := piece_paths(source):
-        with named_errors(source):
-            yield _gathered(paths)
+        with _gathered(source, paths) as pieces:
+            yield pieces
     elif not isinstance(source, str | Path) and not is_pipe(source):
         with local_path(source) as path, open_any(path) as file:
             yield file

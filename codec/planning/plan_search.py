@@ -11,8 +11,8 @@ import numpy as np
 
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.target_size import AIM
+from gsvc.codec.bitstream.erasure import rows_within
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.bitstream.pieces import MOST_PROTECTED
 from gsvc.codec.media.video_reader import Size
 from gsvc.codec.network.stats import IP_UDP_BYTES
 from gsvc.codec.planning.budgets import Budgets, Time, UnmetError, VideoClass, option, parse_budgets
@@ -63,6 +63,8 @@ class LinkLoad:
     """Bits per second that it carries; None: not told."""
     one_way: float = 0.0
     """Bits of copies and parity for a bit of the pictures, where nobody answers; else 0."""
+    loss: float = 0.0
+    """Share of packets that it loses, for a file in pieces."""
 
     def total(self, pictures: float) -> float:
         """Bits per second on the link, of those of the pictures."""
@@ -407,15 +409,14 @@ def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) 
     return [shlex.join(encode), shlex.join(["gsvc", "decode", stream, *way])]
 
 
-def pieces_command(source: str, bits: float) -> str:
-    """What makes pieces of so many bits in all, headers too, an eighth of them parity; only the
-    option's name where they are too few or too many."""
-    count = int(bits / 8 / (_PIECE + IP_UDP_BYTES))
-    if not 1 < count <= MOST_PROTECTED:
+def pieces_command(source: str, bits: float, loss: float) -> str:
+    """What makes pieces of so many bits in all, headers and parity too; only the option's name
+    where they are too few or too many."""
+    if not (count := rows_within(int(bits / 8 / (_PIECE + IP_UDP_BYTES)), loss)):
         return "gsvc encode --packets"
-    parity, folder = -(-count // 8), f"{Path(source).stem}.pieces"
-    command = ["gsvc", "encode", source, "-o", folder, "--packets", str(count - parity)]
-    return shlex.join([*command, "--packet-bytes", str(_PIECE), "--parity", str(parity)])
+    folder, told = f"{Path(source).stem}.pieces", ["--loss", f"{100 * loss:g}%"]
+    command = ["gsvc", "encode", source, "-o", folder, "--packets", str(count)]
+    return shlex.join([*command, "--packet-bytes", str(_PIECE), *told])
 
 
 def as_json(source: str, plan: BudgetPlan) -> dict[str, object]:
@@ -469,9 +470,9 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
     one += "; where nothing is lost, --redundancy 0 --parity 0 leaves those bits to pictures"
     yield one if link.one_way else "for a link without a way back, plan with --no-feedback"
     if link.most is not None and plan.best.settings.bitrate < _SMEARS:
-        how = pieces_command(source, plan.duration * link.most)
+        how = pieces_command(source, plan.duration * link.most, link.loss)
         told = f"below {_SMEARS / 1000:g} kbit/s of pictures the first 3 s and fast motion smear"
-        told += ": a file looks better, one way in pieces, an eighth of which may be lost"
+        told += f": a file looks better, one way in pieces, for {100 * link.loss:g} % loss (--loss)"
         yield f"{told}: {how}"
 
 

@@ -52,6 +52,7 @@ from gsvc.codec.bitstream.frames import (
     VideoFormat as VideoFormat,
 )
 from gsvc.codec.bitstream.header import Header as Header, Tools as Tools
+from gsvc.codec.bitstream.pieces import pieces_needed as pieces_needed
 from gsvc.codec.bitstream.stream_info import (
     IntervalInfo as IntervalInfo,
     PacketInfo as PacketInfo,
