@@ -24,7 +24,7 @@ RECIPES = dict(
 )
 
 PRINTED = {
-    "Eight seconds over a one-way radio of 4 kbit/s": r"made good +3, 13\n",
+    "Eight seconds over a one-way radio of 4 kbit/s": r"made good +3, 7\n",
     "A talk over a link of 10 kbit/s": r"sound +Opus",
     "A still camera overnight": r"sound +none",
     "In pipes of FFmpeg": r"frames +30 in",
