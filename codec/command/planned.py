@@ -18,7 +18,7 @@ from gsvc.codec.api.encode_job import AUTO_SIZE, SOURCE_SIZE, EncodeJob, suited
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.inspection import info
 from gsvc.codec.api.reports import EncodeReport
-from gsvc.codec.api.target_size import SOUND, sized
+from gsvc.codec.api.target_size import SOUND, sized, sound_bitrate
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import has_watcher, limits_of, shown_dimensions
 from gsvc.codec.media import places, video_reader
@@ -83,6 +83,11 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         job, heads = replace(job, frames=frames), live.SOUND_HEADERS * (is_live and job.sound)
         size = int((total - heads if is_live else total / TCP) * job.seconds / 8)
         job = _shaped_live(job, total) if is_live else job
+        if heads:  # as gsvc send chooses it
+            room_now = live.pictures_within(total, heads, WireSettings())
+            with job.open() as video:
+                rate = sound_bitrate(job.settings, video.format, room_now)
+            job = replace(job, audio_bitrate=rate)
         job, _, room = sized(job, size)
         how = ("opus" if job.sound else "none") * had_sound
         sound = 8 * (size - room) / float(job.seconds)
@@ -96,14 +101,16 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     link = plan_search.LinkLoad(TCP, TCP * sound, tuple(told), most=total)
     link = replace(link, loss=getattr(options, "loss", None) or 0.0)
     if is_live:
-        factor = 1 / live.pictures_within(1.0, 0.0, WireSettings())
+        heard = float(heads > 0)
+        factor = 1 / live.pictures_within(1.0 + heard, heard, WireSettings())
         wait = min(UNDER_WAY, (budgets.latency or 0.0) / 2)  # a repetition may come within the rest
         beside = heads + sound
         longest, bits, least = *live.THIN, live.LINK_ROOM  # of an intra picture
         intra = min(longest, max(least, bits * factor / (total - beside))) if total else 0.0
         link = replace(link, factor=factor, beside=beside, is_live=True, wait=wait, intra=intra)
         if not getattr(options, "feedback", True):
-            bare = live.pictures_within(1.0, 0.0, WireSettings(redundancy=0, parity_span=0))
+            wire = WireSettings(redundancy=0, parity_span=0)
+            bare = live.pictures_within(1.0 + heard, heard, wire)
             link = replace(link, one_way=factor * bare - 1)
     return Carried(link, size_now, job.fps, job.audio_bitrate)
 

@@ -267,15 +267,14 @@ class Packetizer:
         """
         datagrams: list[RtpPacket] = []
         batch: list[_Timed] = []
+        is_sound = False
         for packet in packets:
             new = self._timed(packet)
-            if packet.type == container.PacketType.AUDIO and self._payload([new]) is not None:
-                datagrams.append(self._datagram([new], copies=False))
-                continue
             is_small = self._payload([new]) is not None
             if batch and (packet.is_intra or self._payload([*batch, new]) is None):
-                datagrams.append(self._datagram(batch))
+                datagrams.append(self._datagram(batch, copies=not is_sound))
                 batch = []
+            is_sound = packet.type == container.PacketType.AUDIO and (is_sound or not batch)
             if is_small and not packet.is_intra:
                 batch.append(new)
                 continue
@@ -287,7 +286,7 @@ class Packetizer:
             *pieces, last = self._pieces(new, protect=packet.is_intra and self.protects)
             datagrams += [self._datagram([piece], copies=False) for piece in pieces]
             datagrams.append(self._datagram([last]))
-        return [*datagrams, self._datagram(batch)] if batch else datagrams
+        return [*datagrams, self._datagram(batch, copies=not is_sound)] if batch else datagrams
 
     def forget(self) -> None:
         """Repeat no packets so far."""
@@ -481,6 +480,23 @@ def cut_to_fit(chunks: Iterable[frames.AudioChunk], most: int) -> Iterator[frame
             elif not is_told:
                 is_told = True
                 _log.warning("sound is left out that fits no datagram: lower its rate")
+
+
+def joined(chunks: Iterable[frames.AudioChunk], most: int) -> Iterator[frames.AudioChunk]:
+    """Chunks that follow each other as one, as far as it has at most `most` bytes as a packet."""
+    whole: frames.AudioChunk | None = None
+    for chunk in chunks:
+        if whole is None:
+            whole = chunk
+            continue
+        longer = replace(whole, packets=(*whole.packets, *chunk.packets))
+        follows = replace(whole, pts=whole.end, packets=chunk.packets) == chunk
+        if follows and len(sound_packet(longer).to_bytes()) <= most:
+            whole = longer
+        else:
+            yield whole
+            whole = chunk
+    yield from () if whole is None else (whole,)
 
 
 class ArrivedSound:

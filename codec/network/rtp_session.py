@@ -188,7 +188,7 @@ _REPORT_SECONDS = 1.0
 _EARLY_SECONDS, _EARLY_SHARE = 0.2, 0.1
 """An early report, as RFC 4585 has them: least time after the one before, and the most that they
 take, in proportion to what arrives."""
-_REPORT_BYTES, _REPORT_PART = 60, 0.05
+_REPORT_BYTES, _REPORT_PART = 60, 0.02
 """Of a report, IP and UDP headers included; part of a link that a sender's reports take."""
 _PLI_SECONDS = 0.5  # least time between two requests for a new group
 _PATIENCE = 0.1  # seconds from the first datagram to such a request: the group may be under way
@@ -395,7 +395,7 @@ class UdpSender(asyncio.DatagramProtocol):
 
     def pace(self, rate: float) -> None:
         """Send no faster than a link of `rate` bits per second takes it, headers included, and
-        spend a twentieth of that on reports (RFC 3550, section 6.2)."""
+        spend a fiftieth of that on reports (RFC 3550, section 6.2: at most a twentieth)."""
         self._rate = self._rtp.kept.rate = rate
         self._report_seconds = 8 * _REPORT_BYTES / (_REPORT_PART * rate)
 
@@ -417,9 +417,10 @@ class UdpSender(asyncio.DatagramProtocol):
         if knows:
             self._report()
         sounds = [packet for packet in packets if packet.type == container.PacketType.AUDIO]
-        for sound in sounds:  # alone in datagrams
+        for sound in sounds[:-1]:
             self._put(self._rtp.send([sound]), sound)
-        self._put(self._rtp.send([packet for packet in packets if packet not in sounds]))
+        rest = [packet for packet in packets if packet not in sounds[:-1]]
+        self._put(self._rtp.send(rest), sounds[-1] if sounds else None)
         if not knows:
             self._report()
 
@@ -453,10 +454,12 @@ class UdpSender(asyncio.DatagramProtocol):
         self._transport.abort()
 
     def _put(self, datagrams: Sequence[bytes], sound: container.Packet | None = None) -> None:
+        """Queue datagrams; the first holds the sound."""
         for datagram in datagrams:
             self._queue.append((datagram, sound))
             self.datagrams += 1
             self.bytes += len(datagram)
+            sound = None
         self._drain()
 
     def _drain(self) -> None:

@@ -18,6 +18,7 @@ from gsvc.codec.api.asyncio import LatestQueue, made_in
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import check_bitrate
 from gsvc.codec.api.target_size import LEAST_BESIDE, SOUND
+from gsvc.codec.bitstream.audio_and_text import SAMPLE_RATE
 from gsvc.codec.bitstream.container import Packet
 from gsvc.codec.bitstream.errors import ConfigError, OutputError, typed
 from gsvc.codec.bitstream.frames import AudioChunk, Frame
@@ -164,9 +165,9 @@ _MOVES = 0.1  # in proportion to a rate: a smaller change is not worth telling t
 _FIRST_COPIES, _HEADED = 0.5, 0.85
 """Of all bits of pictures, those that copies repeat and those that parity covers, to begin with; of
 a thin link, what headers leave."""
-SOUND_HEADERS = 4_500.0
-"""Bits per second of headers where there is sound: of its five or six datagrams a second, and of
-about as many with pictures, which then have the least of rates."""
+SOUND_HEADERS = 2_000.0
+"""Bits per second of headers where there is sound: of its packets, and of two or three datagrams a
+second, which it shares with pictures."""
 LEAST_WITH_SOUND = SOUND[0] + SOUND_HEADERS + LEAST_BESIDE  # of a link, bits per second
 _LEAST_SHARE, _INTRA_SHARE, _BARE_SHARE = 0.1, 0.65, 0.9
 """Of a link, for pictures; of all that an intra picture takes, itself, with parity and without."""
@@ -176,7 +177,8 @@ THIN, _THIN_AGAIN = (3.0, 8_800.0), (1.2, 6_000.0)
 """Seconds that an intra picture may take on a thin link, and bits from which it needs no more: with
 fewer it is a smear, at any size. The second where groups begin without a request, after the first.
 """
-_SOUND_SIZE = 1.5  # what sound takes with headers, in proportion
+_SOUND_SIZE = 1.1  # what sound takes with headers that pictures do not share, in proportion
+_HELD = 0.5  # seconds of sound that wait for a picture, whose datagram they share
 
 
 class LinkRate:
@@ -191,7 +193,7 @@ class LinkRate:
         # The last picture and the end, which wait for nothing, are paid for at the beginning.
         self._queue, self._sent = _ENDING * self._total, (0.0, 0.0)
         self._pictures = self._all = 0.0
-        self._before = 0.0, 0.0
+        self._before = 0.0, 0.0, 0.0
         self._pacer = Pacer(encoder)
 
     def meet(self, total: float) -> None:
@@ -226,20 +228,21 @@ class LinkRate:
         self._queue = max(0.0, self._queue + total - self._sent[1])
         self._sent = self._sent[0], total
 
-    def sent(self, seconds: float, pictures: float, total: float) -> None:
-        """Note what was sent up to this second of the video: bits of `pictures`, and of all with
-        headers, since the beginning."""
+    def sent(self, seconds: float, pictures: float, total: float, sound: float = 0.0) -> None:
+        """Note what was sent up to this second of the video: bits of `pictures`, of all with
+        headers, and of `sound` among them, since the beginning."""
         (before, others), self._sent = self._sent, (seconds, total)
         # What was not used is gone; what was too much waits before the link.
         queue = max(0.0, self._queue - self._total * (seconds - before))
         self._queue = queue + total - others
         if seconds - self._at < _LOOK:
             return
-        more, self._at = total - self._before[1], seconds
+        beside = (sound - self._before[2]) / (seconds - self._at)
+        more, self._at = total - self._before[1] - (sound - self._before[2]), seconds
         self._pictures = 0.5 * self._pictures + pictures - self._before[0]
-        self._all, self._before = 0.5 * self._all + more, (pictures, total)
+        self._all, self._before = 0.5 * self._all + more, (pictures, total, sound)
         share = min(1.0, max(_LEAST_SHARE, self._pictures / max(1.0, self._all)))
-        room = max(_LEAST_SHARE * self._total, self._total - queue / _LOOK)
+        room = max(_LEAST_SHARE * self._total, self._total - beside - queue / _LOOK)
         now = self._encoder.target_bitrate
         if now is None or abs(share * room / now - 1) > _MOVES:
             self._encoder.target_bitrate = max(LEAST_BITRATE, share * room)
@@ -366,6 +369,8 @@ class VideoSender:
         self._behind = self._late = 0.0
         self._heard_at = float("-inf")
         self._sound, self._shown = Sound(iter(())), Fraction(0)
+        self._held: list[AudioChunk] = []
+        self._room = self._settings.cut.mtu - rtp.RTP_HEADER_BYTES - rtp.UNIT_HEAD_BYTES
         self._rate = stats.RateMeter()
         self._is_stopped = asyncio.Event()
         self._haste = Haste(encoder)
@@ -424,8 +429,7 @@ class VideoSender:
 
     def _cut(self, sound: Iterable[AudioChunk]) -> Sound:
         """The sound in pieces that fit datagrams. Raises ConfigError where it cannot be sent."""
-        room = self._settings.cut.mtu - rtp.RTP_HEADER_BYTES - rtp.UNIT_HEAD_BYTES
-        found = Sound(rtp.cut_to_fit(sound, room))
+        found = Sound(rtp.cut_to_fit(sound, self._room))
         if found and not self._encoder.header.audio:
             raise ConfigError("the encoder was made without sound: Encoder(..., audio=True)")
         if found and self.address.scheme != "udp":
@@ -502,21 +506,33 @@ class VideoSender:
         self._haste.dropped(self._queue.dropped)
         form = self._encoder.header.format
         self._shown = frame.pts * form.time_base + 1 / form.frame_rate
-        sound = [rtp.sound_packet(chunk) for chunk in self._sound.until(self._shown)]
+        self._held += self._sound.until(self._shown)
         steered = self._adapter.steer() if self._adapter else True
         if self._link:
-            beside = _SOUND_SIZE * self._meter.bits["audio"] / max(1.0, float(self._shown))
+            beside = self._sound_bits / max(1.0, float(self._shown))
             unprotected = self._rtp.packetizer.unprotected
             steered = self._link.lets(float(self._shown), beside, unprotected)
         if not steered:
             self._left_out += 1
-            return sound
-        return [*sound, *self._encoder.encode(frame)]
+        packets = self._encoder.encode(frame) if steered else []
+        held = sum(len(chunk.packets) * chunk.packet_samples for chunk in self._held)
+        if self._link and not packets and held < _HELD * SAMPLE_RATE:
+            return []
+        return [*self._take_sound(), *packets]
+
+    def _take_sound(self) -> list[Packet]:
+        held, self._held = self._held, []
+        return [rtp.sound_packet(chunk) for chunk in rtp.joined(held, self._room)]
+
+    @property
+    def _sound_bits(self) -> float:
+        """Of the link, what sound took so far; its datagrams are the pictures', too."""
+        return _SOUND_SIZE * self._meter.bits["audio"]
 
     def _ended(self) -> list[Packet]:
         """The last packets. Runs in the coder's thread."""
-        sound = [rtp.sound_packet(chunk) for chunk in self._sound.rest(self._shown)]
-        return [*sound, *self._encoder.flush()]
+        self._held += self._sound.rest(self._shown)
+        return [*self._take_sound(), *self._encoder.flush()]
 
     def _who_came(self) -> str:
         if self.address.listens:
@@ -577,7 +593,8 @@ class VideoSender:
                     self._adapter.sent(self._rtp)
                 if self._link and (shown := [p.pts for p in packets if p.is_picture]):
                     seconds = float((shown[-1] or 0) * self._encoder.header.format.time_base)
-                    self._link.sent(seconds, stats.picture_bits(self._meter.bits), self._wire_bits)
+                    pictures = stats.picture_bits(self._meter.bits)
+                    self._link.sent(seconds, pictures, self._wire_bits, self._sound_bits)
         *packets, end = await loop.run_in_executor(coder, self._counted, self._ended)
         self._send(packets)
         await self._sink.close(end)
