@@ -274,6 +274,8 @@ def test_what_is_no_set_of_pieces_is_refused(still: list[bytes], tmp_path: Path)
     for cut in range(1, 6):
         with pytest.raises(BitstreamError):
             gather([still[0][:cut]])
+    with pytest.raises(BitstreamError, match="no piece"):
+        gsvc.decode([], tmp_path / "a.png")
     with pytest.raises(InputError, match="folder"):
         gsvc.decode(write(tmp_path / "none", [b"", b"GSV", b"text"]), tmp_path / "a.png")
 

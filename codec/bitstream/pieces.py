@@ -164,6 +164,8 @@ def gather(pieces: Sequence[bytes], limits: errors.Limits = errors.DEFAULT_LIMIT
     Raises BitstreamError for what is no piece, for pieces of several streams, and where nothing can
     be shown of those that are here.
     """
+    if not pieces:
+        raise errors.BitstreamError("there is no piece: wait until one has come")
     parsed, size = [_parsed(data) for data in pieces], sum(map(len, set(pieces)))
     one = parsed[0]
     _refuse_mixed(parsed)
