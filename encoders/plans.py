@@ -23,6 +23,8 @@ class GroupPlan:
     """Their quantiser, 1-70 in quarters."""
     scale: int
     """The size at which they are coded, in eighths of the side."""
+    companded: bool = False
+    """Whether their chroma is companded before coding."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream import coded_pictures, errors, scaffold
 from gsvc.codec.bitstream.frames import Color, Picture
-from gsvc.codec.media.color import yuv_from_rgb
+from gsvc.codec.media.color import compand_chroma, yuv_from_rgb
 from gsvc.encoders.frame_buffer import malloc_trim
 
 
@@ -103,6 +103,7 @@ def encode_pictures(
     preset: int = 4,
     threads: int = 2,
     visual: bool = False,
+    companded: bool = False,
     more: str = "",
 ) -> list[bytes]:
     """Code `pictures` (RGB uint8, equal shapes) as one AV1 sequence, the first one intra.
@@ -110,7 +111,8 @@ def encode_pictures(
     They may also be what `planes_of` made of them for `size` and `color`, the (width, height) to
     code at and the source's colour. `crf`: 1-70 in quarters, higher is smaller; `preset`:
     SVT-AV1's, 0-13; `threads`: that it runs on, with the same bytes for any number; `visual`: tuned
-    for texture, not for fidelity; `more`: further parameters of SVT-AV1, each after a colon.
+    for texture, not for fidelity; `companded`: with companded chroma; `more`: further parameters of
+    SVT-AV1, each after a colon.
     Returns one temporal unit a picture, in display order, without temporal delimiters. Raises
     ConfigError where `crf` or `size` is out of range.
     """
@@ -120,6 +122,7 @@ def encode_pictures(
         why = f"pictures of {size[0]}x{size[1]} are too small or thin: enlarge the video"
         raise errors.ConfigError(why)
     planes = [one if one.ndim == 2 else planes_of(one, size, color) for one in pictures]
+    planes = list(map(compand_chroma, planes)) if companded else planes
     # With SVT-AV1's usual 32 pictures a mini-group, the second picture of a short sequence is as
     # expensive as the first.
     layers = 3 if len(planes) <= _SHORT else 4

@@ -596,7 +596,7 @@ class Plain:
         dissolves = may_dissolve and bool(self.code("interval.dissolves"))
         camera = self.code_path(place, frames) if self.header["camera"] else None
         faces = self.code_faces(place, frames) if self.layers & 1 else None
-        steps = self.code_brightness(frames) if self.layers >> 1 else None
+        steps = self.code_brightness(frames) if self.layers >> 1 & 1 else None
         if place is Place.AFTER:
             return make_interval(ticks, camera=camera, place=place, faces=faces, brightness=steps)
         texture = self.code_texture() if self.header["texture"] else None

@@ -66,7 +66,7 @@ MAX_SAMPLES = 15
 
 _CRF = Element("picture.crf", "key pictures", UNSIGNED, 70)
 _EIGHTHS = 8
-_SCALE = Element("picture.eighths", "key pictures", UNSIGNED, _EIGHTHS << len(GROUP_LAYERS))
+_SCALE = Element("picture.eighths", "key pictures", UNSIGNED, _EIGHTHS << len(GROUP_LAYERS) + 1)
 _ALONE = Element("packet.alone", "key pictures", FLAG)
 _DISSOLVES = Element("interval.dissolves", "timing", FLAG)
 _MORE = Element("sample.more", "timing", FLAG)
@@ -86,15 +86,17 @@ class Coding:
     packets get lost, what is shown is not lost with them."""
     layers: frozenset[str] = frozenset()
     """Names of those of `GROUP_LAYERS` that the group has."""
+    companded: bool = False
+    """Whether their chroma was companded: decoders expand it."""
 
 
 def code_coding(coder: Coder, coding: Coding | None) -> Coding:
     """The coding of a group. Raises BitstreamError when its quantiser or size is read as 0."""
     crf = coder.code(_CRF, None if coding is None else coding.crf)
-    # A scale beyond 8 says which layers there are; older decoders refuse what they do not know.
+    # A scale beyond 8 says what there is; older decoders refuse what they do not know.
     more = None
     if coding is not None:
-        switches = (layer.name in coding.layers for layer in GROUP_LAYERS)
+        switches = *(layer.name in coding.layers for layer in GROUP_LAYERS), coding.companded
         more = coding.scale + sum(_EIGHTHS * is_on << n for n, is_on in enumerate(switches))
     scale = coder.code(_SCALE, more)
     if not (1 <= crf and 1 <= scale):
@@ -102,7 +104,7 @@ def code_coding(coder: Coder, coding: Coding | None) -> Coding:
     alone = bool(coder.code(_ALONE, None if coding is None else coding.alone))
     switched, eighths = divmod(scale - 1, _EIGHTHS)
     layers = (layer.name for n, layer in enumerate(GROUP_LAYERS) if switched >> n & 1)
-    return Coding(crf, eighths + 1, alone, frozenset(layers))
+    return Coding(crf, eighths + 1, alone, frozenset(layers), bool(switched >> len(GROUP_LAYERS)))
 
 
 class IntervalCoder:

@@ -10,6 +10,7 @@ from typing import Any
 import av
 import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
+from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import HasThreads, UnsupportedInputError
 from gsvc.codec.bitstream.frames import UNSPECIFIED, Color, Picture
@@ -63,6 +64,33 @@ def rgb_from_yuv(frame: av.VideoFrame, color: Color) -> Picture:
         interpolation=_QUALITY,
     )
     return np.asarray(converted.to_ndarray(), np.uint8)
+
+
+_CHROMA = np.arange(256) - 128
+_STRENGTH = np.minimum(abs(_CHROMA), 127)
+"""Of chroma samples, without their sign."""
+_COMPANDED = np.rint(381 * _STRENGTH / (127 + 2 * _STRENGTH))
+_EXPANDED = (254 * _STRENGTH + 381 - 2 * _STRENGTH) // (762 - 4 * _STRENGTH)
+
+
+def compand_chroma(planes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """YUV 4:2:0 as FFmpeg packs it, (H * 3 / 2, W), with pale colours three times as strong and the
+    strongest as they were. What is short of bits drops weak chroma before all else."""
+    return _with_chroma(planes, _COMPANDED)
+
+
+def expand_chroma(frame: av.VideoFrame) -> av.VideoFrame:
+    """Undo `compand_chroma` in a decoded frame of YUV 4:2:0."""
+    planes = np.asarray(frame.to_ndarray(), np.uint8)
+    expanded = av.VideoFrame.from_ndarray(_with_chroma(planes, _EXPANDED), frame.format.name)
+    expanded.color_range, expanded.colorspace = frame.color_range, frame.colorspace
+    return expanded
+
+
+def _with_chroma(planes: NDArray[np.uint8], strength: NDArray[Any]) -> NDArray[np.uint8]:
+    table = (128 + np.sign(_CHROMA) * strength).astype(np.uint8)
+    lines = len(planes) * 2 // 3
+    return np.concatenate([planes[:lines], table[planes[lines:]]])
 
 
 class _Converters(HasThreads):

@@ -18,7 +18,7 @@ from gsvc.codec.bitstream.errors import BitstreamError
 from gsvc.codec.bitstream.frames import Color, Picture
 from gsvc.codec.bitstream.layers.texture import Texture
 from gsvc.codec.bitstream.scaffold import Geometry
-from gsvc.codec.media.color import rgb_from_yuv
+from gsvc.codec.media.color import expand_chroma, rgb_from_yuv
 
 STRENGTH = 0.25
 """The share of a block's detail that one unit of gain adds."""
@@ -99,10 +99,11 @@ class KeyframeDecoder:
     """Decodes the coded pictures of one group, in order.
 
     `size` is the display size (width, height): pictures coded smaller are enlarged with Lanczos.
+    `companded`: their chroma is expanded.
     """
 
-    def __init__(self, size: tuple[int, int], color: Color) -> None:
-        self._size = size
+    def __init__(self, size: tuple[int, int], color: Color, *, companded: bool = False) -> None:
+        self._size, self._companded = size, companded
         self.count = 0
         """Pictures decoded so far."""
         self._color = color.resolved(size[1])
@@ -140,11 +141,13 @@ class KeyframeDecoder:
             ) from error
         if len(frames) != 1 or (frames[0].width, frames[0].height) != coded_size:
             raise BitstreamError("a coded picture is not the one that its packet declares")
+        if self._companded and frames[0].format.name != "yuv420p":
+            raise BitstreamError("chroma is companded in a picture that is not of 8 bits in 4:2:0")
         self.count += 1
         return partial(self._picture, frames[0], luma=luma)
 
     def _picture(self, frame: av.VideoFrame, *, luma: bool) -> Picture:
-        picture = rgb_from_yuv(frame, self._color)
+        picture = rgb_from_yuv(expand_chroma(frame) if self._companded else frame, self._color)
         if luma:
             picture = np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), np.uint8)
         coded_size = frame.width, frame.height
@@ -157,12 +160,17 @@ class KeyframeDecoder:
 
 
 def decode_keyframes(
-    units: Sequence[bytes], geometry: Geometry, scale: int, color: Color
+    units: Sequence[bytes],
+    geometry: Geometry,
+    scale: int,
+    color: Color,
+    *,
+    companded: bool = False,
 ) -> Iterator[Picture]:
     """The first coded pictures of a group at display size, RGB uint8 (H, W, 3).
 
     `scale`: their coded size in eighths of it. Raises BitstreamError.
     """
-    decoder = KeyframeDecoder((geometry.width, geometry.height), color)
+    decoder = KeyframeDecoder((geometry.width, geometry.height), color, companded=companded)
     size = geometry.coded_size(scale)
     return (decoder.decode(unit, size) for unit in units)

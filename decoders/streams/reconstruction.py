@@ -171,7 +171,9 @@ class Reconstruction:
         if parsed.is_intra:
             self._slots.clear()
         if parsed.begins:
-            self._slots[parsed.slot] = KeyframeDecoder(self._size, self._header.format.color)
+            self._slots[parsed.slot] = KeyframeDecoder(
+                self._size, self._header.format.color, companded=parsed.coding.companded
+            )
         self._decoder, self._coding = self._slots[parsed.slot], parsed.coding
         for interval in parsed.intervals:
             key = self._key

@@ -232,9 +232,14 @@ class Lookahead(GroupCoder):
         """The coded pictures, near to `goal` bits with their framing."""
         plan, openings = _joined(planned)  # and the intervals that shots open
         prepared = JoinedFrames(*(one.prepared for one in planned))
-        keys = encode_keyframes(plan, prepared, self._config, openings)
         framing = self._config.framing_bits(self._frames, len(plan.keys), goal)
-        keys = fit_quantizer(keys, goal - framing, exact=self._rate.exact)
+        encode = partial(
+            encode_keyframes, prepared=prepared, config=self._config, openings=openings
+        )
+        fit = partial(fit_quantizer, goal=goal - framing, exact=self._rate.exact)
+        keys = fit(encode(plan))
+        if keys.are_faded():
+            keys = fit(encode(replace(keys.plan, companded=True)))
         references = [partial(one.reference, key) for one in planned for key in one.keys]
         keys.choose_textures(references, self._frames, self._planner.lmbda, self._pool)
         if self._restorer is not None:

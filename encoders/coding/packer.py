@@ -139,7 +139,9 @@ class Packer:
         """The packets; `fullness`: share of what one may hold that each takes, 0 to 1."""
         plan = keys.plan
         layers = (one.name for one in GROUP_LAYERS if any(interval[one] for interval in intervals))
-        coding = Coding(round(plan.crf), plan.scale, layers=frozenset(layers))
+        coding = Coding(
+            round(plan.crf), plan.scale, layers=frozenset(layers), companded=plan.companded
+        )
         writer = GroupWriter(self._config.header, coding)
         units = iter(keys.units)
         coded: list[CodedPacket] = []

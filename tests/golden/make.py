@@ -115,10 +115,11 @@ def stream(
     *,
     most: int = 1,
     alone: bool = False,
+    companded: bool = False,
 ) -> bytes:
     """Code groups as they are given, up to `most` intervals a packet.
 
-    Each packet of `extra` comes after so many frames; `alone`: as in `Coding`.
+    Each packet of `extra` comes after so many frames; `alone`, `companded`: as in `Coding`.
     """
     video, file, waiting = header.format, io.BytesIO(), list(extra)
     geometry = Geometry(video.width, video.height)
@@ -129,13 +130,14 @@ def stream(
             size=geometry.coded_size(scale),
             crf=crf,
             color=video.color,
+            companded=companded,
         )
         layers = (
             layer.name
             for layer in GROUP_LAYERS
             if any(interval[layer] is not None for _, interval in pictures)
         )
-        writer = GroupWriter(header, Coding(crf, scale, alone, frozenset(layers)))
+        writer = GroupWriter(header, Coding(crf, scale, alone, frozenset(layers), companded))
         kind, left = PacketType.INTRA, iter(units)
         for start in range(0, len(pictures), most):
             while waiting and waiting[0][0] <= time:
@@ -423,6 +425,22 @@ def flickering() -> bytes:
     return stream(header, [(40, 8, pictures)])
 
 
+def in_color() -> bytes:
+    """Companded chroma, at full size and at half, one picture brightened."""
+    size = 64, 48
+    video = VideoFormat(*size, Fraction(1, 25), Fraction(25))
+
+    def group(crf: int, scale: int, hue: int, *steps: int) -> Group:
+        pictures = [
+            (scene(size, 0, hue), make_interval((1,))),
+            (scene(size, 4, hue), make_interval((1,) * 4, brightness=steps or None)),
+        ]
+        return crf, scale, pictures
+
+    given = [group(40, 8, 0), group(66, 8, 2, 0, 40, 40, 0), group(60, 4, 3)]
+    return stream(Header(video, 0, only("camera")), given, companded=True)
+
+
 def several_a_packet(*, fitted: bool = False, most: int = 9, alone: bool = False) -> bytes:
     """Pictures 1 to 4 frames apart, up to 9 a packet, many of them frames that were hidden first.
 
@@ -614,6 +632,7 @@ STREAMS: dict[str, Callable[[], bytes]] = {
     "held_and_moved": held_and_moved,
     "dissolving": dissolving,
     "flickering": flickering,
+    "in_color": in_color,
     "several_a_packet": several_a_packet,
     "with_objects": with_objects,
     "speaking": speaking,

@@ -14,13 +14,15 @@ import type { Unit } from "./scaffold/units.js";
 
 /** Decodes AV1: each temporal unit gives one picture. */
 export interface PictureDecoder {
-  /** The picture of the next unit, in RGBA of its coded size. `sequence`: where one begins in `slot`. */
+  /** The picture of the next unit, in RGBA of its coded size. `sequence`: where one begins in `slot`;
+   * `companded`: its chroma is to be expanded. */
   decode(
     unit: Uint8Array<ArrayBuffer>,
     size: readonly [number, number],
     sequence: Uint8Array | undefined,
     slot: number,
     renderer: Renderer,
+    companded: boolean,
   ): Promise<Picture>;
 }
 
@@ -107,11 +109,12 @@ export class Decoder {
     parsed: ParsedPacket,
     interval: Interval,
   ): Promise<KeyPicture> {
-    const { codedSize, slot } = parsed;
+    const { codedSize, slot, companded } = parsed;
     const count = unit.sequence ? 0 : (this.counts.get(slot) ?? 0);
     this.counts.set(slot, count + 1);
     const data = temporalUnit(unit, codedSize);
-    const picture = await this.pictures.decode(data, codedSize, unit.sequence, slot, this.renderer);
+    const given = [codedSize, unit.sequence, slot, this.renderer, companded] as const;
+    const picture = await this.pictures.decode(data, ...given);
     const decoded = this.renderer.keyPicture(picture, codedSize, interval.texture);
     const { crf, eighths } = parsed;
     const told = { ...interval, crf, eighths, layer: LAYERS[count % LAYERS.length]! };

@@ -32,3 +32,14 @@ export function yuvFromRgb(rgba: Uint8Array, width: number, height: number): Yuv
   }
   return { width, height, data: new Uint8Array(data.buffer) };
 }
+
+/** Undoes the companding of chroma (section 6). */
+export function expandChroma({ width, height, data }: Yuv): void {
+  for (let at = width * height; at < data.length; at++) {
+    const chroma = data[at]! - 128;
+    const strength = Math.min(127, Math.abs(chroma));
+    const divisor = 381 - 2 * strength;
+    const expanded = Math.floor((254 * strength + divisor) / (2 * divisor));
+    data[at] = 128 + Math.sign(chroma) * expanded;
+  }
+}

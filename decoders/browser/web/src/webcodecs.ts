@@ -1,7 +1,7 @@
 import type { PictureDecoder } from "./decoder.js";
-import type { Picture, Renderer } from "./drawing/renderer.js";
+import type { Picture, Renderer, Yuv } from "./drawing/renderer.js";
 import { BitstreamError } from "./errors.js";
-import { yuvFromRgb } from "./rgb.js";
+import { expandChroma, yuvFromRgb } from "./rgb.js";
 import { codecString } from "./stream/av1.js";
 
 /** Milliseconds after which a picture that did not come is counted as damaged. */
@@ -26,6 +26,7 @@ export class BrowserPictures implements PictureDecoder {
     sequence: Uint8Array | undefined,
     slot: number,
     renderer: Renderer,
+    companded: boolean,
   ): Promise<Picture> {
     if (sequence) this.configure(sequence, slot);
     const decoder = this.decoders.get(slot);
@@ -38,7 +39,9 @@ export class BrowserPictures implements PictureDecoder {
       if (visibleRect?.width !== size[0] || visibleRect.height !== size[1]) {
         throw new BitstreamError("a coded picture is not the one that its packet declares");
       }
-      return await pixels(frame, renderer);
+      const yuv = await planes(frame);
+      if (yuv && companded) expandChroma(yuv);
+      return yuv ? renderer.converted(yuv) : await pixels(frame); // of 10 bits, say
     } finally {
       frame.close();
     }
@@ -83,7 +86,8 @@ export class BrowserPictures implements PictureDecoder {
   }
 }
 
-async function pixels(frame: VideoFrame, renderer: Renderer): Promise<Picture> {
+/** The planes of a picture of 8 bits. */
+async function planes(frame: VideoFrame): Promise<Yuv | undefined> {
   const { width, height } = frame.visibleRect!;
   if (frame.format === "I420" || frame.format === "NV12") {
     const size = width * height;
@@ -93,12 +97,17 @@ async function pixels(frame: VideoFrame, renderer: Renderer): Promise<Picture> {
     const data = new Uint8Array((size * 3) / 2);
     await frame.copyTo(data, { layout });
     if (frame.format === "NV12") separate(data, size);
-    return renderer.converted({ width, height, data });
+    return { width, height, data };
   }
+  return frame.format?.includes("X") ? yuvFromRgb(await pixels(frame), width, height) : undefined;
+}
+
+/** A picture in RGBA, as the browser shows it. */
+async function pixels(frame: VideoFrame): Promise<Picture> {
+  const { width, height } = frame.visibleRect!;
   const rgba = new Uint8Array(4 * width * height);
   await frame.copyTo(rgba, { format: "RGBA" } as VideoFrameCopyToOptions);
-  if (frame.format?.includes("X")) return renderer.converted(yuvFromRgb(rgba, width, height));
-  return rgba; // of 10 bits, say: as the browser shows it
+  return rgba;
 }
 
 /** Chroma samples in turn, from `start` on, as two planes. */

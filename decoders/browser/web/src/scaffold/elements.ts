@@ -15,7 +15,7 @@ function element(name: string, kind: Kind, maximum = 1, contexts = 1): Element {
 /** The elements of the scaffold (section 5) that drawing needs. */
 export const E = {
   crf: element("picture.crf", "unsigned", 70),
-  eighths: element("picture.eighths", "unsigned", 32),
+  eighths: element("picture.eighths", "unsigned", 64),
   alone: element("packet.alone", "flag"),
   same: element("interval.same", "flag"),
   length: element("interval.length", "unsigned", 2047),

@@ -21,6 +21,8 @@ export interface ParsedPacket {
   readonly eighths: number;
   /** Their width and height. */
   readonly codedSize: readonly [number, number];
+  /** Whether their chroma is to be expanded. */
+  readonly companded: boolean;
   readonly intervals: readonly Interval[];
   /** Of the pictures that end the intervals, in order. */
   readonly units: readonly Unit[];
@@ -37,6 +39,7 @@ interface Sequence {
   readonly eighths: number;
   readonly alone: boolean;
   readonly codedSize: readonly [number, number];
+  readonly companded: boolean;
   layout: LayoutReader;
   readonly units: UnitReader;
   readonly intervals: IntervalReader;
@@ -62,8 +65,8 @@ export class GroupReader {
     const intervals = spans.map((span) => sequence.intervals.read(span));
     this.goOn(slot, sequence);
     const opensShot = packet.type !== PacketType.INTER;
-    const { crf, eighths, codedSize } = sequence;
-    return { opensShot, slot, crf, eighths, codedSize, intervals, units };
+    const { crf, eighths, codedSize, companded } = sequence;
+    return { opensShot, slot, crf, eighths, codedSize, companded, intervals, units };
   }
 
   /** Where the packet's frames lie: a faster substitute for `read` of a whole stream. */
@@ -137,7 +140,7 @@ export class GroupReader {
     if (!crf || !coded) {
       throw new BitstreamError("a group's picture size or quantiser is zero");
     }
-    // Beyond 8 it says which layers the group has.
+    // Beyond 8 it says what the group has.
     const layers = (coded - 1) >> 3;
     const eighths = coded - 8 * layers;
     const alone = reader.flag(E.alone);
@@ -151,6 +154,7 @@ export class GroupReader {
       eighths,
       alone,
       codedSize,
+      companded: !!(layers & 4),
       layout: this.layoutOf(reader),
       units: new UnitReader(reader, usualSequence(codedSize), quantizer),
       intervals: new IntervalReader(
