@@ -212,12 +212,20 @@ SMALLEST_STILL = 32
 """Pixels of the shorter side."""
 
 
-def suited(job: EncodeJob, bitrate: float | None, total: float | None = None) -> EncodeJob:
+_BESIDE_SOUND = 0.6, 1_000.0
+"""Of a live rate beside sound, the part that a size is chosen for, and the least such rate: at more
+pixels faces are blobs. By eye."""
+
+
+def suited(
+    job: EncodeJob, bitrate: float | None, total: float | None = None, *, beside: float = 0.0
+) -> EncodeJob:
     """The job at a size and frame rate that suit bits per second of pictures, out of a `total`; a
     warning tells, or a note where the size "auto" was asked for.
 
     If no size was given, it scales only when the source is far too large for the rate. It lasts as
-    long as before. Raises ConfigError for "auto" without a rate or without a file to look at first.
+    long as before. `beside`: bits per second of live sound. Raises ConfigError for
+    "auto" without a rate or without a file to look at first.
     """
     is_asked = job.size == AUTO_SIZE
     if isinstance(job.size, str) and job.size not in (AUTO_SIZE, SOURCE_SIZE):
@@ -232,7 +240,9 @@ def suited(job: EncodeJob, bitrate: float | None, total: float | None = None) ->
     if job.is_still:
         return _suited_still(job, form, bitrate / float(form.frame_rate), is_asked=is_asked)
     own = form.width, form.height, float(form.frame_rate)
-    shape = shape_for(bitrate, *own, is_asked=is_asked)
+    part, least = _BESIDE_SOUND
+    rate = min(bitrate, max(least, part * bitrate)) if beside else bitrate
+    shape = shape_for(rate, *own, is_asked=is_asked)
     if shape is None:
         return job
     width, height = fitted_size(form.width, form.height, shape[0])

@@ -163,8 +163,8 @@ def _suited(options: Namespace, wire: WireSettings) -> encode_job.EncodeJob:
         options.source, EncoderSettings(), options.start, options.frames, options.fps,
         deinterlace=options.deinterlace, size=options.size,
     )  # fmt: skip
+    sound = 0.0
     if options.total_bitrate is not None:
-        sound = 0.0
         if options.audio != "none" and Path(options.source).is_file():  # no camera is opened twice
             with job.open() as video:
                 sound = _least_sound(options, has_any=video.has_sound)
@@ -172,7 +172,7 @@ def _suited(options: Namespace, wire: WireSettings) -> encode_job.EncodeJob:
     is_thin = rate is not None and rate < _THIN and Path(options.source).is_file()
     if is_thin and options.size is None:
         job = replace(job, size=encode_job.AUTO_SIZE)
-    return encode_job.suited(job, rate, options.total_bitrate)
+    return encode_job.suited(job, rate, options.total_bitrate, beside=sound)
 
 
 def _least_sound(options: Namespace, *, has_any: bool) -> float:
