@@ -649,6 +649,9 @@ def test_the_remedy_is_of_what_was_slow() -> None:
     assert "sender looks ahead" in told(receiver, replace(came, decoding=quick))
     assert "decoder is slow" in told(receiver, replace(came, decoding=slow))
     assert "decoder is slow" in told(receiver, replace(came, decoding=quick, dropped=1))
+    overdue = replace(came, latency=Latency(0), concealed=12, overdue=9)
+    assert "allow more --wait" in told(receiver, overdue)
+    assert "--wait" not in told(receiver, replace(overdue, lost=30))  # an outage: they never came
 
 
 def test_frames_are_sent_when_their_packets_are() -> None:

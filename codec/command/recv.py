@@ -159,6 +159,8 @@ class Watch:
             is_slow = stats.dropped or (stats.decoding.p50 or 0.0) * stats.packets > _BUSY * seconds
             cause = "the decoder is slow, give --load 0.8x or --steps 0"
             remedy = f": {cause if is_slow else 'the sender looks ahead, or the link is full'}"
+        elif stats.overdue > max(stats.lost, stats.concealed / 2):
+            remedy = f": packets of {stats.overdue} frames came too late, allow more --wait"
         mean = status_text(replace(stats, bitrate=stats.wire_bits / seconds), split)
         return f"{mean}, {stats.wire_bits / 8:.0f} bytes in {seconds:.1f} s{remedy}"
 
