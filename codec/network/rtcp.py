@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 
 from gsvc.codec.bitstream.errors import BitstreamError
+from gsvc.codec.network.stats import IP_UDP_BYTES
 
 _SENDER, _RECEIVER, _BYE, _APP, _TRANSPORT, _PAYLOAD = 200, 201, 203, 204, 205, 206
 _NACK = _PLI = 1  # formats of _TRANSPORT and of _PAYLOAD
 _TMMBR = 3  # another of _TRANSPORT
 _PICTURES, _NAME = 1, b"GSVC"  # subtype and name of the APP packet of `PictureLimit`
-_HEADERS = 28  # bytes of IPv4 and UDP headers that a limit counts, in each datagram
 _HEAD = struct.Struct("!BBHI")
 _INFO = struct.Struct("!QIII")
 _BLOCK = struct.Struct("!IIIIII")
@@ -124,7 +124,7 @@ def write_rtcp(packet: Rtcp) -> bytes:
         case BitrateLimit():
             # A mantissa of 17 bits times a power of 2, and the headers' bytes in a datagram.
             exponent = max(0, int(packet.bitrate).bit_length() - 17)
-            value = exponent << 26 | int(packet.bitrate) >> exponent << 9 | _HEADERS
+            value = exponent << 26 | int(packet.bitrate) >> exponent << 9 | IP_UDP_BYTES
             entry = struct.pack("!III", 0, packet.source, value)
             return _packed(_TMMBR, _TRANSPORT, packet.ssrc, entry)
         case PictureLimit():
