@@ -39,6 +39,7 @@ def index() -> Any:
         (lambda: ANY.Tools(pose=1), "pose is 1 (int): give True or False"),
         (lambda: ANY.VideoFormat("64", 48, 1, 25), "width is '64' (str): give a whole number"),
         (lambda: ANY.info(5), "source is 5 (int): give a path or a file opened in binary"),
+        (lambda: ANY.encode([1], "a.gsv"), "in binary; for frames use Encoder and StreamWriter"),
         (lambda: ANY.encode(None, "a.gsv"), "source is None: give a path"),
         (lambda: ANY.encode("a.mp4", "a.gsv", settings={}), "give an EncoderSettings or None"),
         (lambda: ANY.encode("a.mp4", "a.gsv", frames=2.0), "frames is 2.0 (float)"),

@@ -134,6 +134,7 @@ _WORDS = {
 """By the name of the type: NumPy need not be loaded for it."""
 _NUMBERS: dict[type, type] = {int: Integral, float: Real, Fraction: Rational}
 _PLAIN = str, bytes, bool, int, float, NoneType
+_IN_MEMORY = "list", "tuple", "ndarray", "Tensor", "Frame", "Packet", "generator"
 _LONGEST = 40
 
 
@@ -197,7 +198,9 @@ def check_type(name: str, value: object, wanted: object) -> None:
     shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
     kind = type(value).__name__
     what = shown if isinstance(value, bool | NoneType) else f"{shown} ({kind})"
-    raise WrongTypeError(f"{name} is {what}: give {_words(wanted)}")
+    is_in_memory = BinaryIO in get_args(wanted) and kind in _IN_MEMORY
+    aside = "; for frames use Encoder and StreamWriter, for packets Decoder" * is_in_memory
+    raise WrongTypeError(f"{name} is {what}: give {_words(wanted)}{aside}")
 
 
 def fits(value: object, wanted: object) -> bool:
