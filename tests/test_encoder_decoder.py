@@ -494,6 +494,17 @@ def test_live_encoder_warns_once_of_size_and_pace(
     assert len(lines) == (told is not None) and (told is None or told in lines[0])
 
 
+def test_a_cameras_clock_is_told_apart_from_the_streams() -> None:
+    video = VideoFormat(64, 48, time_base=Fraction(1, 90_000), frame_rate=Fraction(25))
+    for first, origin in ((1 << 30, 0), ((1 << 30) + 1, (1 << 30) + 1), (1 << 50, 1 << 50)):
+        with Encoder(video, EncoderSettings(low_delay=True, preset="fast")) as encoder:
+            assert encoder.origin == 0
+            grey = np.full((48, 64, 3), 128, np.uint8)
+            packets = encoder.encode(grey, first) + encoder.encode(grey, first + 3600)
+            last = [p.pts or 0 for p in packets + encoder.flush() if p.is_picture][-1]
+            assert encoder.origin == origin and last + origin == first + 3600
+
+
 @pytest.mark.parametrize("fills", [False, True])
 def test_frames_around_a_pause_show_their_own_time(fills: bool) -> None:
     """A camera that stalls, or a full link: nothing is drawn before it happened."""

@@ -200,6 +200,11 @@ class Encoder:
         return self._clock >= 0
 
     @property
+    def origin(self) -> int:
+        """Ticks to add to the stream's times for those given; 0 unless the first is above 2^30."""
+        return self._input.origin or 0
+
+    @property
     def is_low_delay(self) -> bool:
         """Whether it codes without look-ahead."""
         return self._settings.low_delay
@@ -303,7 +308,7 @@ class Encoder:
                 NumPy makes of a PIL image, are copied.
             pts: Time in ticks of the time base, above that of the last frame, by 2^30 at most. None
                 takes the frame's own, or one nominal duration after the last frame. A first time
-                above 2^30 (a camera's clock) becomes 0, and the others count from it.
+                above 2^30 (a camera's clock) becomes 0; the others count from it, see `origin`.
 
         Raises:
             ConfigError: The shape, type or time is wrong; the frame is not taken. Or `max_bitrate`
@@ -348,8 +353,8 @@ class Encoder:
         """Warn of first frames at another rate than the format's, by which each gets its bits."""
         if self.is_low_delay and self.target_bitrate and len(self._pace) < 100:
             self._pace.append(min(20.0, intervals))  # a pause says little
-            mean, own = sum(self._pace) / 100, float(self.header.format.frame_rate)
-            if len(self._pace) == 100 and not 2 / 3 < mean < 3 / 2:
+            if len(self._pace) == 100 and not 2 / 3 < (mean := sum(self._pace) / 100) < 3 / 2:
+                own = float(self.header.format.frame_rate)
                 told = "%.2g frames come a second, not %.3g: the stream misses its rate as much, "
                 _log.warning(told + "correct the pts or frame_rate", own / mean, own)
 
@@ -405,7 +410,7 @@ class FrameInput:
         self._interval = 1 / (video.frame_rate * video.time_base)
         self._due = Fraction(0)
         self._last = -max(1, nominal_time(1, self._interval))
-        self._origin: int | None = None
+        self.origin: int | None = None
         self._matrix = Matrices()
 
     def frame(self, given: AnyFrame, pts: int | None = None) -> Frame:
@@ -429,14 +434,14 @@ class FrameInput:
         return Frame(picture, self._stamp(None if time is None else int(time)))
 
     def _stamp(self, pts: int | None) -> int:
-        origin = self._origin
+        origin = self.origin
         if origin is None:
             origin = pts if pts is not None and pts > MOST_TICKS else 0
         # Where a frame takes about a tick or less, times of their own would not rise.
         due = max(self._due, Fraction(self._last + 1)) if pts is None else Fraction(pts - origin)
         time = round(due)
         if time <= self._last:
-            if self._origin is None:
+            if self.origin is None:
                 raise errors.ConfigError(f"the first frame's time is {time}: begin at 0 or later")
             told = f"frame times must rise: {time} follows {self._last}, give {self._last + 1}"
             raise errors.ConfigError(f"{told} or more, or take a finer time_base")
@@ -445,7 +450,7 @@ class FrameInput:
                 f"frame time {time} follows {self._last}: a stream holds no gap above {MOST_TICKS} "
                 "ticks, take a coarser time base or begin another stream"
             )
-        self._due, self._last, self._origin = due + self._interval, time, origin
+        self._due, self._last, self.origin = due + self._interval, time, origin
         return time
 
 
