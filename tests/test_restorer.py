@@ -49,7 +49,10 @@ def key(height: int, width: int, guide: int | None = None) -> Keyframe:
     return Keyframe(picture, gain, quantizer=0.9, size=0.75, layer=2, guide=guide)
 
 
-def test_the_file_computes_what_was_trained(tmp_path: Path) -> None:
+def test_the_file_computes_what_was_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "_lattice", np.zeros_like)
     state, job = read_checkpoint(KEPT)
     network = Restorer(**job["network"])
     network.load_state_dict(state["average"])
@@ -65,6 +68,18 @@ def test_the_file_computes_what_was_trained(tmp_path: Path) -> None:
         shown = made.refine(replace(one, guide=guide), steps=1, seed=0)
         expected = pictures_of(mixed(picture, residuals, torch.tensor((*weights, 0.0))))
         assert np.abs(shown.astype(int) - expected[:47, :63]).max() <= 1
+
+
+def test_a_grid_is_removed_and_nothing_else() -> None:
+    rng = np.random.default_rng(2)
+    smooth = np.stack([cv2.GaussianBlur(plane, (0, 0), 2) for plane in rng.random((4, 81, 99))])
+    grid = np.tile(rng.random((4, 2, 2)), (1, 41, 50))[:, :81, :99]
+    drawn = (smooth + grid).astype(np.float32)
+    left = drawn - running._lattice(drawn)
+    means = np.tile(grid[:, :2, :2].mean((1, 2), keepdims=True), (1, 81, 99))
+    assert np.abs(left - smooth - means)[:, 4:-4, 4:-4].max() < 0.03
+    ramp = np.broadcast_to(np.arange(99, dtype=np.float32), (4, 81, 99))
+    assert np.abs(running._lattice(ramp))[:, :, 12:-12].max() < 0.02
 
 
 def test_strips_have_no_seams(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,8 @@ const MULTIPLE = 4;
 const MOST_PIXELS = 1 << 18;
 /** Rows at half the size that a row may depend on. */
 const REACH = 64;
+/** Standard deviation, in cells of 2x2 pixels at half the size, of the area with the same grid. */
+const WIDE = 3;
 const INPUTS = 13;
 /** Colours, and by how much fine detail is raised. */
 const CHANNELS = 4;
@@ -81,6 +83,7 @@ export class Restorer {
         mixRow(drawn, (y - first) * columns!, columns! * (last - first), weights, mixed, y * half[0], half[0]);
       }
     }
+    removeLattice(mixed, half[0], half[1]);
     return this.kernels.scoped(() => {
       const target = this.kernels.call.take(picture.length);
       const [from, added] = [this.kernels.put(picture), this.kernels.put(mixed)];
@@ -176,6 +179,55 @@ function mixRow(
       for (let x = 0; x < count; x++) mixed[CHANNELS * (to + x) + c]! += weight * drawn[start + x]!;
     }
   });
+}
+
+/** Removes what repeats every two pixels over a wide area: a grid that the network leaves. */
+function removeLattice(mixed: Float32Array, width: number, height: number): void {
+  const [columns, rows] = [Math.ceil(width / 2), Math.ceil(height / 2)];
+  for (let c = 0; c < CHANNELS; c++) {
+    const plane = Float32Array.from({ length: width * height }, (_, at) => mixed[CHANNELS * at + c]!);
+    const smooth = blurred(plane, width, height, 1);
+    const fine = plane.map((value, at) => value - smooth[at]!); // no slopes
+    // Beyond an odd side, what lies before its last pixel.
+    const inside = (at: number, side: number) => (at < side ? at : side - 2);
+    const apart = [0, 1, 2, 3].map((n) =>
+      Float32Array.from({ length: columns * rows }, (_, cell) => {
+        const y = inside(2 * Math.floor(cell / columns) + (n >> 1), height);
+        return fine[y * width + inside(2 * (cell % columns) + (n & 1), width)]!;
+      }),
+    );
+    const means = apart[0]!.map((_, cell) => apart.reduce((sum, one) => sum + one[cell]!, 0) / 4);
+    apart.forEach((values, n) => {
+      const wide = blurred(values.map((value, cell) => value - means[cell]!), columns, rows, WIDE);
+      for (let y = n >> 1; y < height; y += 2) {
+        for (let x = n & 1; x < width; x += 2) {
+          mixed[CHANNELS * (y * width + x) + c]! -= wide[(y >> 1) * columns + (x >> 1)]!;
+        }
+      }
+    });
+  }
+}
+
+/** A plane under a Gaussian, its edges repeated. */
+function blurred(plane: Float32Array, width: number, height: number, spread: number): Float32Array {
+  const reach = 3 * spread;
+  const weights = Array.from({ length: 2 * reach + 1 }, (_, n) => Math.exp(-((n - reach) ** 2) / (2 * spread ** 2)));
+  const sum = weights.reduce((a, b) => a + b);
+  const along = (from: Float32Array, count: number, step: number, lines: number, apart: number) => {
+    const to = new Float32Array(from.length);
+    for (let line = 0; line < lines; line++) {
+      for (let at = 0; at < count; at++) {
+        let value = 0;
+        for (let n = 0; n <= 2 * reach; n++) {
+          const beside = Math.min(count - 1, Math.max(0, at + n - reach));
+          value += weights[n]! * from[line * apart + beside * step]!;
+        }
+        to[line * apart + at * step] = value / sum;
+      }
+    }
+    return to;
+  };
+  return along(along(plane, width, 1, height, width), height, width, width, 1);
 }
 
 function addressOf(name: string): string {
