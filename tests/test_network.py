@@ -41,11 +41,12 @@ from gsvc import (
 )
 from gsvc.codec.command.recv import Watch, status_text
 from gsvc.codec.network.address import Address, parse_address
+from gsvc.codec.network.link_rate import LinkRate
 from gsvc.codec.network.live_decoder import ArrivedPacket, LiveDecoder, PlayoutClock
 from gsvc.codec.network.rtp_session import RtpSender, UdpSender
 from gsvc.codec.network.stats import Latency, ReceiverStats, SenderStats
 from gsvc.codec.network.tcp_websocket import Broadcaster
-from gsvc.codec.network.video_sender import Haste, LinkRate
+from gsvc.codec.network.video_sender import Haste
 from live import (
     PATIENT,
     RATE,

@@ -26,9 +26,9 @@ from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.network.congestion_control import Adaptation, Reception
 from gsvc.codec.network.depacketizer import ReorderLimits
+from gsvc.codec.network.link_rate import RateAdapter
 from gsvc.codec.network.rtp_session import RtpReceiver, RtpSender
 from gsvc.codec.network.stats import IP_UDP_BYTES, LayerMeter
-from gsvc.codec.network.video_sender import RateAdapter
 from gsvc.codec.planning.video_trial import likeness
 from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.datasets.clips.packaged import packaged_clip

@@ -22,7 +22,7 @@ from gsvc.codec.api.target_size import SOUND, sized, sound_bitrate
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import has_watcher, limits_of, shown_dimensions
 from gsvc.codec.media import places, video_reader
-from gsvc.codec.network import video_sender as live
+from gsvc.codec.network import link_rate as live
 from gsvc.codec.network.depacketizer import UNDER_WAY
 from gsvc.codec.network.rtp import WireSettings
 from gsvc.codec.planning import plan_search, prediction, process, realtime

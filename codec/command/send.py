@@ -19,7 +19,7 @@ from gsvc.codec.command import arguments
 from gsvc.codec.command.recv import SECURITY, Watch, security_of
 from gsvc.codec.media import output, places, track_source
 from gsvc.codec.media.video_reader import INTERLACED, VideoReader
-from gsvc.codec.network import video_sender
+from gsvc.codec.network import link_rate, video_sender
 from gsvc.codec.network.congestion_control import Adaptation
 from gsvc.codec.network.rtp import WireSettings, session_description
 from gsvc.codec.network.stats import SenderStats
@@ -136,7 +136,7 @@ async def send_video(
         sound = _sound(options, has_any=video.has_sound)
         encoder = Encoder(video.format, encoding, audio=bool(sound))
         sender = video_sender.VideoSender(options.address, encoder, settings)
-        may_go = not 0 < (options.total_bitrate or 0) < video_sender.LEAST_WITH_SOUND
+        may_go = not 0 < (options.total_bitrate or 0) < link_rate.LEAST_WITH_SOUND
         if video.has_sound and options.audio == "none" and may_go:
             why = getattr(options, "no_sound", "--audio opus sends it")
             _log.warning("%s: its sound is not sent: %s", options.source, why)
@@ -169,7 +169,7 @@ def _suited(options: Namespace, wire: WireSettings) -> encode_job.EncodeJob:
         if options.audio != "none" and Path(options.source).is_file():  # no camera is opened twice
             with job.open() as video:
                 sound = _least_sound(options, has_any=video.has_sound)
-        rate = video_sender.pictures_within(options.total_bitrate, sound, wire)
+        rate = link_rate.pictures_within(options.total_bitrate, sound, wire)
     is_thin = rate is not None and rate < _THIN and Path(options.source).is_file()
     if is_thin and options.size is None:
         job = replace(job, size=encode_job.AUTO_SIZE)
@@ -183,7 +183,7 @@ def _least_sound(options: Namespace, *, has_any: bool) -> float:
         return 0.0
     lowest = target_size.SOUND[0]
     rate = options.audio_bitrate or lowest
-    least: float = rate - lowest + video_sender.LEAST_WITH_SOUND
+    least: float = rate - lowest + link_rate.LEAST_WITH_SOUND
     if options.total_bitrate < least:
         lower = f", lower its rate (--audio-bitrate {lowest})" if rate > lowest else ""
         raise ConfigError(
@@ -191,7 +191,7 @@ def _least_sound(options: Namespace, *, has_any: bool) -> float:
             f"of {rate / 1000:g}: leave the sound out (--audio none){lower}, or allow at least "
             f"--total-bitrate {least:.0f}"
         )
-    return rate + video_sender.SOUND_HEADERS
+    return rate + link_rate.SOUND_HEADERS
 
 
 def _within_link(
@@ -200,11 +200,11 @@ def _within_link(
     """With the rate that pictures begin with; the options get that of the sound."""
     total, sound = options.total_bitrate, 0.0
     if _least_sound(options, has_any=video.has_sound):
-        room = video_sender.pictures_within(total, video_sender.SOUND_HEADERS, wire)
+        room = link_rate.pictures_within(total, link_rate.SOUND_HEADERS, wire)
         usual = target_size.sound_bitrate(encoding, video.format, room)
         options.audio_bitrate = options.audio_bitrate or usual
-        sound = (options.audio_bitrate or track_source.USUAL_STEREO) + video_sender.SOUND_HEADERS
-    return replace(encoding, bitrate=video_sender.pictures_within(total, sound, wire))
+        sound = (options.audio_bitrate or track_source.USUAL_STEREO) + link_rate.SOUND_HEADERS
+    return replace(encoding, bitrate=link_rate.pictures_within(total, sound, wire))
 
 
 def _sound(options: Namespace, *, has_any: bool) -> track_source.Sound:

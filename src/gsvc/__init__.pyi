@@ -67,6 +67,7 @@ from gsvc.codec.network.depacketizer import (
     Depacketizer as Depacketizer,
     ReorderLimits as ReorderLimits,
 )
+from gsvc.codec.network.link_rate import LinkRate as LinkRate
 from gsvc.codec.network.rtp import Packetizer as Packetizer, WireSettings as WireSettings
 from gsvc.codec.network.stats import ReceiverStats as ReceiverStats, SenderStats as SenderStats
 from gsvc.codec.network.video_receiver import (
@@ -74,7 +75,6 @@ from gsvc.codec.network.video_receiver import (
     VideoReceiver as VideoReceiver,
 )
 from gsvc.codec.network.video_sender import (
-    LinkRate as LinkRate,
     SendSettings as SendSettings,
     VideoSender as VideoSender,
 )
