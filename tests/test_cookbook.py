@@ -29,6 +29,7 @@ PRINTED = {
     "A still camera overnight": r"sound +none",
     "In pipes of FFmpeg": r"frames +30 in",
     "Live over UDP with loss": r"[1-9]\d* of \d+ datagrams lost\n",
+    "Live one way, by radio or multicast": r"(?s)one way: .*--no-feedback\n",
     "Against AV1, on your own clips": r"(?s)svtav1.*gsvc, steps 0",
     "A codec of your own": r"(?s)against x264.*\| small ",
     "A metric of your own": r"mean_error \| +\d",
@@ -78,6 +79,7 @@ SLOW = {
     "Against AV1, on your own clips",
     "In pipes of FFmpeg",
     "Live over UDP with loss",
+    "Live one way, by radio or multicast",
 }
 
 
