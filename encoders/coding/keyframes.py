@@ -170,8 +170,9 @@ that is to be left. By eye: at level 0 streets were grey, which CVVDP hardly min
 
 
 def _chroma(picture: Picture) -> NDArray[np.float32]:
-    """Chroma of an RGB picture at an eighth of its size, around 0."""
-    small = cv2.resize(picture, None, fx=1 / 8, fy=1 / 8, interpolation=cv2.INTER_AREA)
+    """Chroma of an RGB picture at an eighth of its size, at least one pixel, around 0."""
+    share = 1 / min(8, *picture.shape[:2])
+    small = cv2.resize(picture, None, fx=share, fy=share, interpolation=cv2.INTER_AREA)
     return np.asarray(cv2.cvtColor(small, cv2.COLOR_RGB2YCrCb)[..., 1:], np.float32) - 128
 
 
