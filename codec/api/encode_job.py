@@ -218,13 +218,13 @@ pixels faces are blobs. By eye."""
 
 
 def suited(
-    job: EncodeJob, bitrate: float | None, total: float | None = None, *, beside: float = 0.0
+    job: EncodeJob, bitrate: float | None, total: float | None = None, *, beside_sound: bool = False
 ) -> EncodeJob:
     """The job at a size and frame rate that suit bits per second of pictures, out of a `total`; a
     warning tells, or a note where the size "auto" was asked for.
 
     If no size was given, it scales only when the source is far too large for the rate. It lasts as
-    long as before. `beside`: bits per second of live sound. Raises ConfigError for
+    long as before. `beside_sound`: whether live sound shares the link. Raises ConfigError for
     "auto" without a rate or without a file to look at first.
     """
     is_asked = job.size == AUTO_SIZE
@@ -241,7 +241,7 @@ def suited(
         return _suited_still(job, form, bitrate / float(form.frame_rate), is_asked=is_asked)
     own = form.width, form.height, float(form.frame_rate)
     part, least = _BESIDE_SOUND
-    rate = min(bitrate, max(least, part * bitrate)) if beside else bitrate
+    rate = min(bitrate, max(least, part * bitrate)) if beside_sound else bitrate
     shape = shape_for(rate, *own, is_asked=is_asked)
     if shape is None:
         return job

@@ -137,7 +137,7 @@ def _shaped_live(job: EncodeJob, total: float) -> EncodeJob:
         return job
     sound = SOUND[0] + live.SOUND_HEADERS if job.sound else 0.0
     rate = live.pictures_within(total, sound, WireSettings())
-    return suited(replace(job, size=AUTO_SIZE), rate, total, beside=sound)
+    return suited(replace(job, size=AUTO_SIZE), rate, total, beside_sound=sound > 0)
 
 
 _ENCODING = "level", "bpp", "bitrate", "quality", "preset", "low_delay", "low_memory", "gop"

@@ -173,7 +173,7 @@ def _suited(options: Namespace, wire: WireSettings) -> encode_job.EncodeJob:
     is_thin = rate is not None and rate < _THIN and Path(options.source).is_file()
     if is_thin and options.size is None:
         job = replace(job, size=encode_job.AUTO_SIZE)
-    return encode_job.suited(job, rate, options.total_bitrate, beside=sound)
+    return encode_job.suited(job, rate, options.total_bitrate, beside_sound=sound > 0)
 
 
 def _least_sound(options: Namespace, *, has_any: bool) -> float:

@@ -68,9 +68,14 @@ def rgb_from_yuv(frame: av.VideoFrame, color: Color) -> Picture:
 
 _CHROMA = np.arange(256) - 128
 _STRENGTH = np.minimum(abs(_CHROMA), 127)
-"""Of chroma samples, without their sign."""
-_COMPANDED = np.rint(381 * _STRENGTH / (127 + 2 * _STRENGTH))
-_EXPANDED = (254 * _STRENGTH + 381 - 2 * _STRENGTH) // (762 - 4 * _STRENGTH)
+_COMPANDED, _EXPANDED = (
+    (128 + np.sign(_CHROMA) * strength).astype(np.uint8)
+    for strength in (
+        np.rint(381 * _STRENGTH / (127 + 2 * _STRENGTH)),
+        (254 * _STRENGTH + 381 - 2 * _STRENGTH) // (762 - 4 * _STRENGTH),
+    )
+)
+"""What each chroma sample becomes."""
 
 
 def compand_chroma(planes: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -87,8 +92,7 @@ def expand_chroma(frame: av.VideoFrame) -> av.VideoFrame:
     return expanded
 
 
-def _with_chroma(planes: NDArray[np.uint8], strength: NDArray[Any]) -> NDArray[np.uint8]:
-    table = (128 + np.sign(_CHROMA) * strength).astype(np.uint8)
+def _with_chroma(planes: NDArray[np.uint8], table: NDArray[np.uint8]) -> NDArray[np.uint8]:
     lines = len(planes) * 2 // 3
     return np.concatenate([planes[:lines], table[planes[lines:]]])
 
