@@ -1,5 +1,6 @@
 """The headline and the slideshow test, on curves whose BD-rates are known by construction."""
 
+import csv
 from typing import Any
 
 import pytest
@@ -95,7 +96,7 @@ def test_the_headline_is_that_of_the_judge_who_likes_it_least() -> None:
     first = tables(made)[0]
     assert first.title.startswith("Headline")
     assert first.rows[0] == ["gsvc", "+20.0 (cvvdp)", "+20.0 (2)", "-50.0 (2)"]
-    assert headline_csv(made).splitlines()[1] == "gsvc,20,cvvdp,20,,,2,-50,,,2"
+    assert headline_csv(made).splitlines()[1] == "gsvc,20,cvvdp,20,,,2,,-50,,,2,"
 
 
 def test_a_missing_judge_leaves_no_headline_and_is_named_with_its_reason() -> None:
@@ -120,6 +121,8 @@ def test_few_clips_and_hulls_that_hardly_overlap_are_told() -> None:
     judge = {judge: 1.0 for judge in JUDGES}
     anchor = [*curve("svtav1", "runner", **judge), *curve("gsvc", "runner", st_lpips_vgg=0.1)]
     assert headline_table(summary(anchor, ours)).rows[0][1].endswith("(cvvdp, 5 % shared)")
+    (row,) = csv.DictReader(headline_csv(summary(anchor, ours)).splitlines())
+    assert (row["cvvdp_doubts"], row["st_lpips_vgg_doubts"]) == ("5 % shared, 2 points", "")
     clips = [curve(codec, clip, cvvdp=1) for clip in "abc" for codec in ("svtav1", "gsvc")]
     assert not any("interval" in one or "OVERLAP" in one for one in headline_gaps(summary(*clips)))
 

@@ -104,6 +104,8 @@ class HeadlineRow:
     """The greatest of the means; None unless every judge has one."""
     judge: str
     """Whose it is."""
+    doubts: dict[str, str]
+    """As `bd_rate.doubts`, by judge."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +127,10 @@ def headline(
 ) -> Headline:
     """From pooled comparisons. `not_run`: reasons by name, such as "metric cvvdp"."""
     measured = {metric.name for metric in metrics if metric.version}
-    rates: dict[str, dict[str, bd_rate.Pooled | None]] = {}
+    found: dict[str, dict[str, PooledBdComparison]] = {}
     for one in pooled:
         if one.anchor == HEADLINE_ANCHOR and one.metric in curves.PRIMARY:
-            rates.setdefault(one.test, {})[one.metric] = one.pchip
+            found.setdefault(one.test, {})[one.metric] = one
             measured.add(one.metric)  # kept tables know no versions
     missing = {}
     for judge in curves.PRIMARY:
@@ -136,17 +138,18 @@ def headline(
         reasons.append(f"not asked for: add --metric {judge}")
         if judge not in measured:
             missing[judge] = not_run.get(f"metric {judge}") or reasons[0]
-    codec = {curve: curve.split(",")[0] for curve in rates}
-    order = sorted(rates, key=lambda one: (codec[one] != curves.OURS, codec[one] not in FLOORS))
-    return Headline(HEADLINE_ANCHOR, missing, [_row(curve, rates[curve]) for curve in order])
+    codec = {curve: curve.split(",")[0] for curve in found}
+    order = sorted(found, key=lambda one: (codec[one] != curves.OURS, codec[one] not in FLOORS))
+    return Headline(HEADLINE_ANCHOR, missing, [_row(curve, found[curve]) for curve in order])
 
 
-def _row(curve: str, rates: dict[str, bd_rate.Pooled | None]) -> HeadlineRow:
+def _row(curve: str, found: Mapping[str, PooledBdComparison]) -> HeadlineRow:
+    rates = {judge: one.pchip for judge, one in found.items()}
     means = {judge: one.mean for judge, one in rates.items() if one is not None}
-    if set(means) != set(curves.PRIMARY):
-        return HeadlineRow(curve, rates, None, "")
-    judge = max(means, key=lambda name: means[name])
-    return HeadlineRow(curve, rates, means[judge], judge)
+    is_whole = set(means) == set(curves.PRIMARY)
+    worst = max(means, key=lambda name: means[name]) if is_whole else ""
+    doubts = {judge: one.doubts for judge, one in found.items()}
+    return HeadlineRow(curve, rates, means.get(worst), worst, doubts)
 
 
 SLIDESHOW = "hold"

@@ -93,17 +93,14 @@ SLIDESHOW_TITLE = "Slideshow test: BD-rate of holding key pictures against SVT-A
 
 def headline_table(summary: Summary) -> Table:
     """Every curve's BD-rates by the judges, and the worse one, with the least share if small."""
-    mine = [one for one in summary.pooled if one.anchor == summary.headline.anchor]
-    doubt = {(one.test, one.metric): one.doubts.removesuffix(TWO_POINTS) for one in mine}
     rows = [
         [
             row.curve,
-            NONE
-            if row.worse is None
-            else f"{percent(row.worse)} ({row.judge}{doubt[row.curve, row.judge]})",
+            NONE if row.worse is None else f"{percent(row.worse)} ({row.judge}{doubt})",
             *(pooled_text(row.rates[j]) if j in row.rates else NONE for j in PRIMARY),
         ]
         for row in summary.headline.rows
+        for doubt in [row.doubts.get(row.judge, "").removesuffix(TWO_POINTS)]
     ]
     note = (
         "BD-rate in per cent (negative: fewer bits at equal quality) against SVT-AV1's lower hull, "

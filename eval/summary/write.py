@@ -298,16 +298,16 @@ def summary_markdown(summary: Summary) -> str:
 
 
 def headline_csv(summary: Summary) -> str:
-    """A row for each curve: the headline, whose it is, and each judge's mean, interval, clips."""
-    header = ["curve", "headline", "judge"]
-    header += [
-        f"{judge}{part}" for judge in curves.PRIMARY for part in ("", "_low", "_high", "_clips")
-    ]
-    rows = []
+    """A row for each curve: the headline, whose it is; by judge mean, interval, clips, doubts."""
+    parts = "", "_low", "_high", "_clips", "_doubts"
+    judged = [f"{judge}{part}" for judge in curves.PRIMARY for part in parts]
+    header = ["curve", "headline", "judge", *judged]
+    rows: list[list[Any]] = []
     for row in summary.headline.rows:
-        found = [row.rates.get(judge) for judge in curves.PRIMARY]
-        numbers = [[one.mean, one.low, one.high, one.clips] if one else [None] * 4 for one in found]
-        rows.append([row.curve, row.worse, row.judge, *(n for part in numbers for n in part)])
+        rows.append([row.curve, row.worse, row.judge])
+        for judge in curves.PRIMARY:
+            one, told = row.rates.get(judge), row.doubts.get(judge, "").removeprefix(", ")
+            rows[-1] += [one.mean, one.low, one.high, one.clips, told] if one else [None] * 5
     return _csv(header, rows)
 
 
