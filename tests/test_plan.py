@@ -457,6 +457,7 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     assert "-o a.received.mp4 --wait 1500 --load 0.8x" in told[0]
     shown = "\n".join(as_lines("", plan))
     assert "JOD, live 0-2 less" in shown and "live, encoding takes" in shown
+    assert f"JOD: against the video at {TRIAL.width}x{TRIAL.height}, 25 frames/s" in shown
     assert "smear:" not in shown  # it does below 8 kbit/s
     assert "much, a lower --fps is safer" in shown and plan.best.settings.preset == "fast"
     thin = replace(plan, link=replace(link, most=4_000, intra=3.0))

@@ -371,8 +371,9 @@ def planner_for(
 
 _SMEARS = 4_000.0  # bits per second of live pictures below which another way looks better
 _SCALES = (
-    "pictures in bit/s; JOD at this size (not to compare with other sizes): 10 is perfect, three "
-    "in four see a step of 1; texture: ST-LPIPS VGG, 0 is perfect"
+    "pictures in bit/s; JOD: against the video at {}x{}, {:.3g} frames/s, lower once enlarged (do "
+    "not compare sizes by it); 10 is perfect, three in four see a step of 1; texture: ST-LPIPS "
+    "VGG, 0 is perfect"
 )
 _UNJUDGED = "JOD is predicted from SSIM; where gsvc[eval] is installed, the trial measures CVVDP"
 
@@ -443,7 +444,7 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
     return [
         f"{'':<11}{'pictures':>8}{'preset':>8}  {'decoding':<22}{jod:>20}{'texture':>9}",
         *(_row(name, choice) for name, choice in rows),
-        _SCALES,
+        _SCALES.format(*plan.size, plan.frame_rate),
         "",
         _link_line(plan),
         f"encoding {_seconds(seen.encode_seconds)}{passes}, {_megabytes(seen.encode_memory)}; "
