@@ -203,10 +203,7 @@ class VersionChoice(NamedTuple):
 
 
 def near_rate(
-    summary: Summary,
-    cells: Sequence[CellRecord],
-    level: int = _USUAL_LEVEL,
-    within: float = inf,
+    summary: Summary, cells: Sequence[CellRecord], level: int = _USUAL_LEVEL, within: float = inf
 ) -> dict[str, list[VersionChoice]]:
     """By clip label: each curve's cell nearest in log rate, of equals the better one; those that
     are `within` a factor of the rate.

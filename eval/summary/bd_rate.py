@@ -126,6 +126,8 @@ class BdRate:
     """Least and greatest distance that both reach."""
     share: float = 0.0
     """Of the shared range in the range that either reaches."""
+    lacks: tuple[str, str] = ("", "")
+    """Where the most is not shared: rates "below" or "above" those of "test" or "anchor"."""
     points: int = 0
     """Of the hull that has fewer."""
     note: str = ""
@@ -146,11 +148,14 @@ def bd_rate(anchor: Sequence[RatePoint], test: Sequence[RatePoint]) -> BdRate:
         note = SINGLE_POINT if single and least <= greatest else NO_OVERLAP
         return BdRate(note=note, ratio=_nearest(anchor, test, least, greatest))
     whole = max(anchor[0][1], test[0][1]) - min(anchor[-1][1], test[-1][1])
+    low, high = anchor[0][1] - test[0][1], test[-1][1] - anchor[-1][1]  # positive: the test lacks
+    side, more = ("below", low) if abs(low) > abs(high) else ("above", high)
     return BdRate(
         pchip=_integrate(anchor, test, "pchip"),
         akima=_integrate(anchor, test, "akima"),
         shared=(least, greatest),
         share=(greatest - least) / whole,
+        lacks=(side, "test" if more > 0 else "anchor"),
         points=min(len(anchor), len(test)),
     )
 

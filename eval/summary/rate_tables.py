@@ -8,7 +8,7 @@ from gsvc.codec.weights.hub import RANDOM
 from gsvc.eval.layout import markdown
 from gsvc.eval.summary import bd_comparisons
 from gsvc.eval.summary.bd_rate import LEAST_CLIPS, NARROW, TWO_POINTS, Pooled, below, doubts
-from gsvc.eval.summary.curves import OURS, PRIMARY, MetricInfo, PointRow
+from gsvc.eval.summary.curves import OURS, PRIMARY, MetricInfo, PointRow, short_labels
 from gsvc.eval.summary.summarise import Summary
 
 NONE = "-"
@@ -129,12 +129,15 @@ def _doubts(summary: Summary) -> Iterator[str]:
     """Sentences on rows of different clips, little overlap, few points, judges that fail."""
     counted: dict[str, set[str]] = {}
     shares: dict[str, list[float]] = {}
+    add: dict[str, dict[str, None]] = {"below": {}, "above": {}}
     for one in summary.comparisons:
         is_told = one.metric in PRIMARY and one.anchor == summary.headline.anchor
         if is_told and one.result.pchip is not None:
             counted.setdefault(one.test, set()).add(f"{one.clip} by {one.metric}")
             if one.result.share < NARROW:
                 shares.setdefault(one.test, []).append(one.result.share)
+                side, whose = one.result.lacks
+                add[side][_end(summary, one.clip, getattr(one, whose), side)] = None
     every = set[str]().union(*counted.values())
     lacks = {test: ", ".join(sorted(every - own)) for test, own in counted.items()}
     if told := "; ".join(f"{test} lacks {without}" for test, without in lacks.items() if without):
@@ -144,7 +147,8 @@ def _doubts(summary: Summary) -> Iterator[str]:
             f"{test} ({len(mine)} of {len(counted[test])}, least {below(min(mine))} %)"
             for test, mine in shares.items()
         )
-        yield f"LITTLE OVERLAP, add rates: hulls share under {100 * NARROW:.0f} %: {told}."
+        more = "; ".join(f"{side} those of {', '.join(of)}" for side, of in add.items() if of)
+        yield f"LITTLE OVERLAP, hulls share under {100 * NARROW:.0f} %: {told}. Add rates {more}."
     pairs = (p for p in summary.pooled if p.metric in PRIMARY and p.test in counted)
     if few := dict.fromkeys(p.test for p in pairs if p.doubts.endswith(TWO_POINTS)):
         yield f"TWO POINTS on a hull of some clip, add rates: {', '.join(few)}."
@@ -152,6 +156,13 @@ def _doubts(summary: Summary) -> Iterator[str]:
         if test.metric in PRIMARY and test.passes is False:
             bits = f" ({percent(test.pooled.mean)} % bits)" if test.pooled else ""
             yield f"WARNING: by {test.metric} a slideshow wins{bits}: it must not stand alone."
+
+
+def _end(summary: Summary, clip: str, curve: str, side: str) -> str:
+    """The codec and settings of a curve's least or highest rate on a clip: "x265 (crf 50)"."""
+    mine = [row for row in summary.points if (row.clip, row.curve) == (clip, curve) and row.bits]
+    end = (max if side == "above" else min)(mine, key=lambda row: row.bpp, default=None)
+    return f"{end.codec} ({short_labels(summary.points)[end.key]})" if end else curve
 
 
 def slideshow_table(summary: Summary) -> Table:
@@ -284,16 +295,11 @@ def without_bd_rate_table(summary: Summary) -> Table:
     """Pairs whose hulls share no range of quality."""
     names = {metric.name for metric in primary(summary)}
     names |= {one.metric for one in summary.pooled if one.pchip is None}
+    found = [one for one in summary.comparisons if one.metric in names and one.result.note]
+    pairs = [f"{one.clip}: {one.test} against {one.anchor}" for one in found]
     rows = [
-        [
-            f"{d.clip}: {d.test} against {d.anchor}",
-            d.metric,
-            d.result.note,
-            *_ratio(summary, d),
-            d.note,
-        ]
-        for d in summary.comparisons
-        if d.metric in names and d.result.note
+        [pair, one.metric, one.result.note, *_ratio(summary, one), one.note]
+        for pair, one in zip(pairs, found, strict=True)
     ]
     note = (
         "Two hulls that share no range of quality have no BD-rate. The rate ratio (row over "

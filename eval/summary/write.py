@@ -59,16 +59,11 @@ def points_table(summary: Summary) -> Table:
     """Rate and quality of every decoded cell."""
     title = "All points" if summary.pooled else "Points"
     metrics = [metric.name for metric in summary.metrics]
-    label = curves.short_labels(summary.points)
-    rows = [
-        [
-            f"{row.clip}, {row.curve}, {label[row.key]}",
-            f"{row.bpp:.5f}",
-            f"{row.kbps:.1f}",
-            *(number(row.scores.get(name)) for name in metrics),
-        ]
-        for row in summary.points
-    ]
+    label, rows = curves.short_labels(summary.points), []
+    for row in summary.points:
+        scores = [number(row.scores.get(name)) for name in metrics]
+        point = f"{row.clip}, {row.curve}, {label[row.key]}"
+        rows.append([point, f"{row.bpp:.5f}", f"{row.kbps:.1f}", *scores])
     return Table(title, protocol(summary), ["point", "bpp", "kbit/s", *metrics], rows)
 
 
@@ -80,14 +75,10 @@ def ledgers_table(summary: Summary) -> Table:
         if row.codec in (curves.OURS, curves.ABLATION):
             mine.setdefault(row.key, row)
     layers = curves.layers_of(mine.values())
-    rows = [
-        [
-            f"{row.clip}, {row.codec}, {label[row.key]}",
-            *(str(row.ledger.get(layer, 0)) for layer in layers),
-            str(row.bits),
-        ]
-        for row in mine.values()
-    ]
+    rows = []
+    for row in mine.values():
+        bits = [str(row.ledger.get(layer, 0)) for layer in layers]
+        rows.append([f"{row.clip}, {row.codec}, {label[row.key]}", *bits, str(row.bits)])
     note = f"Bits by layer; they sum to the size of the file. {protocol(summary)}"
     return Table("Bits by layer", note, ["stream", *layers, "sum"], rows)
 
