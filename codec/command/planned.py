@@ -66,13 +66,13 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
 
     `options`: audio, size and fps. Raises ConfigError where nothing is left.
     """
-    total, is_heard = budgets.bandwidth, options.audio != "none"
-    is_live = budgets.is_live
+    total, is_heard, is_live = budgets.bandwidth, options.audio != "none", budgets.is_live
     job = EncodeJob(
         source, EncoderSettings(), fps=options.fps, sound=is_heard, texts=False, size=options.size,
         sound_may_go=options.audio is None,
     )  # fmt: skip
     sound = heads = 0.0
+    wire = WireSettings(mtu=getattr(options, "mtu", None) or WireSettings.mtu)
     how = "opus" * is_live if is_heard else "none"
     if total is None:
         job = suited(job, None)
@@ -82,12 +82,11 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         job.sound = is_heard and had_sound and not (is_live and _too_slow(total, options))
         job, heads = replace(job, frames=frames), live.SOUND_HEADERS * (is_live and job.sound)
         size = int((total - heads if is_live else total / TCP) * job.seconds / 8)
-        job = _shaped_live(job, total) if is_live else job
+        job = _shaped_live(job, total, wire) if is_live else job
         if heads:  # as gsvc send chooses it
-            room_now = live.pictures_within(total, heads, WireSettings())
+            room_now = live.pictures_within(total, heads, wire)
             with job.open() as video:
-                rate = sound_bitrate(job.settings, video.format, room_now)
-            job = replace(job, audio_bitrate=rate)
+                job.audio_bitrate = sound_bitrate(job.settings, video.format, room_now)
         job, _, room = sized(job, size)
         how = ("opus" if job.sound else "none") * had_sound
         sound = 8 * (size - room) / float(job.seconds)
@@ -101,17 +100,17 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     link = plan_search.LinkLoad(TCP, TCP * sound, tuple(told), most=total)
     link = replace(link, loss=getattr(options, "loss", None) or 0.0)
     if is_live:
-        heard = float(heads > 0)
-        factor = 1 / live.pictures_within(1.0 + heard, heard, WireSettings())
+        heard, rate = float(heads > 0), total or 1.0
+        factor = rate / live.pictures_within(rate + heard, heard, wire)
         wait = min(UNDER_WAY, (budgets.latency or 0.0) / 2)  # a repetition may come within the rest
         beside = heads + sound
         longest, bits, least = *live.THIN, live.LINK_ROOM  # of an intra picture
         intra = min(longest, max(least, bits * factor / (total - beside))) if total else 0.0
         link = replace(link, factor=factor, beside=beside, is_live=True, wait=wait, intra=intra)
         if not getattr(options, "feedback", True):
-            wire = WireSettings(redundancy=0, parity_span=0)
-            bare = live.pictures_within(1.0 + heard, heard, wire)
-            link = replace(link, one_way=factor * bare - 1)
+            wire = replace(wire, redundancy=0, parity_span=0)
+            bare = live.pictures_within(rate + heard, heard, wire)
+            link = replace(link, one_way=factor * bare / rate - 1)
     return Carried(link, size_now, job.fps, job.audio_bitrate)
 
 
@@ -131,12 +130,12 @@ def _too_slow(total: float, options: Namespace) -> bool:
     return total < least
 
 
-def _shaped_live(job: EncodeJob, total: float) -> EncodeJob:
+def _shaped_live(job: EncodeJob, total: float, wire: WireSettings) -> EncodeJob:
     """At the size and frame rate of `gsvc send --size auto`, unless another is asked for."""
     if job.size not in (None, AUTO_SIZE):
         return job
     sound = SOUND[0] + live.SOUND_HEADERS if job.sound else 0.0
-    rate = live.pictures_within(total, sound, WireSettings())
+    rate = live.pictures_within(total, sound, wire)
     return suited(replace(job, size=AUTO_SIZE), rate, total, beside_sound=sound > 0)
 
 

@@ -87,8 +87,7 @@ class RateAdapter:
         self._before = 0, 0
         self._dropped = self._reports = 0
         self._flight, self._pacer = congestion_control.InFlight(), Pacer(encoder)
-        self._share = 0.5
-        self._packets = self._sent = 0.0
+        self._share, self._packets, self._sent = 0.5, 0.0, 0.0
 
     def heard(self, session: RtpSender, bits: Ledger, dropped: int) -> None:
         """Take what a receiver told, if it is a new report.
@@ -153,14 +152,16 @@ _MOVES = 0.1  # in proportion to a rate: a smaller change is not worth telling t
 _FIRST_COPIES, _HEADED = 0.5, 0.85
 """Of all bits of pictures, those that copies repeat and those that parity covers, to begin with; of
 a thin link, what headers leave."""
+_PIECE_ROOM, _PIECE_HEADS = rtp.RTP_HEADER_BYTES + rtp.PIECE_HEAD_BYTES, 52
+"""Bytes of a datagram that a piece leaves to headers; that these take, with IP and UDP."""
+_COPIED = 25.0  # bits per second of a link up to which copies fit, by bytes of a small datagram
 SOUND_HEADERS = 2_000.0
 """Bits per second of headers where there is sound: of its packets, and of two or three datagrams a
 second, which it shares with pictures."""
 LEAST_WITH_SOUND = SOUND[0] + SOUND_HEADERS + LEAST_BESIDE  # of a link, bits per second
 _LEAST_SHARE, _INTRA_SHARE, _BARE_SHARE = 0.1, 0.65, 0.9
 """Of a link, for pictures; of all that an intra picture takes, itself, with parity and without."""
-LINK_ROOM = 1.0
-"""Seconds of the link that an intra picture and what waits before it may take."""
+LINK_ROOM = 1.0  # seconds of the link that an intra picture and what waits before it may take
 THIN, _THIN_AGAIN = (3.0, 8_800.0), (1.2, 6_000.0)
 """Seconds that an intra picture may take on a thin link, and bits from which it needs no more: with
 fewer it is a smear, at any size. The second where groups begin without a request, after the first.
@@ -178,8 +179,7 @@ class LinkRate:
         self._encoder, self._at, self._total = encoder, 0.0, _AIM * total
         # The last picture and the end, which wait for nothing, are paid for at the beginning.
         self._queue, self._sent = _ENDING * self._total, (0.0, 0.0)
-        self._pictures = self._all = 0.0
-        self._before = 0.0, 0.0, 0.0
+        self._pictures, self._all, self._before = 0.0, 0.0, (0.0, 0.0, 0.0)
         self._pacer = Pacer(encoder)
 
     def meet(self, total: float) -> None:
@@ -236,8 +236,12 @@ class LinkRate:
 
 def pictures_within(total: float, sound: float, wire: rtp.WireSettings) -> float:
     """Bits per second that pictures may begin with on a link of `total`, with sound of `sound`."""
-    copies = _FIRST_COPIES * wire.redundancy
+    copies, heads = _FIRST_COPIES * wire.redundancy, 1.0
+    held, usual = (mtu - _PIECE_ROOM for mtu in (wire.mtu, rtp.WireSettings.mtu))
+    if held < usual:
+        copies *= min(1.0, _COPIED * held / total)
+        heads += _PIECE_HEADS / held - _PIECE_HEADS / usual
     if wire.parity_span:
         copies += _FIRST_COPIES / wire.parity_span
-    room = _AIM * max(_LEAST_SHARE * total, total - sound) / (1 + copies)
+    room = _AIM * max(_LEAST_SHARE * total, total - sound) / (1 + copies) / heads
     return room if sound else _HEADED * room  # a sound's headers count pictures' too
