@@ -40,6 +40,7 @@ from gsvc import (
     WireSettings,
 )
 from gsvc.codec.command.recv import Watch, status_text
+from gsvc.codec.network import video_receiver
 from gsvc.codec.network.address import Address, parse_address
 from gsvc.codec.network.link_rate import LinkRate
 from gsvc.codec.network.live_decoder import ArrivedPacket, LiveDecoder, PlayoutClock
@@ -308,6 +309,29 @@ def test_nothing_that_comes_is_an_error_in_the_end() -> None:
     run(main())
 
 
+def test_a_stream_whose_end_is_lost_ends(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(video_receiver, "_SILENCE", 1.0)
+    monkeypatch.setattr(video_receiver, "_FROZEN", 0.5)
+
+    async def main() -> None:
+        port = free_port()
+        receiver, shown = receiver_at(port), list[Frame]()
+        receiving = asyncio.create_task(collect(receiver, shown))
+        await asyncio.sleep(1.2)  # before anything comes it waits
+        rtp = RtpSender(gsvc.Encoder(VIDEO, SETTINGS).header)
+        with gsvc.Encoder(VIDEO, SETTINGS) as encoder, socket.socket(type=socket.SOCK_DGRAM) as out:
+            for frame in frames(40):
+                for datagram in rtp.send(encoder.encode(frame)):
+                    out.sendto(datagram, ("127.0.0.1", port))
+        await receiving
+        assert 0 < len(shown) <= 40 and receiver.stats().overdue == 0
+        assert "end was not received: nothing came for 1 s" in caplog.text
+
+    run(main())
+
+
 def test_large_pictures_are_for_trusted_senders() -> None:
     large = VideoFormat(2400, 1600, 1 / RATE, RATE)
     header = gsvc.Header(large, level=1).to_bytes()
@@ -406,6 +430,8 @@ def test_frames_that_a_sender_holds_for_a_thin_link_are_not_concealed() -> None:
         for packet in packets:
             assert [*live.frames(ArrivedPacket(1, encoder.header, packet, at - silence))]
         count = len([*live.due()])
+        assert not live.overdue  # nothing came behind them: it may be the end
+        [*live.frames(ArrivedPacket(1, encoder.header, packets[-1], at))]
         live.close()
         assert live.overdue == count
         return count

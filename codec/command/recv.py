@@ -196,7 +196,7 @@ address ADDRESS         udp://@:port, tcp://@:port, ws://host:port ...
 -o OUT! -> output       the video, or - for y4m
 -y
 {RECEIVING}
---timeout S -> silence  end after S seconds without a packet
+--timeout S -> silence  end after S seconds without a packet; inf: never (UDP: 30 after the first)
 {SECURITY}"""
 DEFAULTS = (decoder_settings.DecoderSettings(),)
 RENAMED = {"--budget": "--load"}

@@ -301,7 +301,7 @@ class LiveDecoder:
     """Decodes arrivals and conceals what is lost. Its methods run in one worker thread.
 
     `packets` counts those taken, `damaged` those that could not be decoded, `overdue` the frames of
-    `due`; `stream` is the one that is being decoded, None before the first.
+    `due` before another packet; `stream` is the one that is being decoded, None before the first.
     """
 
     def __init__(
@@ -316,7 +316,7 @@ class LiveDecoder:
         `pace`: decides where there is time for networks; None: always.
         """
         self.pace = pace
-        self.packets = self.damaged = self.overdue = 0
+        self.packets = self.damaged = self.overdue = self._made_up = 0
         self._settings, self._limits = replace(settings, conceal=True), limits
         self._patience = max(patience, depacketizer.UNDER_WAY)
         self._refiner: refiner.Refiner | None = None
@@ -341,6 +341,7 @@ class LiveDecoder:
             yield from self.flush()
             stream = self.stream = self._begun(arrival)
         stream.meter.add(packet)
+        self.overdue, self._made_up = self.overdue + self._made_up, 0
         if packet.is_picture and packet.pts is not None:
             stream.clock.arrived(packet.pts, packet.duration, arrival.at)
         self.packets += 1
@@ -358,7 +359,7 @@ class LiveDecoder:
         """Concealed frames whose playout time has come without their packet."""
         if self.stream and (pts := self.stream.clock.due(time.monotonic())) is not None:
             made = self.stream.decoder.conceal_until(pts)
-            self.overdue += len(made)
+            self._made_up += len(made)
             yield from made
 
     def flush(self) -> Iterator[Frame]:

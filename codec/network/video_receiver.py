@@ -1,6 +1,7 @@
 """Receiving video: network and decoder run side by side, so that neither delays the other."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -42,7 +43,8 @@ class ReceiveSettings:
     """Share of the time that decoding may take, above 0: refiner and learned motion are left out
     where there is no time for them. None: they are always used."""
     silence: float | None = None
-    """Seconds without a packet after which the stream has ended; None waits for ever."""
+    """Seconds without a packet after which the stream has ended; inf: never. None: 30 over UDP,
+    from the first packet on, as END may be lost."""
     limits: errors.Limits = field(default_factory=errors.Limits.restrictive)
     """Limits on the stream: restrictive by default, because senders are not trusted."""
     key: WireKey | None = None
@@ -62,8 +64,9 @@ class ReceiveSettings:
 
 _WAITING_PACKETS = 32  # packets that wait for the decoder; beyond, the oldest are dropped
 _LOOK_SECONDS = 0.1  # seconds between checks for frames that are due without a packet
-
-
+_FROZEN = 5.0  # seconds without a packet for which such frames are made up: the end may be lost
+_SILENCE = 30.0  # the usual `silence`: what sends events alone sends something every ten
+_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
@@ -277,14 +280,14 @@ class VideoReceiver:
             try:
                 arrival = await asyncio.wait_for(anext(self._queue, None), _LOOK_SECONDS)
             except TimeoutError:
-                async for frame in made_in(worker, live.due()):
+                silence = time.monotonic() - heard
+                async for frame in made_in(worker, live.due() if silence < _FROZEN else iter(())):
                     yield frame
-                if self._is_over(time.monotonic() - heard):
+                if self._is_over(silence):
                     break
                 continue
             if arrival is None:
                 break
-            heard = time.monotonic()
             if arrival.packet.type == container.PacketType.AUDIO:
                 self._damaged += not self._sound.add(arrival.stream, arrival.packet)
             made = live_decoder.timed(live.frames(arrival), self._decoding.add)
@@ -292,6 +295,7 @@ class VideoReceiver:
                 yield frame
             if arrival.packet.type == container.PacketType.END:
                 break
+            heard = time.monotonic()
         async for frame in made_in(worker, live.flush()):
             yield frame
 
@@ -302,7 +306,10 @@ class VideoReceiver:
         source = self._rtp.current
         if source and source.is_over and not source.depacketizer.depth:
             return True
-        return self._settings.silence is not None and silence > self._settings.silence
+        most = self._settings.silence or (_SILENCE if source else inf)
+        if silence > most and self._frames:
+            _log.warning("the stream's end was not received: nothing came for %g s", most)
+        return silence > most
 
     def _what_came(self) -> str:
         stats = self.stats()

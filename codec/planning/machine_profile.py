@@ -291,14 +291,9 @@ def _encoding(preset: str, folder: Path, videos: Sequence[str], *, cpu: bool) ->
     (first, *again), (small, large, *_) = _each(ran, "seconds"), _each(ran, "memory")
     pixels = _FEW.pixels * _FEW.frames
     return ResourceUsage(
-        start=ran.start + first,
-        frame=min(again) / pixels,
-        drawn=0.0,
-        key=0.0,
-        memory=small,
-        memory_per_pixel=max(0.0, large - small) / pixels,
-        watts=_watts(ran),
-    )
+        start=ran.start + first, frame=min(again) / pixels, drawn=0.0, key=0.0, memory=small,
+        memory_per_pixel=max(0.0, large - small) / pixels, watts=_watts(ran),
+    )  # fmt: skip
 
 
 def _decoding(
@@ -317,14 +312,9 @@ def _decoding(
     frame, drawn, key = _times(way, work, np.array(seconds[1:]), known)
     slope = max(0.0, (memory[-1] - memory[-2]) / (sides[-1] - sides[-2]))
     return ResourceUsage(
-        start=ran.start + seconds[0],
-        frame=frame,
-        drawn=drawn,
-        key=key,
-        memory=memory[-2] - slope * sides[-2],
-        memory_per_pixel=slope,
-        watts=_watts(ran),
-    )
+        start=ran.start + seconds[0], frame=frame, drawn=drawn, key=key,
+        memory=memory[-2] - slope * sides[-2], memory_per_pixel=slope, watts=_watts(ran),
+    )  # fmt: skip
 
 
 def _times(
