@@ -73,8 +73,10 @@ def status_text(stats: SenderStats | ReceiverStats, split: str = "") -> str:
             loss = f", {stats.lost} datagrams never came, {stats.again} repeated"
         receivers = "" if stats.receivers is None else f", {stats.receivers} connected"
         slow = stats.dropped - stats.left_out
-        dropped = _counted("dropped", slow_encoder=slow, full_link=stats.left_out)
-        return f"sent {stats.sent} frames, {dropped}, {rate}{loss}{receivers}"
+        told = _counted("dropped", slow_encoder=slow, full_link=stats.left_out)
+        if waiting := max(0, stats.frames - stats.sent - stats.dropped):  # for encoder or link
+            told = f"{waiting} waiting, {told}, of {stats.frames} read"
+        return f"sent {stats.sent} frames, {told}, {rate}{loss}{receivers}"
     why = "slow_decoder" if stats.dropped > stats.packets_lost else "packets_lost"
     causes = {why: stats.concealed - stats.overdue, "packets_late": stats.overdue}
     late = "" if stats.latency.p50 is None else f", {stats.latency.p50:.1f} s late"
