@@ -2,13 +2,16 @@
 
 import json
 import re
+import time
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+import gsvc
 from gsvc import ConfigError
 from gsvc.codec.bitstream.stream_info import StreamIndex
 from gsvc.codec.command.main import main
@@ -400,7 +403,10 @@ def test_cvvdp_judges_in_a_process_of_its_own(
 
 
 def test_the_trial_sees_more_likeness_for_more_bits_and_asks_its_judge(clip: Path) -> None:
-    trial = try_video(str(clip), judge=lambda source, shown, rate: float(len(source) == len(shown)))
+    def judge(source: Sequence[gsvc.Picture], shown: Sequence[gsvc.Picture], _: Fraction) -> float:
+        return float(len(source) == len(shown))
+
+    trial = try_video(str(clip), judge=judge, clock=time.perf_counter)  # nothing is kept
     assert [point.jod for point in trial.points] == [1.0] * 3
     assert [p.bpp for p in trial.points] == sorted(p.bpp for p in trial.points)
     assert trial.points[-1].likeness > trial.points[0].likeness
@@ -459,6 +465,7 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     assert "JOD, live 0-2 less" in shown and "live, encoding takes" in shown
     assert f"JOD: against the video at {TRIAL.width}x{TRIAL.height}, 25 frames/s" in shown
     assert "smear:" not in shown  # it does below 8 kbit/s
+    assert "encoding in real time on this machine binds: take a smaller --size" in shown
     assert "much, a lower --fps is safer" in shown and plan.best.settings.preset == "fast"
     thin = replace(plan, link=replace(link, most=4_000, intra=3.0))
     shown = "\n".join(as_lines("", thin))

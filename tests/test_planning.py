@@ -1,6 +1,7 @@
 """`gsvc profile` and what plans are made of."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,14 @@ import pytest
 
 from gsvc import ConfigError, __version__
 from gsvc.codec.command.main import main
-from gsvc.codec.planning.machine_profile import Profile, ResourceUsage, load_profile, profile_path
-from gsvc.codec.planning.process import EnergyMeter, GpuCounters
+from gsvc.codec.planning.machine_profile import (
+    Profile,
+    ResourceUsage,
+    least_seconds,
+    load_profile,
+    profile_path,
+)
+from gsvc.codec.planning.process import EnergyMeter, GpuCounters, spare_clock
 from gsvc.codec.weights.extras import machine
 
 USAGE = ResourceUsage(1.0, 1e-7, 1e-7, 0.0, 2e8, 100.0)
@@ -40,6 +47,15 @@ def test_profile_of_another_machine_is_refused(
     foreign.save(profile_path())
     assert main(["profile", "--show"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_plan_made_again_while_other_work_runs_is_the_same() -> None:
+    took = [least_seconds("trial", seconds) for seconds in (1.0, 5.0, 0.95, 0.5, 0.9)]
+    assert took == [1.0, 1.0, 1.0, 0.5, 0.5] and least_seconds("another", 5.0) == 5.0
+    began, now = spare_clock(), time.perf_counter()
+    time.sleep(0.2)
+    assert spare_clock() - began < 0.1 < time.perf_counter() - now
 
 
 @pytest.mark.usefixtures("cache")

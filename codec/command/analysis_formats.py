@@ -117,15 +117,11 @@ class CocoFormat:
             self._file.write(",\n" if self._boxes else "\n")
             self._boxes += 1
             fields = {
-                "id": self._boxes,
-                "image_id": frame.frame,
-                "category_id": self._kinds.setdefault(one.kind, len(self._kinds) + 1),
-                "bbox": box,
-                "area": round(box[2] * box[3], 2),
-                "iscrowd": 0,
-                "score": round(one.score, 3),
+                "id": self._boxes, "image_id": frame.frame,
+                "category_id": self._kinds.setdefault(one.kind, len(self._kinds) + 1), "bbox": box,
+                "area": round(box[2] * box[3], 2), "iscrowd": 0, "score": round(one.score, 3),
                 "track_id": one.track,
-            }
+            }  # fmt: skip
             self._file.write(json.dumps(fields))
 
     def end(self, totals: Totals, cost: AnalysisCost) -> None:

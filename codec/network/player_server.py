@@ -30,17 +30,11 @@ from gsvc.decoders.keyframes.restorer.runtime import FILE as NETWORK
 
 PAGE = Path(str(files("gsvc.decoders") / "browser" / "page"))
 _TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".wasm": "application/wasm",
-    ".gz": "application/gzip",
-    ".json": "application/json",
-    ".onnx": "application/octet-stream",
-    ".gsv": "application/octet-stream",
-    ".mp4": "video/mp4",
-    ".txt": "text/plain; charset=utf-8",
-}
+    ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8", ".wasm": "application/wasm", ".gz": "application/gzip",
+    ".json": "application/json", ".onnx": "application/octet-stream",
+    ".gsv": "application/octet-stream", ".mp4": "video/mp4", ".txt": "text/plain; charset=utf-8",
+}  # fmt: skip
 _POLICY = (
     "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self' ws: wss:; "
     "img-src data:; object-src 'none'; frame-ancestors 'self'; base-uri 'none'"

@@ -8,12 +8,12 @@ import json
 import logging
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import cv2
@@ -27,7 +27,7 @@ from gsvc.codec.api.encode_file import encode
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, MissingModelError
 from gsvc.codec.bitstream.frames import Frame, VideoFormat
 from gsvc.codec.media import output, video_writer
-from gsvc.codec.planning.process import Timed, timed
+from gsvc.codec.planning.process import Timed, spare_clock, timed
 from gsvc.codec.weights.extras import EXTRAS, machine
 from gsvc.codec.weights.model_files import RIFE, Progress, cache_dir, is_present
 from gsvc.encoders.tuning import PRESETS
@@ -206,11 +206,9 @@ class _Film:
 
 
 _TINY, _MANY, _FEW, _LARGE = _FILMS = (
-    _Film((64, 64), 3, 1),
-    _Film((352, 288), 33, 3),
-    _Film((352, 288), 33, 0),
+    _Film((64, 64), 3, 1), _Film((352, 288), 33, 3), _Film((352, 288), 33, 0),
     _Film((704, 576), 9, 0),
-)
+)  # fmt: skip
 _RATE = Fraction(25)
 _TIMES = 3
 """A film is coded so often, and the least time taken: other work on a machine only adds to it."""
@@ -252,9 +250,9 @@ def _scaled_profile() -> Profile:
     settings = encoder_settings.EncoderSettings(preset="fast")  # as `_encoding` measures it
     with tempfile.TemporaryDirectory() as name:
         for film in (_TINY, _FEW):  # the first one loads what the second one needs
-            video, began = _draw(Path(name), film), perf_counter()
+            video, began = _draw(Path(name), film), spare_clock()
             encode(video, Path(name, "out.gsv"), settings=settings, overwrite=True)
-    taken = (perf_counter() - began) / (_FEW.pixels * _FEW.frames)
+    taken = least_seconds("profile", spare_clock() - began) / (_FEW.pixels * _FEW.frames)
     times = taken / shipped.encode["fast"].frame
     _log.warning(
         "no profile of this machine: a built-in one is taken, times %.2g (gsvc profile makes one)",
@@ -265,6 +263,26 @@ def _scaled_profile() -> Profile:
     decode = {name: shipped.decode[name].scaled(times) for name in able}
     presets = {name: usage.scaled(times) for name, usage in shipped.encode.items()}
     return Profile(machine(), __version__, presets, decode)
+
+
+_FASTER = 0.9  # in proportion to what is known: little changes would change plans
+
+
+def least_seconds(what: str, seconds: float) -> float:
+    """The least that `what` has taken this machine, now or before: other work only adds to it. The
+    cache keeps it, so that a plan made again is the same."""
+    path, known = profile_path().with_suffix(".least.json"), dict[str, float]()
+    with suppress(OSError, ValueError):
+        known = json.loads(path.read_text())
+    key = hashlib.sha256(what.encode()).hexdigest()[:16]
+    if seconds > _FASTER * known.get(key, float("inf")):
+        return known[key]
+    known[key] = seconds
+    with suppress(OSError, GsvcError):  # a cache that cannot be written
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with output.atomic_output(path, overwrite=True) as file:
+            file.write_text(json.dumps(known))
+    return seconds
 
 
 def _draw(folder: Path, film: _Film) -> str:

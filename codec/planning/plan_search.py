@@ -120,6 +120,8 @@ class BudgetPlan:
     """Its seconds."""
     most: float
     """Bits per second of the trial's highest level: no plan takes more for pictures."""
+    real_time: Price
+    """What real time on this machine costs, live; its budget is "encoding" or "decoding"."""
 
 
 class BudgetPlanner:
@@ -160,6 +162,7 @@ class BudgetPlanner:
         return BudgetPlan(
             best, others, goal, judge, prices, self.model.is_judged, self._link,
             (trial.width, trial.height), trial.rate, self._duration, self.model.rates[1],
+            self._real_time(budgets, goal, judge, best),
         )  # fmt: skip
 
     def choices(self, budgets: Budgets) -> list[PlanChoice]:
@@ -217,18 +220,18 @@ class BudgetPlanner:
     def _asked(self, seen: Prediction, name: str) -> float:
         return {
             "bandwidth": self._link.total(seen.bitrate.high),
-            "decoder_time": seen.decode_seconds.high,
-            "decoder_flops": seen.flops,
+            "decoder_time": seen.decode_seconds.high, "decoder_flops": seen.flops,
             "encoder_time": seen.encode_seconds.high,
-            "memory": max(seen.encode_memory.high, seen.decode_memory.high),
-            "vram": 0.0,
-            "latency": seen.latency + self._link.intra,
-            "energy": self.joules(seen) or 0.0,
-        }[name]
+            "memory": max(seen.encode_memory.high, seen.decode_memory.high), "vram": 0.0,
+            "latency": seen.latency + self._link.intra, "energy": self.joules(seen) or 0.0,
+        }[name]  # fmt: skip
 
-    def _ranked(self, budgets: Budgets, goal: str, judge: str) -> list[PlanChoice]:
+    def _ranked(
+        self, budgets: Budgets, goal: str, judge: str, *, at_once: bool = False
+    ) -> list[PlanChoice]:
+        """`at_once`: as if this machine computed in no time."""
         kept = [one for one in self.choices(budgets) if self._worst(one, budgets) <= 1]
-        if budgets.is_live:
+        if budgets.is_live and not at_once:
             able = sorted((c for c in kept if _MARGIN * self._pace(c) <= 1), key=self._pace)
             kinds = [(c.settings.preset, c.settings.way) for c in able]
             fastest = [c for c, kind in zip(able, kinds, strict=True) if kind == kinds[0]]
@@ -252,11 +255,13 @@ class BudgetPlanner:
             loose = by * allowed
         looser = replace(budgets, **{name: loose})  # type: ignore[arg-type]
         freer = self._ranked(looser, goal, judge) or [best]  # no longer live, it needs more bits
-        if goal in ("quality", "none"):
-            gain = quality_of(freer[0], judge) - quality_of(best, judge)
-        else:
-            gain = 1 - _rank(freer[0], goal, judge)[0] / _rank(best, goal, judge)[0]
-        return Price(name, by, max(0.0, gain))
+        return Price(name, by, _gain(freer[0], best, goal, judge))
+
+    def _real_time(self, budgets: Budgets, goal: str, judge: str, best: PlanChoice) -> Price:
+        free = self._ranked(budgets, goal, judge, at_once=True)[0]
+        seen = free.prediction
+        what = "encoding" if seen.encode_seconds.mean > seen.decode_seconds.mean else "decoding"
+        return Price(what, 0.0, _gain(free, best, goal, judge))
 
     def _unmet(self, budgets: Budgets) -> ConfigError:
         """Says which budgets bind, and what the nearest settings ask for."""
@@ -310,6 +315,12 @@ def _rank(choice: PlanChoice, goal: str, judge: str) -> tuple[float, ...]:
     times = _times(choice)
     other = {"bandwidth": seen.bitrate.mean, "decoder_time": times[0], "encoder_time": times[1]}
     return other.get(goal, quality), quality, *times
+
+
+def _gain(freer: PlanChoice, best: PlanChoice, goal: str, judge: str) -> float:
+    if goal in ("quality", "none"):
+        return max(0.0, quality_of(freer, judge) - quality_of(best, judge))
+    return max(0.0, 1 - _rank(freer, goal, judge)[0] / _rank(best, goal, judge)[0])
 
 
 def _times(choice: PlanChoice) -> tuple[float, float]:
@@ -423,16 +434,12 @@ def pieces_command(source: str, bits: float, loss: float) -> str:
 def as_json(source: str, plan: BudgetPlan) -> dict[str, object]:
     """The plan's values by name."""
     return {
-        "goal": plan.goal,
-        "judge": plan.judge,
-        "is_judged": plan.is_judged,
+        "goal": plan.goal, "judge": plan.judge, "is_judged": plan.is_judged,
         "best": _choice_json(source, plan.best, plan.link),
         "runners_up": [_choice_json(source, choice, plan.link) for choice in plan.runners_up],
-        "prices": [asdict(price) for price in plan.prices],
-        "link": asdict(plan.link),
-        "size": list(plan.size),
-        "frame_rate": plan.frame_rate,
-    }
+        "prices": [asdict(price) for price in plan.prices], "link": asdict(plan.link),
+        "size": list(plan.size), "frame_rate": plan.frame_rate,
+    }  # fmt: skip
 
 
 def as_lines(source: str, plan: BudgetPlan) -> list[str]:
@@ -453,6 +460,7 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
         + (f", behind an intra picture up to {late:.1f} s" if late > seen.latency else "")
         + ("" if seen.joules is None else f"; {seen.joules:.0f} J to compute"),
         *(_price_line(plan, price) for price in plan.prices),
+        *([_price_line(plan, plan.real_time)] if plan.real_time.gain >= _NO_GAIN else ()),
         *(() if plan.is_judged else (_UNJUDGED,)),
         *(_live_lines(source, plan) if plan.link.is_live else ()),
         "",
@@ -518,15 +526,19 @@ def _link_line(plan: BudgetPlan) -> str:
     return f"on the link {total} kbit/s in all: {parts}, {headers / 1000:.2f} for {what}{sent}"
 
 
+_NO_GAIN = 0.005
+
+
 def _price_line(plan: BudgetPlan, price: Price) -> str:
     name = option(price.budget)
     more = "half a JOD less" if price.budget == "quality" else f"{price.by:g} times as much"
-    if price.gain < 0.005:
+    if price.gain < _NO_GAIN:
         is_highest = price.budget == "bandwidth" and plan.best.settings.bitrate > 0.98 * plan.most
-        is_free = plan.link.is_live and all(one.gain < 0.005 for one in plan.prices)
-        why = f"{more} would gain nothing" + ", the machine's time binds" * bool(is_free)
-        why = "level 3, the highest, takes no more of this video" if is_highest else why
-        return f"{name} does not bind: {why}"
+        highest = "level 3, the highest, takes no more of this video"
+        return f"{name} does not bind: {highest if is_highest else f'{more} would gain nothing'}"
+    if price is plan.real_time:
+        name = f"{price.budget} in real time on this machine binds"
+        more = "take a smaller --size or a lower --fps; a fast machine"
     units = {"quality": "JOD" if plan.judge == "jod" else "of texture"}
     gain = (
         f"{price.gain:.2f} {units[plan.goal]}"

@@ -59,6 +59,21 @@ class GpuCounters:
         return None if failed else millijoules.value / 1000
 
 
+class SpareClock:
+    """Seconds that passed between two calls, or that this process computed, if those are fewer:
+    other work on a machine makes the first ones more."""
+
+    def __init__(self) -> None:
+        self._seconds, self._before = 0.0, (0.0, 0.0)
+
+    def __call__(self) -> float:
+        now = time.perf_counter(), time.process_time()
+        self._seconds += min(b - a for a, b in zip(self._before, now, strict=True))
+        self._before = now
+        return self._seconds
+
+
+spare_clock = SpareClock()
 POWERCAP = Path("/sys/class/powercap")
 """Where Linux has the counters."""
 
