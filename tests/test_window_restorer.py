@@ -140,9 +140,8 @@ def test_no_pixel_sees_farther_than_the_margin_of_tiles(network: WindowRestorer)
 def test_cost_is_that_of_a_whole_window(untrained: Path) -> None:
     backend = WindowedBackend(str(untrained))
     small, large = (count_flops(backend.cost(*size).step) for size in ((64, 64), (128, 64)))
-    assert large.count == pytest.approx(2 * small.count, rel=0.02)
-    assert small.count > 17 * 64 * 64 * 1000
-    assert set(small.not_counted) <= set(large.not_counted)
+    assert large == pytest.approx(2 * small, rel=0.02)
+    assert small > 17 * 64 * 64 * 1000
 
 
 def test_errors_name_the_way_out(untrained: Path, window: Window, tmp_path: Path) -> None:

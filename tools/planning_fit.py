@@ -384,8 +384,8 @@ def counted() -> dict[str, float]:
     for name in dict.fromkeys(way.backend for way in WAYS.values() if way.backend):
         cost = find_backend(name).cost(*_SIZE)
         assert cost is not None
-        once = count_flops(cost.once).count if cost.once else 0
-        found[name] = (count_flops(cost.step).count + once) / (_SIZE[0] * _SIZE[1])
+        once = count_flops(cost.once) if cost.once else 0
+        found[name] = (count_flops(cost.step) + once) / (_SIZE[0] * _SIZE[1])
     return {**found, "rife": drawing_cost(*_SIZE, 1, 1).flops_per_pixel or 0.0}
 
 

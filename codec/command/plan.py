@@ -122,7 +122,7 @@ def flops_of(model: HeldModel, size: Sequence[int], rate: float) -> float:
 
     form, (width, height) = architecture(model.name), size
     work = ArchitectureWork(form, height, width, asked.WINDOW if form.time else 1)
-    total = count_flops(work.once).count + model.steps * count_flops(work.step).count
+    total = count_flops(work.once) + model.steps * count_flops(work.step)
     return total * rate / max(1, work.frames - 1)
 
 

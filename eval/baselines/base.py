@@ -46,16 +46,11 @@ class Compute:
     """Floating-point operations per pixel of a frame; a multiply-add counts two."""
     model_bytes: int
     """Bytes of weights."""
-    not_counted: tuple[str, ...] = ()
-    """Operators that the counter does not know."""
 
     def __add__(self, other: "Compute") -> "Compute":
         """Both, one after the other."""
-        return Compute(
-            self.flops_per_pixel + other.flops_per_pixel,
-            self.model_bytes + other.model_bytes,
-            tuple(dict.fromkeys((*self.not_counted, *other.not_counted))),
-        )
+        flops = self.flops_per_pixel + other.flops_per_pixel
+        return Compute(flops, self.model_bytes + other.model_bytes)
 
 
 class Codec(Protocol):

@@ -39,7 +39,7 @@ from gsvc.eval.baselines import base
 from gsvc.eval.baselines.base import Decoded, Settings, all_frames
 from gsvc.eval.baselines.code_hash import code_hash, weights_hash
 from gsvc.eval.baselines.conventional import BT709, RANDOM_ACCESS_SECONDS
-from gsvc.eval.compute import Flops, count_flops, refiner_flops
+from gsvc.eval.compute import count_flops, refiner_flops
 from gsvc.eval.late_loading import CodecFacts
 
 
@@ -61,17 +61,14 @@ def kept_refiner(settings: DecoderSettings) -> Refiner | None:
     return refiners.load_refiner(settings.backend, settings.device) if is_kept else None
 
 
-_OUTSIDE = ("AV1 decoding", "motion and rendering")
-
-
 def refiner_cost(info: StreamInfo, steps: int, backend: str = RESTORER) -> base.Compute:
     """Operations per pixel of a frame as shown (a multiply-add is two), and bytes of weights.
 
-    The padding of the sides is counted; integer work of OpenCV and dav1d is in `not_counted`.
+    The padding of the sides is counted; AV1 decoding, motion and rendering are not.
     """
     video = info.header.format
     if not steps:
-        return base.Compute(0.0, 0, _OUTSIDE)
+        return base.Compute(0.0, 0)
     refiner = refiners.find_backend(backend)
     once, step = _flops(backend, video.height, video.width)
     if isinstance(refiner, WindowRefiner):
@@ -79,30 +76,22 @@ def refiner_cost(info: StreamInfo, steps: int, backend: str = RESTORER) -> base.
     else:
         calls = sum(len(packet.key_frames) for packet in info.packets)
     weights = sum(file.stat().st_size for file in refiner.files)
-    count = calls * (steps * step.count + once)
-    pixels = video.width * video.height * info.frames
-    return base.Compute(count / pixels, weights, (*_OUTSIDE, *step.not_counted))
+    count = calls * (steps * step + once)
+    return base.Compute(count / (video.width * video.height * info.frames), weights)
 
 
 @cache
-def _flops(backend: str, height: int, width: int) -> tuple[int, Flops]:
+def _flops(backend: str, height: int, width: int) -> tuple[int, int]:
     """What is computed once, and one evaluation of the network, counted without storage."""
     cost = refiners.find_backend(backend).cost(height, width)
-    if cost is None:
-        return 0, Flops(0, ("the refiner",))
-    once, step = refiner_flops(cost)
-    return once, Flops(step.count, (*cost.not_counted, *step.not_counted))
-
-
-_OUTSIDE_RIFE = ("looking up pixels along the motion", "a second look where motion is fast")
+    return (0, 0) if cost is None else refiner_flops(cost)
 
 
 def drawing_cost(height: int, width: int, drawn: int, frames: int) -> base.Compute:
-    """Of `drawn` padded frames, per pixel of the clip's `frames`. Raises as `load_rife`."""
-    one = _one_frame(height, width)
-    weights = rife_file().stat().st_size
-    per_pixel = one.count * drawn / (width * height * frames)
-    return base.Compute(per_pixel, weights, (*_OUTSIDE_RIFE, *one.not_counted))
+    """Of `drawn` padded frames, per pixel of the clip's `frames`; looking up pixels along the
+    motion, and again where it is fast, is not counted. Raises as `load_rife`."""
+    per_pixel = _one_frame(height, width) * drawn / (width * height * frames)
+    return base.Compute(per_pixel, rife_file().stat().st_size)
 
 
 def motion_cost(info: StreamInfo) -> base.Compute:
@@ -115,7 +104,7 @@ def motion_cost(info: StreamInfo) -> base.Compute:
 
 
 @cache
-def _one_frame(height: int, width: int) -> Flops:
+def _one_frame(height: int, width: int) -> int:
     gray = np.full((height, width, 3), 128, np.uint8)
     return count_flops(lambda: RifePair(loaded_rife(), gray, gray).motion(0.5))
 

@@ -46,7 +46,6 @@ def is_cut(left: Picture, right: Picture) -> bool:
     return float(agreement.mean()) < _LEAST_AGREEMENT
 
 
-_OUTSIDE = "decoding of the codec"
 _PROTOCOL = 2
 """Part of every version: raise it when a change to the interpolation alters output."""
 Usual = Mapping[str, Mapping[str, Option]]
@@ -139,8 +138,7 @@ class _ByRife(LowerFrameRate):
         """The network's, once for each frame that is not coded, cuts included."""
         step, _ = read_rate(settings)
         drawn = clip.frame_count - ceil(clip.frame_count / step)
-        cost = gsvc.drawing_cost(clip.height, clip.width, drawn, clip.frame_count)
-        return replace(cost, not_counted=(_OUTSIDE, *cost.not_counted))
+        return gsvc.drawing_cost(clip.height, clip.width, drawn, clip.frame_count)
 
 
 class SvtAv1Dis(LowerFrameRate):

@@ -20,7 +20,7 @@ from gsvc.datasets.clips.clip_reader import ClipFormat
 from gsvc.decoders.keyframes.priors.prior_files import prior_path
 from gsvc.eval.baselines import conventional
 from gsvc.eval.baselines.base import Compute, Decoded, Option, Settings, Value, all_of
-from gsvc.eval.compute import Flops, count_flops
+from gsvc.eval.compute import count_flops
 from gsvc.eval.late_loading import CodecFacts, torch
 
 prior_drawings = Late("gsvc.decoders.keyframes.priors.prior_drawings")
@@ -119,7 +119,6 @@ _PROTOCOL = 1
 """Part of the version: raise it when a change here alters output."""
 _NETWORKS = {"compact": "animevideov3", "x4plus": "x4plus"}
 """By the names that tables have."""
-_OUTSIDE = ("AV1 decoding", "plain enlargement and mixing")
 
 
 class SvtAv1Sr(SvtAv1):
@@ -176,10 +175,8 @@ class SvtAv1Sr(SvtAv1):
     ) -> Compute | None:
         """The network's, once for each frame."""
         name, scale = _NETWORKS[str(way["network"])], conventional.read_scale(settings["scale"])
-        one = _flops(name, conventional.coded_size((clip.width, clip.height), scale))
-        weights = prior_path(name).stat().st_size
-        flops = one.count / (clip.width * clip.height)
-        return Compute(flops, weights, (*_OUTSIDE, *one.not_counted))
+        flops = _flops(name, conventional.coded_size((clip.width, clip.height), scale))
+        return Compute(flops / (clip.width * clip.height), prior_path(name).stat().st_size)
 
     def _drawn(
         self, data: bytes, shown: conventional.Size, network: str
@@ -207,7 +204,7 @@ def _network(name: str) -> Any:
 
 
 @cache
-def _flops(name: str, size: conventional.Size) -> Flops:
+def _flops(name: str, size: conventional.Size) -> int:
     """Of one picture, counted without storage."""
     with torch.device("meta"):
         network, given = prior_drawings.PRIORS[name](), torch.empty(1, 3, size[1], size[0])

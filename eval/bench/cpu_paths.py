@@ -101,7 +101,7 @@ def _measured(name: str, precision: str, layout: str, threads: int) -> CpuPath:
         run(crops).float().square().mean().backward()  # type: ignore[no-untyped-call]
 
     one, step = timed(shown, "cpu").seconds, timed(learned, "cpu").seconds
-    whole, part = (count_flops(partial(run, each)).count for each in (picture, crops))
+    whole, part = (count_flops(partial(run, each)) for each in (picture, crops))
     speeds = one, whole / one, _CROPS[0] / step, _TRAINING * part / step
     return CpuPath(name, precision, layout, threads, *speeds)
 

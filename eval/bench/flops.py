@@ -100,7 +100,7 @@ def _pretrained(name: str, height: int, width: int, window: int) -> BackendFlops
     form = architecture(name)
     work = ArchitectureWork(form, height, width, window if form.time else 1)
     once, step = compute.refiner_flops(work.cost())
-    place = height, width, once, step.count, form.steps
+    place = height, width, once, step, form.steps
     return BackendFlops(name, work.frames, work.weights, *place, work.latents, form.source)
 
 
@@ -111,7 +111,7 @@ def _shipped(name: str, height: int, width: int) -> BackendFlops:
     frames = refiner.delay + 1 if isinstance(refiner, WindowRefiner) else 1
     weights = sum(file.stat().st_size for file in refiner.files)
     once, step = compute.refiner_flops(cost)
-    place = height, width, once, step.count, 1
+    place = height, width, once, step, 1
     return BackendFlops(name, frames, weights, *place, None, "its weights")
 
 

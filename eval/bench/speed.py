@@ -33,7 +33,7 @@ from gsvc.decoders.keyframes.refiner import (
 )
 from gsvc.eval.bench.flops import wide
 from gsvc.eval.bench.store import versions
-from gsvc.eval.compute import Flops, PeakMemory, refiner_flops
+from gsvc.eval.compute import PeakMemory, refiner_flops
 from gsvc.eval.layout import markdown
 
 _REPEATS, _MOST_REPEATS, _SECONDS = 3, 50, 1.0
@@ -285,8 +285,8 @@ def _measured(speed: Speed, share: float) -> Speed:
     device, height, width = speed.device, speed.height, speed.width
     try:
         work = make_work(speed.subject, device, height, width)
-        once, step = refiner_flops(work.cost) if work.cost else (0, Flops(0, ()))
-        count, peak = (once + step.count) / work.frames, matrix_peak(work.device)
+        once, step = refiner_flops(work.cost) if work.cost else (0, 0)
+        count, peak = (once + step) / work.frames, matrix_peak(work.device)
         speed = replace(speed, device=work.device, flops=count / (height * width) or None)
         if (expected := count / (share * peak)) > LIMIT:
             return replace(speed, reason=f"about {expected:.0f} s a picture, over {LIMIT:.0f}")

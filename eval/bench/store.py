@@ -56,8 +56,6 @@ class DecodeRecord:
     flops_per_pixel: float | None = None
     """Per pixel of a frame."""
     model_bytes: int | None = None
-    not_counted: list[str] = field(default_factory=list)
-    """Operators that the FLOPs leave out."""
     peak_memory: int | None = None
     """Bytes of resident memory at the peak, over those before decoding began."""
     joules: float | None = None
@@ -288,7 +286,8 @@ def _parse(text: bytes) -> CellRecord:
         decodes = []
         for one in values["decodes"]:
             scores = {name: MetricScores(**score) for name, score in one["scores"].items()}
-            decodes.append(DecodeRecord(**{**one, "scores": scores}))
+            known = {name: value for name, value in one.items() if name != "not_counted"}  # once
+            decodes.append(DecodeRecord(**{**known, "scores": scores}))
         record = CellRecord(**{**values, "decodes": decodes})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Damaged(f"its record is damaged ({' '.join(str(error).split())})") from error

@@ -296,7 +296,6 @@ class _Decode:
         # Other pictures than those scored before, if any: every score is of these.
         self.wanted = set(cell.metrics)
         compute = codec.compute(self.work.data, clip, cell.settings, self.way)
-        counted = {**vars(compute), "not_counted": list(compute.not_counted)} if compute else {}
         self.record = DecodeRecord(
             way=self.way,
             seconds=decoded.seconds,
@@ -305,7 +304,7 @@ class _Decode:
             peak_memory=memory.peak,
             joules=cost.joules,
             cpu_seconds=cost.seconds,
-            **counted,
+            **(vars(compute) if compute else {}),
         )
         self.work.put(self.record)
 
