@@ -30,8 +30,6 @@ class RefinerCost:
     """One evaluation of the network."""
     once: Callable[[], object] | None = None
     """What is computed once, however many steps follow."""
-    not_counted: tuple[str, ...] = ()
-    """What is computed besides."""
 
 
 class Backend(Protocol):

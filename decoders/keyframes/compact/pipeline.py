@@ -122,8 +122,7 @@ def _denoise(
 
 
 def picture_cost(settings: Mapping[str, Any], height: int, width: int) -> RefinerCost:
-    """Of the network with these settings and its prior; sides are padded as when it runs."""
-    missing = ("margins of tiles",) if height * width > WHOLE_PIXELS else ()
+    """Of the network with these settings and its prior, padded as when it runs; no tile margins."""
     height, width = height + -height % network.MULTIPLE, width + -width % network.MULTIPLE
     with torch.device("meta"):
         refiner = CompactRefiner(**settings)
@@ -137,5 +136,4 @@ def picture_cost(settings: Mapping[str, Any], height: int, width: int) -> Refine
     return RefinerCost(
         step=lambda: refiner(picture, sigma, given, scalars),
         once=None if prior is None else lambda: drawings(prior, picture),
-        not_counted=missing,
     )

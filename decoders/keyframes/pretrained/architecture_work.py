@@ -102,8 +102,8 @@ class ArchitectureWork:
         return _BYTES * channels * self.latent_frames * height * width
 
     def cost(self) -> RefinerCost:
-        """One evaluation of the network; once a window, encoding, decoding and the prompt."""
-        return RefinerCost(self.step, self.once, ("the text encoder", "schedulers"))
+        """One evaluation of the network; once a window, encoding and decoding. No text encoder."""
+        return RefinerCost(self.step, self.once)
 
     def step(self) -> object:
         """One evaluation of the network, without guidance."""

@@ -91,8 +91,7 @@ def _window(
 
 
 def window_cost(settings: Mapping[str, Any], frames: int, height: int, width: int) -> RefinerCost:
-    """What a window computes with a network of these settings; sides are padded as when it runs."""
-    missing = ("margins of tiles",) if height * width > WHOLE_PIXELS else ()
+    """What a window computes with these settings, padded as when it runs; no tile margins."""
     height, width = height + -height % WINDOW_MULTIPLE, width + -width % WINDOW_MULTIPLE
     with torch.device("meta"):
         network = WindowRestorer(**settings)
@@ -104,4 +103,4 @@ def window_cost(settings: Mapping[str, Any], frames: int, height: int, width: in
         for _ in range(frames):
             _, memory = network(picture, picture, picture, trust, time, memory)
 
-    return RefinerCost(step=window, not_counted=missing)
+    return RefinerCost(step=window)
