@@ -73,9 +73,10 @@ class Receiver:
 
     def asks(self, now: float) -> bool:
         """Whether to ask for a keyframe now."""
-        needs = self.depacketizer.needs_key or (self.decoder is not None and self.decoder.needs_key)
-        if not needs or now - self.asked < RETRY:
-            return False
+        come = self.depacketizer
+        needs = come.needs_key or (self.decoder is not None and self.decoder.needs_key)
+        if come.source is None or not needs or now - self.asked < RETRY:
+            return False  # before anything came, the sender's first picture may be under way
         self.asked = now
         return True
 

@@ -43,6 +43,7 @@ class Tensor(Protocol):
     def detach(self) -> Any: ...
 
 
+_SUITS = 0.5  # share of the pixels a second below which a size that suits the rate is told
 AnyFrame: TypeAlias = Frame | Picture | Tensor | av.VideoFrame
 """What `Encoder.encode` takes."""
 
@@ -331,8 +332,7 @@ class Encoder:
             return [*self._object_packets(payloads), *self._announced(self._packets_of(coded))]
 
     def flush(self) -> list[Packet]:
-        """Encode the waiting frames, end the stream and return the last packets. Raises ConfigError
-        as `encode` does; another `flush` then ends the stream."""
+        """Encode what waits, and end the stream: its last packets. After an error, call again."""
         with self._turn:
             self._check_open()
             payloads = [] if self._objects is None else self._objects.flush()
@@ -343,11 +343,12 @@ class Encoder:
         return [*packets, Packet(PacketType.END, 0, varint(self._packets), max(0, self._sent), 0)]
 
     def _warn_of_size(self) -> None:
-        video, bitrate = self.header.format, self.target_bitrate
+        video, rate = self.header.format, self.target_bitrate if self.is_low_delay else None
         own = video.width, video.height, float(video.frame_rate)
-        if self.is_low_delay and bitrate and (shape := shape_for(bitrate, *own, is_asked=False)):
-            told = "%dx%d, %.3g frames/s, is far too large for %.3g kbit/s: %dx%d, %.3g, suits"
-            _log.warning(told, *own, bitrate / 1000, *fitted_size(*own[:2], shape[0]), shape[1])
+        shape = shape_for(rate, *own, is_asked=True) if rate else None
+        if rate and shape and (shape[0] / min(own[:2])) ** 2 * shape[1] < _SUITS * own[2]:
+            told = "%dx%d, %.3g frames/s, is too large for %.3g kbit/s: %dx%d, %.3g, suits"
+            _log.warning(told, *own, rate / 1000, *fitted_size(*own[:2], shape[0]), shape[1])
 
     def _watch_pace(self, intervals: float) -> None:
         """Warn of first frames at another rate than the format's, by which each gets its bits."""

@@ -35,6 +35,7 @@ second, or where what it overspent is made up for. By hand."""
 _FILLING = 8
 """A link with room takes coded pictures up to this many times as often as the level. By hand."""
 _GAP = 5  # nominal distances of frames from which on a frame is late: none is drawn before it
+_LEFT_OUT = 1.5  # seconds of waiting from which on a gap is a full link's, not a camera's
 _PAUSE = 500  # seconds after which a group begins: receivers take far times for damage
 _WORTH, _TOO_RARE = 7.0, 15.0
 """Change of crf, or half as many again of the bits, that is worth an intra picture; towards coarser
@@ -109,13 +110,13 @@ class LowDelay(GroupCoder):
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
     ) -> list[CodedPacket]:
         is_late = not self._is_held and ticks > _GAP * self._config.header.frame_ticks
-        coded = []
-        if is_late and self._fills:  # what waited longer is left out, as those between were
-            ticks += sum(waited for _, waited in self._waiting)
-            self._waiting = []
+        coded, base = [], self._config.header.format.time_base
+        waited = sum(one for _, one in self._waiting)
+        if is_late and self._fills and waited * base > _LEFT_OUT:
+            ticks, self._waiting = ticks + waited, []  # as those between were
         elif is_late:
             coded = self.flush()
-        opens_group |= ticks * self._config.header.format.time_base > _PAUSE
+        opens_group |= ticks * base > _PAUSE
         if is_cut and self._group is None:  # what waited for room to begin is over: not sent
             self._before = None
         elif is_cut:
