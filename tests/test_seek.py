@@ -111,7 +111,8 @@ def test_times_lead_to_frames(data: bytes) -> None:
     base = index.header.format.time_base
     for number, pts in enumerate(index.times):
         seconds = (pts - index.times[0]) * base
-        assert index.frame_at(float(seconds) - 1e-9) == number
+        assert index.frame_at(float(seconds)) == index.frame_at(float(seconds) + 0.01) == number
+        assert index.frame_at(float(seconds) - 0.01) == max(0, number - 1)
     assert index.frame_at(-1) == 0 and index.frame_at(1e9) == index.frames == 45
     with gsvc.Decoder(index.header, PLAIN) as decoder, pytest.raises(ValueError, match="0 or more"):
         next(index.decode(decoder, -5, 3))

@@ -324,10 +324,11 @@ def _part(
 def _begin(index: stream_info.StreamIndex, start: float) -> tuple[int, int]:
     """Number of a part's first frame, and its tick unless that frame is later."""
     first, begins = index.frame_at(start), 0
-    if 0 < first < len(index.times):
-        base = index.header.format.time_base
-        begins = index.times[0] + ceil(start / base)
-        first -= (index.times[first] - begins) * base >= _STANDS
+    if start > 0 and first < index.frames:
+        base, following = index.header.format.time_base, index.times[first + 1 :][:1]
+        begins = index.times[0] + ceil(round(start / base, 6))
+        stands = following and (following[0] - begins) * base >= _STANDS
+        first += index.times[first] < begins and not stands
     return first, begins
 
 

@@ -8,7 +8,7 @@ which stands first in each packet. (An hour takes about a second.)
 
 import hashlib
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -95,12 +95,13 @@ class StreamIndex:
 
     @errors.typed
     def frame_at(self, seconds: float) -> int:
-        """Number of the first frame shown `seconds` after frame 0 or later; `frames` at the end."""
+        """Number of the frame that is shown `seconds` after frame 0; `frames` after the last."""
         if not seconds <= float("inf"):
             raise errors.ConfigError(f"seconds is {seconds}: give a time")
-        if not self.times:
-            return 0
-        return bisect_left(self.times, self.times[0] + seconds / self.header.format.time_base)
+        time = (self.times or [0])[0] + round(seconds / self.header.format.time_base, 6)
+        if not self.times or time >= self.times[-1] + self.header.frame_ticks:
+            return self.frames
+        return max(0, bisect_right(self.times, time) - 1)
 
     @errors.typed
     def decode(self, decoder: container.PacketDecoder, first: int, count: int) -> Iterator[Frame]:
