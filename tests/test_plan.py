@@ -135,16 +135,19 @@ def test_the_command_of_a_plan_gives_what_the_plan_says(
 ) -> None:
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
     MACHINE.save(profile_path())
-    assert main(["plan", str(clip), "--bandwidth", "4k", "--size", "48", "--no-measure"]) == 0
+    part = "--start", "0.1", "--frames", "16"
+    wanted = "--bandwidth", "4k", "--size", "48", "--no-measure"
+    assert main(["plan", str(clip), *wanted, *part]) == 0
     told = capsys.readouterr().out
     encode = next(line for line in told.splitlines() if line.startswith("gsvc encode")).split()
     target = tmp_path / "again.gsv"
     assert "--size" in encode and "--total-bitrate" in encode
+    assert " ".join(part) in " ".join(encode)
     assert main([*encode[1:3], "-o", str(target), *encode[5:], "--quiet"]) == 0
     width, height, seconds = re.findall(r"of (\d+)x(\d+) .* take ([\d.]+) s to send", told)[0]
     with open(target, "rb") as file:
-        form = StreamIndex(file).header.format
-    assert (form.width, form.height) == (int(width), int(height))
+        form, count = (index := StreamIndex(file)).header.format, index.frames
+    assert count == 16 and (form.width, form.height) == (int(width), int(height))
     link = TCP * 8 * target.stat().st_size / float(seconds)
     assert link == pytest.approx(4_000, rel=0.1)
 

@@ -139,6 +139,8 @@ source [IN]             the video; omit it with --class
                         is far too low); with --class: WxH ({_USUAL.width}x{_USUAL.height})
 --fps N                 at most N frames a second; with --class: its frame rate ({_USUAL.rate:g})
 --seconds S             with --class: duration ({_USUAL.seconds:g})
+--start
+--frames N              plan for at most N frames of the source
 --bandwidth RATE        rate of the link in bit/s, sound and headers included: 12k
 --decoder-time TIME     time to decode: 1x (the video's duration), 90s, 10min
 --decoder-flops FLOPS   operations of the decoder's networks for a second of video: 20G
@@ -210,6 +212,8 @@ def kind_of(options: Namespace) -> VideoClass | None:
         return None
     if options.source is not None:
         raise ConfigError("--class is for a video that is not there yet: leave out one of them")
+    if options.start or options.frames is not None:
+        raise ConfigError("--start and --frames need the video: of a --class write --seconds")
     usual = VideoClass(options.kind)
     size = (usual.width, usual.height) if options.size is None else options.size
     if not isinstance(size, tuple):
@@ -248,7 +252,7 @@ def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -
     with trial_judge(options.measure and isinstance(source, str)) as judge:
         return planner_for(
             source, budgets, receiver=receiver, watts=options.watts, joules_per_bit=joules,
-            judge=judge, link=found.link, size=found.size, fps=found.fps,
+            judge=judge, link=found.link, **found.opened,
         )  # fmt: skip
 
 

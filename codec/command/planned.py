@@ -10,8 +10,9 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from multiprocessing import get_context
+from typing import Any
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encode_job import AUTO_SIZE, SOURCE_SIZE, EncodeJob, suited
@@ -21,7 +22,7 @@ from gsvc.codec.api.reports import EncodeReport
 from gsvc.codec.api.target_size import SOUND, sized, sound_bitrate
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import has_watcher, limits_of, shown_dimensions
-from gsvc.codec.media import places, video_reader
+from gsvc.codec.media import places
 from gsvc.codec.network import link_rate as live
 from gsvc.codec.network.depacketizer import UNDER_WAY
 from gsvc.codec.network.rtp import WireSettings
@@ -53,23 +54,23 @@ _HEARD = 30  # seconds whose sound says what all of it takes
 
 @dataclass(frozen=True)
 class Carried:
-    """What a link carries of a video, and at which size and frame rate."""
+    """What a link carries of a video, and how to open it."""
 
     link: plan_search.LinkLoad
-    size: video_reader.Size | None = None
-    fps: float | None = None
+    opened: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of `open_video`."""
     audio_bitrate: int | None = None
 
 
 def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     """What the bandwidth leaves to pictures: RTP takes of it where the latency is short, else TCP.
 
-    `options`: audio, size and fps. Raises ConfigError where nothing is left.
+    `options`: audio, size, fps, start and frames. Raises ConfigError where nothing is left.
     """
     total, is_heard, is_live = budgets.bandwidth, options.audio != "none", budgets.is_live
     job = EncodeJob(
-        source, EncoderSettings(), fps=options.fps, sound=is_heard, texts=False, size=options.size,
-        sound_may_go=options.audio is None,
+        source, EncoderSettings(), options.start, options.frames, options.fps, is_heard,
+        texts=False, size=options.size, sound_may_go=options.audio is None,
     )  # fmt: skip
     sound = heads = 0.0
     wire = WireSettings(mtu=getattr(options, "mtu", None) or WireSettings.mtu)
@@ -78,9 +79,10 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         job = suited(job, None)
     else:
         with job.open() as video:
-            frames, had_sound = round(_HEARD * video.format.frame_rate), video.has_sound
+            most, had_sound = round(_HEARD * video.format.frame_rate), video.has_sound
         job.sound = is_heard and had_sound and not (is_live and _too_slow(total, options))
-        job, heads = replace(job, frames=frames), live.SOUND_HEADERS * (is_live and job.sound)
+        most = min(most, options.frames or most)
+        job, heads = replace(job, frames=most), live.SOUND_HEADERS * (is_live and job.sound)
         size = int((total - heads if is_live else total / TCP) * job.seconds / 8)
         job = _shaped_live(job, total, wire) if is_live else job
         if heads:  # as gsvc send chooses it
@@ -90,10 +92,13 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         job, _, room = sized(job, size)
         how = ("opus" if job.sound else "none") * had_sound
         sound = 8 * (size - room) / float(job.seconds)
+        job.frames = options.frames and round(options.frames * (job.frames or most) / most)
     # All is told, what is usual too: that follows from the rate, and a plan may take less of it.
     size_now = None if isinstance(job.size, str) else job.size
     told = ["--size", shown_dimensions(size_now or SOURCE_SIZE)]
     told += ["--fps", f"{job.fps:.6g}"] if job.fps else []
+    told += ["--start", f"{job.start:g}"] if job.start else []
+    told += ["--frames", str(job.frames)] if job.frames else []
     told += ["--audio", how] if how else []
     told += ["--audio-bitrate", str(job.audio_bitrate)] if job.audio_bitrate else []
     told += ["--mtu", str(options.mtu)] if is_live and getattr(options, "mtu", None) else []
@@ -111,7 +116,8 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
             wire = replace(wire, redundancy=0, parity_span=0)
             bare = live.pictures_within(rate + heard, heard, wire)
             link = replace(link, one_way=factor * bare / rate - 1)
-    return Carried(link, size_now, job.fps, job.audio_bitrate)
+    opened = {"size": size_now, "fps": job.fps, "start": job.start, "frames": job.frames}
+    return Carried(link, opened, job.audio_bitrate)
 
 
 def in_pieces(source: str | None, rate: float | None, loss: float) -> str:
@@ -176,13 +182,13 @@ def planned_encoding(options: Namespace) -> tuple[plan_search.BudgetPlan, Foreto
     found = carried(options.source, budgets, options)
     with trial_judge() as judge:
         planner = plan_search.planner_for(
-            options.source, budgets, judge=judge, link=found.link, size=found.size, fps=found.fps
+            options.source, budgets, judge=judge, link=found.link, **found.opened
         )
     plan = planner.plan(budgets)
     chosen = plan_search.encoder_settings(plan.best.settings)
     options.bitrate, options.preset = chosen.bitrate, chosen.preset
     options.low_delay, options.low_memory = chosen.low_delay, chosen.low_memory
-    options.gop, options.size, options.fps = chosen.gop, found.size or "source", found.fps
+    vars(options).update(found.opened, gop=chosen.gop, size=found.opened["size"] or SOURCE_SIZE)
     options.audio_bitrate = options.audio_bitrate or found.audio_bitrate
     seen, raw = plan.best.prediction, planner.model.uncorrected.predict(plan.best.settings)
     numbers = {

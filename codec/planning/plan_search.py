@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import exp
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.target_size import AIM
 from gsvc.codec.bitstream.erasure import rows_within
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.media.video_reader import Size
 from gsvc.codec.network.stats import IP_UDP_BYTES
 from gsvc.codec.planning.budgets import Budgets, Time, UnmetError, VideoClass, option, parse_budgets
 from gsvc.codec.planning.machine_profile import WAYS, Profile, Way, known_profile
@@ -351,15 +351,14 @@ def planner_for(
     joules_per_bit: float = 0.0,
     judge: Judge | None = None,
     link: LinkLoad | None = None,
-    size: Size | None = None,
-    fps: float | None = None,
+    **opened: Any,
 ) -> BudgetPlanner:
     """The planner of a video file, which is tried: some seconds; or of a class of video.
 
     Where memory is too short for any preset's look-ahead, the encoder does without.
 
     `receiver`, `watts`: as of `Predictor`; `joules_per_bit`, `link`: as of `BudgetPlanner`;
-    `judge`: as of `try_pictures`; `size`, `fps`: as of `open_video`. Raises ConfigError for a class
+    `judge`: as of `try_pictures`; `opened`: as of `open_video`. Raises ConfigError for a class
     within a short latency, and as of `try_video`.
     """
     profile, fitted = known_profile(), own_numbers()
@@ -369,13 +368,13 @@ def planner_for(
             raise ConfigError("classes were measured with look-ahead: for --latency give a video")
         trial = trial_of(source, profile)
     else:
-        trial = try_video(source, low_delay=short, judge=judge, size=size, fps=fps)
+        trial = try_video(source, low_delay=short, judge=judge, **opened)
     model = Predictor(trial, profile, receiver, watts=watts, fitted=fitted)
     if isinstance(source, str) and not short and budgets.memory is not None:
         plain = PlanSettings(model.rates[0], DEFAULT_PRESET, False, Way(), low_memory=True)
         needs = (model.predict(replace(plain, preset=name)).encode_memory.high for name in PRESETS)
         if min(needs) > budgets.memory:
-            trial = try_video(source, low_delay=True, judge=judge, size=size, fps=fps)
+            trial = try_video(source, low_delay=True, judge=judge, **opened)
             model = Predictor(trial, profile, receiver, watts=watts, fitted=fitted)
     return BudgetPlanner(model, joules_per_bit, link)
 

@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 from math import ceil, sqrt
 from statistics import fmean, stdev
+from typing import Any
 
 import cv2
 import numpy as np
@@ -32,7 +33,7 @@ from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.group import GroupReader
 from gsvc.codec.bitstream.stream_info import StreamIndex
 from gsvc.codec.media.places import display_name
-from gsvc.codec.media.video_reader import Size, open_video
+from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.planning.budgets import VideoClass
 from gsvc.codec.planning.machine_profile import Profile, least_seconds, packaged
 from gsvc.codec.planning.process import spare_clock
@@ -100,11 +101,10 @@ def try_video(
     low_delay: bool = False,
     judge: Judge | None = None,
     clock: Callable[[], float] = spare_clock,
-    size: Size | None = None,
-    fps: float | None = None,
+    **opened: Any,
 ) -> VideoTrial:
     """The trial of a file; `judge`, `clock` as of `try_pictures`, others of `open_video`."""
-    with open_video(source, size=size, fps=fps) as video:
+    with open_video(source, **opened) as video:
         form, total = video.format, video.frame_count
         most = min(_MOST_FRAMES, max(_LEAST_FRAMES, _PIXELS // (form.width * form.height)))
         frames = [frame for frame, _ in zip(video, range(most), strict=False)]
@@ -115,7 +115,7 @@ def try_video(
     if clock is spare_clock and os.path.isfile(source):
         told = os.stat(source)
         taken = fmean(point.seconds for point in points)
-        what = f"{source} {told.st_size} {told.st_mtime_ns} {form} {low_delay}"
+        what = f"{source} {told.st_size} {told.st_mtime_ns} {form} {opened} {low_delay}"
         share = least_seconds(what, taken) / taken
         points = tuple(replace(point, seconds=share * point.seconds) for point in points)
     return replace(trial, points=points, frames=max(total or 0, trial.frames))
