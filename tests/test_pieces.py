@@ -185,6 +185,8 @@ def test_lost_pieces_of_a_folder_are_told_and_made_good(image: Path, tmp_path: P
     done = run_gsvc("encode", image, "-o", tmp_path / "a", *budget, *BARE)
     assert done.returncode == 0, done.stderr
     paths = sorted((tmp_path / "a").iterdir())
+    sent = sum(path.stat().st_size + 28 for path in paths)
+    assert f" ({sent} over UDP) in {len(paths) - 2} pieces" in done.stderr.decode()
     assert len(paths) <= 8 + 2 and max(len(path.read_bytes()) for path in paths) <= 90
     for path in paths[1:3]:
         path.unlink()

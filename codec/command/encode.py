@@ -19,6 +19,7 @@ from gsvc.codec.bitstream.header import TOOLS
 from gsvc.codec.command import arguments
 from gsvc.codec.media.output import STANDARD_OUTPUT
 from gsvc.codec.media.places import is_read_once
+from gsvc.codec.network.stats import IP_UDP_BYTES
 from gsvc.codec.weights.extras import need
 from gsvc.codec.weights.model_files import cache_dir
 from gsvc.decoders.detection.findings import AUTO, OWN, Detector
@@ -117,7 +118,8 @@ def _pieces_line(report: reports.PiecesReport) -> str:
         lost += f", at {100 * loss:g} % loss {100 * failure:.2g} % of transfers fail"
     return (
         f"{one_line(report.target)}: {what} of {report.width}x{report.height}, {report.size} bytes "
-        f"in {report.pieces} pieces{lost}, {first}, in {reports.shown_time(report.elapsed)}"
+        f"({report.size + IP_UDP_BYTES * total} over UDP) in {report.pieces} pieces{lost}, {first},"
+        f" in {reports.shown_time(report.elapsed)}"
     )
 
 
@@ -209,8 +211,8 @@ others
 | --total-bitrate RATE  highest rate of the file, sound included: 16k
 | --total-size SIZE     with --out: largest size of all streams together: 20MB
 | --packets N           write at most N pieces of --packet-bytes to folder OUT, for LoRa or mesh
-                        radio
---packet-bytes N        with --packets: largest size of a piece in bytes, headers included: 237
+                        radio; parity comes on top
+--packet-bytes N        with --packets: largest piece in bytes, without 28 of IP and UDP: 237
 --parity N              with --packets: N more pieces, so that any N may be lost
 --loss SHARE            with --packets: share of pieces that the link loses: 10%%; chooses --parity
                         so that at most 1 transfer in 100 fails
