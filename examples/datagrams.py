@@ -56,16 +56,16 @@ class Receiver:
     def __init__(self) -> None:
         self.depacketizer = gsvc.Depacketizer(gsvc.Limits.restrictive())
         self.decoder: gsvc.Decoder | None = None
-        self.source: int | None = None
+        self.header: gsvc.Header | None = None
         self.asked = -RETRY
 
     def take(self, datagram: bytes | None, now: float) -> Iterator[gsvc.Frame]:
         """The frames that can be shown; without a datagram, those that waited long enough."""
         come = self.depacketizer
         for packet in come.poll(now) if datagram is None else come.push(datagram, now):
-            if come.source != self.source and come.header:  # the first sender, or another
+            if come.header and come.header is not self.header:  # the first sender, or another
                 settings = gsvc.DecoderSettings(steps=0, conceal=True)
-                self.decoder, self.source = gsvc.Decoder(come.header, settings), come.source
+                self.decoder, self.header = gsvc.Decoder(come.header, settings), come.header
             assert self.decoder is not None
             if packet.type == gsvc.PacketType.INTRA:
                 self.asked = -RETRY  # what was asked for has come

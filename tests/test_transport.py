@@ -478,23 +478,28 @@ def test_sequence_numbers_wrap() -> None:
     assert numbers == [n % 65_536 for n in itertools.islice(itertools.count(65_530), len(numbers))]
 
 
-def test_a_sender_that_restarts_takes_over() -> None:
-    """With another header and early times, too; what is late of the old one changes nothing."""
+@pytest.mark.parametrize(
+    ("before", "source", "sequence"), [(30, 9, 40_000), (30, 77, 65_530), (200, 77, 200)]
+)
+def test_a_sender_that_restarts_takes_over(before: int, source: int, sequence: int) -> None:
+    """As the same source, with another header and early times, too; what is late of another source
+    changes nothing."""
     again = replace(HEADER, format=replace(HEADER.format, width=HEADER.format.width + 16))
-    old, new = stream([200] * 30, group=30), stream([200] * 9, group=9)
+    old, new = stream([200] * before, group=before), stream([200] * 9, group=9)
     depacketizer = Depacketizer()
-    received(sent(old)[:-1], depacketizer)
-    source, late = depacketizer.source, sent(old)[-2][1]
-    packetizer, came = Packetizer(again, 9, PLAIN, sequence=40_000), list[Packet]()
+    end = received(sent(old)[:-1], depacketizer)[-1].pts or 0
+    assert end == 3 * (before - 1)
+    packetizer, came = Packetizer(again, source, PLAIN, sequence=sequence), list[Packet]()
     for number, packet in enumerate(new):
         for datagram in packetizer.packetize([packet]):
             if number == 0:
                 continue  # the first picture is lost
-            came += depacketizer.push(datagram.to_bytes(), 100.0 + number)
-    assert came == [] and depacketizer.needs_key and depacketizer.source == source
+            came += depacketizer.push(datagram.to_bytes(), before * INTERVAL + number / 10)
+    assert came == [] and depacketizer.needs_key and depacketizer.header == HEADER
     for packet in stream([200] * 3, group=3, first=50):
         for datagram in packetizer.packetize([packet]):
-            came += depacketizer.push(datagram.to_bytes(), 120.0)
+            came += depacketizer.push(datagram.to_bytes(), before * INTERVAL + 2)
     assert [packet.number for packet in came if packet.is_picture] == [50, 51, 52]
-    assert depacketizer.header == again and depacketizer.source == 9
-    assert depacketizer.push(late, 120.1) == [] and not depacketizer.needs_key
+    assert depacketizer.header == again and depacketizer.source == source
+    late = sent(old)[-2][1]
+    assert source == 77 or not (depacketizer.push(late, 120.1) or depacketizer.needs_key)

@@ -215,8 +215,9 @@ class Encoder:
         """Most frames that follow a frame before its packet is ready; `flush` waits for none.
 
         With low delay: the frames up to the next key picture, 4 (level 3) to 19 (level 0) at 25
-        frames a second. With look-ahead: the longest group and, for frames after its last key
-        picture, the next one; `gop` and `lookahead` limit both. The decoder adds no delay.
+        frames a second; with a `LinkRate` up to 2 s. With look-ahead: the longest group and, for
+        frames after its last key picture, the next one; `gop` and `lookahead` limit both. The
+        decoder adds no delay.
         """
         return self._coder.delay
 

@@ -70,8 +70,9 @@ class PendingPacket:
             self._keep(self._fragments, lost[0], rtp.parity([*known, self._parities[stripe]]))
 
 
-_WINDOW = 512
-"""Missing datagrams that are remembered. A number further away needs its successor to count."""
+_WINDOW, _SEEN = 512, 1024
+"""Missing datagrams that are remembered, and others. A number further away than the first needs its
+successor to count."""
 _MAX_JUMP = 3000
 """A larger jump of numbers is a restart of the source, no loss (MAX_DROPOUT of RFC 3550)."""
 _REORDERED = 16  # how far before the first datagram that arrived another one is taken
@@ -99,6 +100,7 @@ class SequenceTracker:
         self._first = self._highest = -1
         self._follower = -1  # sequence number that would confirm one far away
         self._absent: dict[int, _Absent] = {}
+        self._seen: dict[int, int] = {}  # sequence numbers, and hashes of their datagrams
         self._jitter = 0.0
         self._transit: float | None = None
         self._heard = float("-inf")
@@ -141,6 +143,17 @@ class SequenceTracker:
         self.received += 1
         self._follow_jitter(packet.timestamp, now)
         return True
+
+    def is_another(self, packet: rtp.RtpPacket, seen: int, old: bool, now: float) -> bool:
+        """Whether a datagram of this hash is of a sender that began again: it is not what came
+        under its number or, if its time is `old`, not missing."""
+        if now - self._heard > _OUTAGE:
+            self._seen.clear()
+        known = self._seen.setdefault(packet.sequence, seen)
+        if len(self._seen) > _SEEN:
+            del self._seen[next(iter(self._seen))]
+        number = rtp.unwrap(packet.sequence, max(self._highest, 0), 16)
+        return known != seen or (old and number not in self._absent)
 
     def to_nack(self, now: float) -> list[int]:
         """Sequence numbers (0-65535) to request now, oldest first; each a few times at most."""
@@ -196,8 +209,8 @@ _LATE_SECONDS, _LATE_PACKETS = 2.0, 16
 """How long, and how many, packets given up are still taken: they mend the rest of their group."""
 _BEHIND, _AHEAD = 64, 256
 """How far before and after the next picture's number a unit's number is believed."""
-_FAR_TICKS = 600 * rtp.CLOCK_RATE
-"""How far a unit's time may be from the last picture's: ten minutes."""
+_FAR_TICKS, _OLD_TICKS = 600 * rtp.CLOCK_RATE, 4 * rtp.CLOCK_RATE
+"""How far a unit's time may be from the last picture's, and how far back before it is old."""
 
 
 @typed
@@ -234,12 +247,12 @@ class Depacketizer:
     Picture packets get their number, group and pts, and a duration if the packet before them came
     too; others get the pts of the picture before them. A gap in the numbers is a loss; a packet out
     of order was given up and came late. After an outage, packets go on at the next INTRA packet.
-    Invalid bytes are counted and dropped; they raise nothing. Another `source`, a sender that began
-    again, takes over with its first INTRA packet: its `header` needs a new decoder.
+    Invalid bytes are counted and dropped; they raise nothing. A sender that began again, even as
+    the same `source`, takes over with its first INTRA packet: `header`, None before the first, is
+    another object then, and needs a new decoder.
 
-    `header` is the stream's, None before the first packet. `limits` bound the stream: the default
-    admits all that gsvc encodes; for untrusted senders give `Limits.restrictive()`, here and to the
-    decoder, as `VideoReceiver` does.
+    `limits` bound the stream: the default admits all that gsvc encodes; for untrusted senders give
+    `Limits.restrictive()`, here and to the decoder, as `VideoReceiver` does.
     """
 
     def __init__(
@@ -248,7 +261,7 @@ class Depacketizer:
         self.header: Header | None = None
         self.source: int | None = None  # its SSRC
         self._gone: int | None = None  # that of the source before it
-        self._other: Depacketizer | None = None  # of another source, since which nothing came
+        self._other: Depacketizer | None = None  # of another sender, since which nothing came
         self.tracker = SequenceTracker()
         self.counts = Counts()
         self._limits, self._reorder = limits, reorder or ReorderLimits()
@@ -280,7 +293,9 @@ class Depacketizer:
             packet = rtp.RtpPacket.from_bytes(datagram)
             if self.source is None:
                 self.source = packet.ssrc
-            if packet.ssrc != self.source:
+            old = self._clock - rtp.unwrap(packet.timestamp, self._clock, 32) > _OLD_TICKS
+            is_own = packet.ssrc == self.source
+            if not is_own or self.tracker.is_another(packet, hash(datagram), old, now):
                 return self._push_other(packet.ssrc, datagram, now)
             self._other = None
             if self.tracker.arrived(packet, now):
@@ -296,7 +311,8 @@ class Depacketizer:
         if self._other is None or self._other.source != source:
             self._other = Depacketizer(self._limits, self._reorder)
         if packets := self._other.push(datagram, now):
-            vars(self).update(vars(self._other), _gone=self.source)
+            gone = self._gone if source == self.source else self.source
+            vars(self).update(vars(self._other), _gone=gone)
         return packets
 
     def poll(self, now: float) -> list[Packet]:

@@ -73,7 +73,7 @@ def rtp_timestamp(pts: int, time_base: Fraction) -> int:
 def presentation_time(timestamp: int, time_base: Fraction) -> int:
     """The presentation time of an unwrapped RTP timestamp.
 
-    Undoes `rtp_timestamp` exactly: a stream's tick is never shorter than the RTP clock's.
+    Undoes `rtp_timestamp` exactly where a stream's tick is no shorter than the RTP clock's.
     """
     return floor(Fraction(timestamp, CLOCK_RATE) / time_base + Fraction(1, 2))
 
@@ -230,7 +230,7 @@ class _Timed:
 
 class Packetizer:
     """Makes the datagrams of one stream, source `ssrc`, numbered from `sequence`. None: a random
-    one. A sender that restarts needs another, or receivers take it for the old one."""
+    one. Receivers get times of a finer time base than the wire's to the nearest 1/90000 s."""
 
     def __init__(
         self,
