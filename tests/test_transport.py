@@ -43,14 +43,14 @@ INTERVAL = 0.1
 """Seconds from packet to packet."""
 
 
-def stream(sizes: Sequence[int], group: int = 8, first: int = 0) -> list[Packet]:
+def stream(sizes: Sequence[int], group: int = 8, first: int = 0, shift: int = 0) -> list[Packet]:
     """Picture packets with these payloads, an INTRA every `group`, and the end."""
     random_bytes = random.Random(len(sizes)).randbytes
     packets, intra = [], first
     for number, size in enumerate(sizes, first):
         kind = PacketType.INTER if (number - first) % group else PacketType.INTRA
         intra = number if kind == PacketType.INTRA else intra
-        pts = 3 * number
+        pts = 3 * number + shift
         packets.append(Packet(kind, 3, random_bytes(size), pts, 3, number, intra))
     end = Packet(PacketType.END, 0, varint(len(sizes)), packets[-1].pts, 0)
     return [*packets, end]
@@ -479,15 +479,19 @@ def test_sequence_numbers_wrap() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "source", "sequence"), [(30, 9, 40_000), (30, 77, 65_530), (200, 77, 200)]
+    ("before", "joins", "source", "sequence"),
+    [(30, 0, 9, 40_000), (30, 0, 77, 65_530), (200, 0, 77, 200), (40, 8, 77, 65_530)],
 )
-def test_a_sender_that_restarts_takes_over(before: int, source: int, sequence: int) -> None:
-    """As the same source, with another header and early times, too; what is late of another source
-    changes nothing."""
+def test_a_sender_that_restarts_takes_over(
+    before: int, joins: int, source: int, sequence: int
+) -> None:
+    """As the same source, with another header and early times, too, where the receiver joined late;
+    what is late of another source changes nothing."""
     again = replace(HEADER, format=replace(HEADER.format, width=HEADER.format.width + 16))
-    old, new = stream([200] * before, group=before), stream([200] * 9, group=9)
+    group, shift = before - joins, 3 * joins
+    old, new = stream([200] * before, group=group), stream([200] * 9, group=9, shift=shift)
     depacketizer = Depacketizer()
-    end = received(sent(old)[:-1], depacketizer)[-1].pts or 0
+    end = received(sent(old)[joins:-1], depacketizer)[-1].pts or 0
     assert end == 3 * (before - 1)
     packetizer, came = Packetizer(again, source, PLAIN, sequence=sequence), list[Packet]()
     for number, packet in enumerate(new):
@@ -496,7 +500,7 @@ def test_a_sender_that_restarts_takes_over(before: int, source: int, sequence: i
                 continue  # the first picture is lost
             came += depacketizer.push(datagram.to_bytes(), before * INTERVAL + number / 10)
     assert came == [] and depacketizer.needs_key and depacketizer.header == HEADER
-    for packet in stream([200] * 3, group=3, first=50):
+    for packet in stream([200] * 3, group=3, first=50, shift=shift):
         for datagram in packetizer.packetize([packet]):
             came += depacketizer.push(datagram.to_bytes(), before * INTERVAL + 2)
     assert [packet.number for packet in came if packet.is_picture] == [50, 51, 52]

@@ -145,15 +145,19 @@ class SequenceTracker:
         return True
 
     def is_another(self, packet: rtp.RtpPacket, seen: int, old: bool, now: float) -> bool:
-        """Whether a datagram of this hash is of a sender that began again: it is not what came
-        under its number or, if its time is `old`, not missing."""
+        """Whether a datagram of this hash is of a sender that began again: not what came under its
+        number; or neither missing nor new, as its number or its `old` time tells."""
+        number = rtp.unwrap(packet.sequence, max(self._highest, 0), 16)
         if now - self._heard > _OUTAGE:
             self._seen.clear()
-        known = self._seen.setdefault(packet.sequence, seen)
+        else:
+            old |= self._first - _WINDOW <= number < min(self._first, self._highest - _REORDERED)
+        if (known := self._seen.get(packet.sequence)) is not None:
+            return known != seen
+        self._seen[packet.sequence] = seen
         if len(self._seen) > _SEEN:
             del self._seen[next(iter(self._seen))]
-        number = rtp.unwrap(packet.sequence, max(self._highest, 0), 16)
-        return known != seen or (old and number not in self._absent)
+        return old and number not in self._absent
 
     def to_nack(self, now: float) -> list[int]:
         """Sequence numbers (0-65535) to request now, oldest first; each a few times at most."""
