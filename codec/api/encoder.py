@@ -250,7 +250,7 @@ class Encoder:
     def keyframes_on_request(self) -> bool:
         """Whether receivers ask for an intra picture where they need one (`force_keyframe`). With
         low delay and no `gop` in the settings, none is then sent otherwise, unless a scene begins
-        or a rate that was set is missed. Set it at any time. False at first."""
+        or much finer or coarser pictures meet the rate. Set it at any time. False at first."""
         return self._is_answered
 
     @keyframes_on_request.setter
