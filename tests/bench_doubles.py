@@ -1,5 +1,6 @@
 """Small codecs and metrics for the tests of the benchmark, named to it as bench_doubles:Class."""
 
+import io
 import os
 import signal
 import time
@@ -7,6 +8,7 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
+import av
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +83,28 @@ class Blocks(Codec):
         self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings
     ) -> Compute | None:
         return Compute(2.0, 0) if way["smooth"] else None
+
+
+class InMp4(Blocks):
+    """H.264 in an MP4."""
+
+    name = "mp4"
+    suffix = ".mp4"
+
+    def encode(self, clip: TestClip, settings: Settings) -> Encoded:
+        file = io.BytesIO()
+        with av.open(file, "w", format="mp4") as container:
+            stream = container.add_stream("libx264", rate=clip.frame_rate)
+            stream.width, stream.height = clip.width, clip.height
+            for picture in clip.frames:
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(picture)))
+            container.mux(stream.encode(None))
+        return Encoded(file.getvalue(), 0.0, {"file": 8 * len(file.getvalue())})
+
+    def decode(self, data: bytes, clip: ClipFormat, settings: Settings, way: Settings) -> Decoded:
+        with av.open(io.BytesIO(data), "r") as file:
+            shown = [one.to_ndarray(format="rgb24") for one in file.decode(video=0)]
+        return Decoded([np.asarray(one, np.uint8) for one in shown], 0.0)
 
 
 class Failing(Blocks):

@@ -1,6 +1,7 @@
 """`gsvc bench` as users and scripts run it: kill and resume, JSON, exit codes, Ray."""
 
 import csv
+import io
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import av
 import pytest
 
 import gsvc
@@ -134,7 +136,7 @@ def test_a_killed_run_resumes_to_the_same_records(
     told, said = process.communicate(timeout=SECONDS)
     codes = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
     assert process.returncode == codes[number], said
-    assert number == signal.SIGKILL or b"the same command resumes" in said + told
+    assert number == signal.SIGKILL or f"by {number.name}; ".encode() in said + told
     while any(map(alive, workers)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(alive, workers))
@@ -189,6 +191,18 @@ def test_a_broken_codec_of_ones_own_ends_the_run_before_it_begins(
     done = run_gsvc(*command, env=ENVIRONMENT, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, b"") and says in done.stderr.decode()
     assert not (tmp_path / "run").exists()
+
+
+def test_the_container_of_ones_own_codec_does_not_count(clips: Path, tmp_path: Path) -> None:
+    done = run_gsvc(*arguments(clips, tmp_path, "InMp4"), env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    assert b"day native mp4 side=4: " in done.stderr and b"bytes are its container's" in done.stderr
+    for cell in load_run(tmp_path).cells:
+        file = (tmp_path / "streams" / f"{cell.key}.mp4").read_bytes()
+        with av.open(io.BytesIO(file), "r") as container:
+            packets = sum(packet.size for packet in container.demux())
+        assert packets < cell.bits // 8 < packets + 100 < len(file) - 500
+        assert cell.ledger == {"video": cell.bits}
 
 
 def test_a_codec_that_needs_a_group_of_pictures_is_not_taken_for_a_broken_one(

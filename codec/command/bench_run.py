@@ -1,5 +1,6 @@
 """`gsvc bench run`: what is asked for becomes a plan, its cells are run, and tables are shown."""
 
+import signal
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
@@ -114,7 +115,11 @@ def _carry_out(
     except (KeyboardInterrupt, SystemExit) as error:  # SystemExit: terminated
         streams = len([*(folder.path / "streams").glob("[!.]*")])
         kept = f"{folder.path} keeps all scores and streams ({streams}): the same command resumes"
-        reporter.note("interrupted", kept if folder.settings() else "no cell was begun")
+        code = getattr(error, "code", _INTERRUPTED)
+        names = {_INTERRUPTED - signal.SIGINT + one: one.name for one in signal.Signals}
+        by = names.get(code, f"sys.exit({code!r}) of a codec or metric")
+        kept = kept if folder.settings() else "no cell was begun"
+        reporter.note("interrupted", f"by {by}; {kept}")
         if isinstance(error, SystemExit):
             raise
         return _INTERRUPTED

@@ -1,9 +1,13 @@
 """What the benchmark asks of a codec, and what codecs share: options, length-prefixed parts."""
 
+import io
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
+
+import av
 
 from gsvc.codec.bitstream.container import Cutter, read_varint, varint
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError
@@ -102,6 +106,17 @@ def all_frames(name: str, frames: Sequence[Picture], clip: ClipFormat) -> Sequen
         why = f"the {name} stream holds {len(frames)} of {clip.frame_count} frames: code it again"
         raise BitstreamError(why)
     return frames
+
+
+def without_container(data: bytes) -> int:
+    """Bytes of packets and parameter sets where it is a file of video: what we count. Else all."""
+    with suppress(av.FFmpegError), av.open(io.BytesIO(data), mode="r") as file:
+        if file.format.name.startswith(("mov,mp4", "matroska", "ivf", "avi", "mpegts", "flv")):
+            # Those of AV1 are in its first packet, too.
+            sets = [o.codec_context.extradata for o in file.streams.video if o.name != "av1"]
+            carried = sum(len(one or b"") for one in sets) + sum(p.size for p in file.demux())
+            return carried or len(data)
+    return len(data)
 
 
 def require_frames(clip: TestClip) -> None:

@@ -200,8 +200,7 @@ class ConventionalCodec(base.Codec, ABC):
         except av.FFmpegError as error:
             why = f"the {self.name} stream does not decode ({error.strerror}): code the clip again"
             raise BitstreamError(why) from error
-        seconds = time.perf_counter() - start
-        return Decoded(base.all_frames(self.name, frames, clip), seconds)
+        return Decoded(base.all_frames(self.name, frames, clip), time.perf_counter() - start)
 
     def _read(self, settings: Settings) -> tuple[base.Value, int, Fraction]:
         if set(settings) - {"gop"} != self._names:
@@ -332,8 +331,7 @@ class Vp9(ConventionalCodec):
 
     The lengths do what Annex B's start codes do for H.264 and HEVC; VP9 has no elementary stream
     format of its own, and IVF spends 12 bytes a frame. One pass, because PyAV does not pass
-    first-pass statistics on: a second would help most where the content changes, so take these
-    rates as an upper bound of VP9's.
+    first-pass statistics on: a second would help most where the content changes: VP9 can do better.
     """
 
     name = "vp9"

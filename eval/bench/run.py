@@ -498,6 +498,9 @@ def carry_out(plan: RunPlan, folder: BenchFolder, workers: Workers, reporter: Re
     failures = 0
     for job, outcome in _outcomes(plan, workers, reporter):
         folder.write(outcome.record, outcome.stream, job.cell.suffix)
+        if (size := len(outcome.stream or b"")) > (counted := outcome.record.bits // 8):
+            text = f"{size - counted} of {size} bytes are its container's: they do not count"
+            reporter.note("rate", f"{job.cell.label}: {text}", key=job.cell.key, bytes=counted)
         if not outcome.done:
             continue
         failures += bool(outcome.record.error)

@@ -23,7 +23,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import TestClip, frames_sha256
 from gsvc.datasets.clips.sets import ClipSource
 from gsvc.decoders.interpolation.optical_flow import dense_flow, gray
-from gsvc.eval.baselines.base import Codec, Decoded, Encoded
+from gsvc.eval.baselines.base import Codec, Decoded, Encoded, without_container
 from gsvc.eval.bench import cells
 from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
 from gsvc.eval.bench.workers import DECODE, ENCODE, SCORE, Tell, told
@@ -238,11 +238,13 @@ class _CellWork:
             encoded = codec.encode(self.clip, self.cell.settings)
         _check(encoded)
         self.data = self.stream = encoded.data
+        count = without_container if ":" in self.cell.codec.name else len
+        bits = 8 * count(encoded.data)
         self.record = replace(
             self.record,
-            bits=8 * len(encoded.data),
+            bits=bits,
             stream_sha256=hashlib.sha256(encoded.data).hexdigest(),
-            ledger=dict(encoded.ledger),
+            ledger=dict(encoded.ledger) if bits == 8 * len(encoded.data) else {"video": bits},
             encode_seconds=encoded.seconds,
             encode_joules=cost.joules,
             encode_cpu_seconds=cost.seconds,

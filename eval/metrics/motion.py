@@ -156,8 +156,7 @@ class WarpError(base.FrameMetric):
     The warp error is the root mean square difference, in levels of 0-255, between a frame and the
     one before warped along the source's flow, over what is visible in both. A negative value means
     that the output changes less than the source, as blur makes it do: alone it rewards blur, so
-    the distance of frame differences stands beside it. W.-S. Lai et al., "Learning Blind Video
-    Temporal Consistency", ECCV 2018.
+    the distance of frame differences stands beside it (W.-S. Lai et al., ECCV 2018).
     """
 
     name = "warp_error"

@@ -168,8 +168,7 @@ def correct_key_points(reference: DetectedPose, found: DetectedPose) -> float:
     points, visible = _points(reference)
     left, top, right, bottom = reference.box
     reach = _PCK_REACH * max(right - left, bottom - top)
-    distances = np.linalg.norm(points - _points(found)[0], axis=1)
-    return float(np.mean(distances[visible] <= reach))
+    return float(np.mean(np.linalg.norm(points - _points(found)[0], axis=1)[visible] <= reach))
 
 
 def _points(pose: DetectedPose) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

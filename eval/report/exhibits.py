@@ -315,6 +315,7 @@ def decoded(folder: Path, choice: VersionChoice, source: TestClip) -> tuple[Sequ
 
 
 SOURCE = "source"
+_EQUAL = 1.3  # factor between bits that still count as equal
 
 
 @dataclass(frozen=True)
@@ -380,16 +381,18 @@ def load_exhibit(
     for choice in choices:
         try:
             frames, trouble = decoded(folder, choice, source)
-            panes.append(Pane(choice.curve, facts_of(choice, summary), frames))
+            panes.append(Pane(choice.curve, facts_of(choice, summary, choices[-1]), frames))
             troubles += [trouble] * bool(trouble)
         except GsvcError as error:
             troubles.append(f"{choice.curve} is not shown: {error}")
     return Exhibit(clip, source, panes, worst, troubles)
 
 
-def facts_of(choice: VersionChoice, summary: Summary) -> str:
-    """Rate and quality of a version, by the primary metrics."""
-    parts = [f"{choice.cell.bpp:.5f} bpp", f"{choice.cell.bitrate / 1000:.1f} kbit/s"]
+def facts_of(choice: VersionChoice, summary: Summary, judged: VersionChoice) -> str:
+    """Rate and quality by the primary metrics; first how many times the bits of `judged`."""
+    ratio = choice.cell.bits / judged.cell.bits
+    parts = [f"{ratio:.1f} TIMES THE BITS"] if max(ratio, 1 / ratio) > _EQUAL else []
+    parts += [f"{choice.cell.bpp:.5f} bpp", f"{choice.cell.bitrate / 1000:.1f} kbit/s"]
     for metric in primary(summary):
         scores = choice.decode.scores.get(metric.name)
         if scores and scores.mean is not None:

@@ -140,7 +140,10 @@ def films(
             film = _made(exhibit)
             if not film.troubles:
                 layout.write_text(file, json.dumps(asdict(film)))
-        found.append(_with_facts(film, clip, choices, summary))
+        # What the run says of the versions now: metrics may have come since it was filmed.
+        facts = {one.curve: exhibits.facts_of(one, summary, choices[-1]) for one in choices}
+        versions = [replace(one, facts=facts[one.name]) for one in film.versions]
+        found.append(replace(film, clip=clip, versions=versions))
     # By the mean difference of the judged version in its worst second.
     found.sort(key=lambda film: -np.mean(film.versions[-1].line[slice(*film.worst)]))
     return found, without
@@ -158,17 +161,6 @@ def _kept(file: Path) -> Film | None:
         return Film(**{**values, "versions": versions, "worst": tuple(values["worst"])})
     except (OSError, ValueError, KeyError, TypeError):
         return None  # none yet, or one to make again
-
-
-def _with_facts(film: Film, clip: str, choices: Sequence[VersionChoice], summary: Summary) -> Film:
-    """With what the run says of the versions now: metrics may have come since it was filmed."""
-    judged, facts = choices[-1], {}
-    for one in choices:
-        ratio = one.cell.bits / judged.cell.bits
-        more = "" if ratio == 1 else f", {ratio:.2f} times the bits of {judged.curve}"
-        facts[one.curve] = exhibits.facts_of(one, summary) + more
-    versions = [replace(one, facts=facts[one.name]) for one in film.versions]
-    return replace(film, clip=clip, versions=versions)
 
 
 def _made(exhibit: Exhibit) -> Film:

@@ -294,8 +294,7 @@ def write_sheets(folder: Path, *, faces: bool = False, codecs: Collection[str] =
 
     `faces`: also `sheets/level0-faces.jpg`, of the clips whose mouths move; `codecs`: shown beside
     ours and AV1. Returns the paths. Raises ConfigError for a codec that the run lacks, InputError
-    when the folder holds no run, no stream of ours at these levels, or one that does not decode to
-    what was measured; OutputError.
+    for no run, no stream of ours at these levels, or one that decodes otherwise; OutputError.
     """
     run, summary = load_summary(folder)
     check_codecs(codecs, run.cells)
@@ -374,8 +373,7 @@ def write_people_strips(folder: Path) -> list[Path]:
             _log.warning("%s shows no mouth that moves", clip)
             continue
         name = f"{clip.replace('/', '-').replace(' ', '-')}-{rate:g}.png"
-        shown = [strip_rows(exhibit, place)]
-        written.append(write_sheet(folder / "strips" / name, shown))
+        written.append(write_sheet(folder / "strips" / name, [strip_rows(exhibit, place)]))
     return written
 
 

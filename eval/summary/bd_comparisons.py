@@ -146,8 +146,7 @@ def headline(
 def _row(curve: str, found: Mapping[str, PooledBdComparison]) -> HeadlineRow:
     rates = {judge: one.pchip for judge, one in found.items()}
     means = {judge: one.mean for judge, one in rates.items() if one is not None}
-    is_whole = set(means) == set(curves.PRIMARY)
-    worst = max(means, key=lambda name: means[name]) if is_whole else ""
+    worst = max(means, key=lambda k: means[k]) if set(means) == set(curves.PRIMARY) else ""
     doubts = {judge: one.doubts for judge, one in found.items()}
     return HeadlineRow(curve, rates, means.get(worst), worst, doubts)
 

@@ -180,9 +180,8 @@ def _energy(rows: Sequence[curves.PointRow]) -> list[str]:
     for row in rows:
         values = {"encode": row.encode_joules, "decode": row.decode_joules, **row.send_joules}
         for name, joules in values.items():
-            rate = float(Fraction(row.frame_rate))
-            each = None if joules is None else joules * rate / row.frames
-            found.setdefault(name, []).append(each)
+            seconds = row.frames / float(Fraction(row.frame_rate))
+            found.setdefault(name, []).append(None if joules is None else joules / seconds)
     means = {name: curves.mean_of(many) for name, many in found.items()}
     sent = [f"{1000 * (means[radio] or 0.0):.3g}" for radio in RADIOS]
     return [shown(means["encode"], ".3g"), shown(means["decode"], ".3g"), *sent]

@@ -96,8 +96,7 @@ def check_events(regions: Regions, labels: frozenset[str] | None) -> None:
 def rule_events(boxes: Boxes, regions: Regions, form: ClipFormat) -> list[TimedEvent]:
     """Visits to zones, crossings of lines and events of rules, in seconds.
 
-    `boxes` have ids. They are watched as `gsvc analyse` watches objects. Raises ConfigError for
-    regions outside of the picture.
+    `boxes` have ids. They are watched as by `gsvc analyse`. Raises ConfigError for regions outside.
     """
     rules.check_regions(regions.lines, regions.zones, (form.width, form.height))
     watcher = rules.Watcher(regions.lines, regions.zones, form.height)
@@ -256,8 +255,7 @@ class _Judge:
 
     def point(self, curve: str, settings: Settings, size: int, find: Find) -> AccuracyPoint:
         start = perf_counter()
-        found = _with_ids(find()[0])
-        return self._point(curve, settings, size, found, perf_counter() - start)
+        return self._point(curve, settings, size, _with_ids(find()[0]), perf_counter() - start)
 
     def _point(
         self, curve: str, settings: Settings, size: int, seen: SeenClip, seconds: float
@@ -418,8 +416,7 @@ def stream_analyser(detector: str) -> Callable[[bytes], SeenClip] | None:
     """What reads streams in place of a detector of the benchmark; None for a user's own."""
     if detector not in _SAME:
         return None
-    settings = AnalysisSettings(_SAME[detector][1])
-    return lambda stream: _read(stream, settings)
+    return lambda stream: _read(stream, AnalysisSettings(_SAME[detector][1]))
 
 
 def read_objects(stream: bytes) -> SeenClip:
