@@ -507,3 +507,17 @@ def test_a_sender_that_restarts_takes_over(
     assert depacketizer.header == again and depacketizer.source == source
     late = sent(old)[-2][1]
     assert source == 77 or not (depacketizer.push(late, 120.1) or depacketizer.needs_key)
+
+
+def test_forged_restarts_neither_take_over_nor_pile_up() -> None:
+    old = stream([200] * 30, group=30)
+    depacketizer, forged = Depacketizer(), Packetizer(HEADER, 77, PLAIN, sequence=65_530)
+    *datagrams, (_, last) = sent(old)
+    assert len(received(datagrams, depacketizer)) == 30
+    for number in range(2000):
+        packet = Packet(PacketType.INTER, 1, number.to_bytes(2), 9, 1, 5, 1)
+        forged._sequence = 65_533
+        for datagram in forged.packetize([packet]):
+            assert depacketizer.push(datagram.to_bytes(), 3.0) == []
+    assert [packet.type for packet in depacketizer.push(last, 3.1)] == [PacketType.END]
+    assert not depacketizer.needs_key

@@ -266,6 +266,7 @@ class Depacketizer:
         self.source: int | None = None  # its SSRC
         self._gone: int | None = None  # that of the source before it
         self._other: Depacketizer | None = None  # of another sender, since which nothing came
+        self._is_other = False  # whether it is that: it has no other
         self.tracker = SequenceTracker()
         self.counts = Counts()
         self._limits, self._reorder = limits, reorder or ReorderLimits()
@@ -299,7 +300,8 @@ class Depacketizer:
                 self.source = packet.ssrc
             old = self._clock - rtp.unwrap(packet.timestamp, self._clock, 32) > _OLD_TICKS
             is_own = packet.ssrc == self.source
-            if not is_own or self.tracker.is_another(packet, hash(datagram), old, now):
+            again = is_own and self.tracker.is_another(packet, hash(datagram), old, now)
+            if not is_own or (again and not self._is_other):
                 return self._push_other(packet.ssrc, datagram, now)
             self._other = None
             if self.tracker.arrived(packet, now):
@@ -314,9 +316,10 @@ class Depacketizer:
             return []
         if self._other is None or self._other.source != source:
             self._other = Depacketizer(self._limits, self._reorder)
+            self._other._is_other = True
         if packets := self._other.push(datagram, now):
             gone = self._gone if source == self.source else self.source
-            vars(self).update(vars(self._other), _gone=gone)
+            vars(self).update(vars(self._other), _gone=gone, _is_other=False)
         return packets
 
     def poll(self, now: float) -> list[Packet]:
