@@ -2,9 +2,9 @@
 
 Masks, poses and faces with their 468 points (Y. Kartynnik et al., arXiv:1907.06724) come from
 MediaPipe's networks, run on both clips. A frame whose source shows nobody has no value. OKS and its
-constants: COCO keypoint evaluation (Ruggero Ronchi and Perona, ICCV 2017); PCK: Yang and Ramanan,
-TPAMI 2013. The face is the most probable one of a frame of the source; the source's are found once
-for a clip, for all metrics and all decodes.
+constants: COCO keypoint evaluation (Ruggero Ronchi and Perona, ICCV 2017). The face is the most
+probable one of a frame of the source; the source's are found once for a clip, for all metrics and
+all decodes.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,6 @@ from gsvc.eval.metrics import base, cvvdp, motion, perceptual
 
 _PERSON = 0.5  # probability from which a pixel is a person's
 _VISIBLE = 0.5  # visibility of a source's point from which it counts
-_PCK_REACH = 0.1  # of the longer side of the person's box: within it a point is right
 _COCO_SIGMAS = np.array(
     [.026, .025, .025, .035, .035, .079, .079, .072, .072,
      .062, .062, .107, .107, .087, .087, .089, .089]
@@ -32,8 +31,6 @@ _COCO_SIGMAS = np.array(
 
 FACE_MODELS = ("face_detection_short_range", "face_landmark")
 NO_FACE = "the source shows no face on the frames measured"
-
-Score = Callable[[DetectedPose, DetectedPose], float]
 
 
 class _SemanticMetric(base.FrameMetric):
@@ -87,24 +84,23 @@ class PersonMotionError(motion.MotionError):
         return _masks()(picture) >= _PERSON
 
 
-class PoseScore(_SemanticMetric):
-    """Key points of the source's people against the best match in the output; 0 without any."""
+class PoseOks(_SemanticMetric):
+    """OKS of the source's people against the best match in the output; 0 without any."""
 
-    def __init__(self, name: str, score: Score, description: str) -> None:
-        super().__init__()
-        self.name, self._score, self._description = name, score, description
+    name = "pose_oks"
 
     def version(self) -> str:
         _poses()
-        return f"{self._description}, {models_version('pose_detection', 'pose_landmark_full')}"
+        models = models_version("pose_detection", "pose_landmark_full")
+        return f"OKS, COCO's 17 points, box area, {models}"
 
     def _against(self, source: base.Frames, index: int) -> Callable[[base.Frames], float] | None:
         people = [one for one in _poses()(source[index]) if _points(one)[1].any()]
 
         def mean_of_best(test: base.Frames) -> float:
             found = _poses()(test[index])
-            best = [max((self._score(one, it) for it in found), default=0.0) for one in people]
-            return float(np.mean(best))
+            scores = ((key_point_similarity(one, it) for it in found) for one in people)
+            return float(np.mean([max(of_one, default=0.0) for of_one in scores]))
 
         return mean_of_best if people else None
 
@@ -161,14 +157,6 @@ def key_point_similarity(reference: DetectedPose, found: DetectedPose) -> float:
     area = (right - left) * (bottom - top)
     squares = np.sum((points - _points(found)[0]) ** 2, axis=1)
     return float(np.exp(-squares / (2 * area * (2 * _COCO_SIGMAS) ** 2))[visible].mean())
-
-
-def correct_key_points(reference: DetectedPose, found: DetectedPose) -> float:
-    """Share of the reference's visible points found within a tenth of the box's longer side."""
-    points, visible = _points(reference)
-    left, top, right, bottom = reference.box
-    reach = _PCK_REACH * max(right - left, bottom - top)
-    return float(np.mean(np.linalg.norm(points - _points(found)[0], axis=1)[visible] <= reach))
 
 
 def _points(pose: DetectedPose) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -316,8 +304,7 @@ def _cropped(frames: base.Frames, box: Box) -> list[Picture]:
 
 METRICS = (
     MaskIou(),
-    PoseScore("pose_oks", key_point_similarity, "OKS, COCO's 17 points, box area"),
-    PoseScore("pose_pck", correct_key_points, f"PCK at {_PCK_REACH} of the box's longer side"),
+    PoseOks(),
     FaceError(),
     PersonMotionError(),
     InsideFace(cvvdp.Cvvdp()),
