@@ -103,7 +103,7 @@ class Layer(Generic[Value]):
     scope: Scope
     header_bit: int | None
     """Its place among the header's ten flags, counted from the highest; never reused. None: a group
-    says whether it has the layer."""
+    says whether it has the layer (`Coding.layers`)."""
     default: bool
     """Whether encoders send it at every preset; at the slowest they try all layers."""
     code: Callable[[Coder, Site, Value | None, Value | None], Value | None]

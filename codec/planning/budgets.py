@@ -1,7 +1,6 @@
 """What a planner is asked: budgets as people write them, and the class of a video not there yet.
 
-For a GPU's memory, which pretrained models it holds and how, by counts alone. Their quality and
-time were not measured: what is chosen stands beside a plan, and the plan promises nothing of it.
+For a GPU's memory, which pretrained models it holds and how, by counts alone.
 """
 
 import re

@@ -45,30 +45,28 @@ _RANGES = {
 
 @dataclass(frozen=True)
 class SceneSettings:
-    """One scene. Raises ConfigError for a value out of range."""
+    """One scene. Raises ConfigError for a value out of range (`_RANGES`)."""
 
     seed: int = 0
     """Decides all that is left open here."""
     frames: int = 75
-    """1 to 100000."""
     frame_rate: Fraction = Fraction(25)
     """Frames per second."""
     width: int = 640
-    """Pixels, 64 to 4096, even."""
+    """Pixels, even."""
     height: int = 360
-    """Pixels, 64 to 4096, even."""
+    """Pixels, even."""
     cameras: int = 1
-    """Around the ground, 1 to 16."""
+    """Around the ground."""
     people: int = 4
-    """0 to 200, as animals and things."""
     animals: int = 2
     things: int = 2
     pillars: int = 2
-    """That stand on the ground and hide what is behind them, 0 to 50."""
+    """That stand on the ground and hide what is behind them."""
     sway: float = 0.0
-    """Degrees by which the cameras turn to and fro, 0 to 20."""
+    """Degrees by which the cameras turn to and fro."""
     noise: float = 1.5
-    """Standard deviation in grey levels, 0 to 50."""
+    """Standard deviation in grey levels."""
     background: Path | None = None
     """A photograph in place of the drawn ground."""
     cutouts: Path | None = None

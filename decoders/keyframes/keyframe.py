@@ -127,10 +127,7 @@ class KeyframeDecoder:
     def decode_lazily(
         self, unit: bytes, coded_size: tuple[int, int], *, luma: bool = False
     ) -> Callable[[], Picture]:
-        """Decode one temporal unit; call the result for the picture that `decode` would return.
-
-        Raises BitstreamError as `decode`.
-        """
+        """As `decode`, but the picture is made when the result is called."""
         check_temporal_unit(unit, coded_size)
         try:
             frames = self._decoder.decode(av.Packet(restore_temporal_unit(unit)))

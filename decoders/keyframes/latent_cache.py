@@ -115,10 +115,7 @@ class EntryStore:
     """A folder of entries. Entries of one `kind` lie together."""
 
     def __init__(self, folder: Path, capacity: int) -> None:
-        """Open the folder, made where missing, and keep it under `capacity` bytes from now on.
-
-        Errors as of `LatentCache`.
-        """
+        """Make the folder where it is missing; keep it under `capacity` bytes from now on."""
         self.folder, self.capacity = folder, capacity
         self.evicted = 0
         """Entries that this process removed to make room."""

@@ -102,11 +102,11 @@ class Producers(Generic[Ask, Given]):
             number += 1
 
     def _done(self, one: Ask, reference: Any) -> Made:
-        """What came of a piece; one that may be its machine's fault is asked for again."""
+        """What came of a piece; it is asked for again where a process or machine died over it."""
         for _ in range(_TRIES - 1):
             with suppress(self._ray.exceptions.RayTaskError):
                 done: Made = self._ray.get(reference)
-                if not getattr(done.given, "is_doubtful", False):
+                if guard.ENDED not in getattr(done.given, "error", ""):
                     return done
             reference = self._task.remote(self._make, one)
         made: Made = self._ray.get(reference)
@@ -163,11 +163,6 @@ class Finished(NamedTuple):
     samples: list[Sample]
     error: str
     """Why there are none; "" where the clip is whole."""
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether a process died over it: of the clip, or as its machine went away."""
-        return guard.ENDED in self.error
 
 
 def make_samples(settings: Settings, job: Job) -> Finished:

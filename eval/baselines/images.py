@@ -24,8 +24,6 @@ class QualityCodec(base.Codec, ABC):
     Settings:
         quality: one of `qualities`.
         scale: coded size relative to the frames, as a fraction: "1", "1/2".
-
-    The constructor takes the same names, each with one value or several.
     """
 
     qualities: ClassVar[range]

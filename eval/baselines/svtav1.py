@@ -129,8 +129,6 @@ class SvtAv1Sr(SvtAv1):
     Ways to decode:
         network: "compact", or "x4plus", which takes 45 times the time.
         mix: the share of the drawing, 0 to 1; the rest is the plain enlargement.
-
-    The constructor takes one value or several of each.
     """
 
     name = "svtav1+sr"

@@ -1,7 +1,6 @@
 """Brightness: how much brighter each frame is than its keyframes would have it.
 
-Flicker and flashes take one factor a frame, like weighted prediction (ITU-T H.264, 8.4.2.3). Like
-faces the layer has no bit in the header: a group says whether it has it (`Coding.layers`).
+Flicker and flashes take one factor a frame, like weighted prediction (ITU-T H.264, 8.4.2.3).
 """
 
 from functools import cache

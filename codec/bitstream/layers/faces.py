@@ -1,8 +1,4 @@
-"""Faces: how faces move and speak over an interval, where even motion would have them stand still.
-
-Unlike the other layers it has no bit in the header: the first packet of a group says whether the
-group has it (`Coding.layers`), so that streams without faces are what they were.
-"""
+"""Faces: how they move and speak over an interval; even motion would have them stand still."""
 
 from dataclasses import dataclass
 

@@ -31,10 +31,7 @@ class CompactBackend(KeyRefiner):
 
     @property
     def files(self) -> Sequence[Path]:
-        """Its weights, and those of its prior where they are not in them.
-
-        Errors as of `Backend.files`.
-        """
+        """Its weights, and those of its prior where they are not in them."""
         if self.name in WEIGHTS:
             weight_files.check_shipped(self._weights)
         else:
