@@ -208,7 +208,7 @@ def test_lost_pieces_of_a_folder_are_told_and_made_good(image: Path, tmp_path: P
     assert_one_line(info, FAILED, lack, " and 2 of parity came, ", " are needed; ")
     (tmp_path / "a.png").unlink()
     done = run_gsvc("decode", tmp_path / "a", tmp_path / "a.png", "--steps", 0)
-    assert_one_line(done, FAILED, lack, "the preview is shown")
+    assert_one_line(done, FAILED, lack, "the preview is shown as a still")
     picture = (tmp_path / "a.png").read_bytes()
     done = run_gsvc("decode", tmp_path / "a", tmp_path / "a.png", "--steps=0", "--conceal", "-y")
     assert done.returncode == 0 and lack.encode() in done.stderr

@@ -84,15 +84,20 @@ def decode(
     settings = settings or DecoderSettings()
     places.refuse_same(source, target)
     with places.open_any(source) as file:
+        lack = None
         if isinstance(file, places.PieceStream) and file.lack:
             part = None if start else partial_picture(file.found, settings, limits)
             if part is None and file.found.drafts:
                 file.found = file.found.without_drafts()
             if settings.conceal:
                 _log.warning("%s: %s", places.display_name(source), file.lack)
-            file.fails = not settings.conceal
+            else:
+                lack = file.lack
             if part is not None:
-                return _written_part(part, target, settings, began, overwrite=overwrite)
+                report = _written_part(part, target, settings, began, overwrite=overwrite)
+                if lack is not None:
+                    raise lack
+                return report
             settings = replace(settings, conceal=True)
         is_container, conceals = _is_container(target), settings.conceal
         time_range = find_time_range(
@@ -114,6 +119,8 @@ def decode(
         decoding.tell_damage(time_range.damage, source, target)
         if not is_container and (lost := " and ".join(_beside(header, time_range.texts))):
             _log.warning("%s carries no %s: left out, use .mp4 or .mkv", written(target), lost)
+        if lack is not None:
+            raise lack
     made = decoding.times, decoding.concealed
     return _report(target, header.format, settings.steps, began, *made)
 

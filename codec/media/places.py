@@ -278,8 +278,6 @@ class PieceStream(io.BytesIO):
         super().__init__(found.stream)
         self.found = found
         """What the pieces make."""
-        self.fails = False
-        """Whether `open_any` raises at the end of its block where pieces are missing."""
 
     @property
     def lack(self) -> errors.TruncatedStreamError | None:
@@ -289,7 +287,8 @@ class PieceStream(io.BytesIO):
             return None
         names, here = ", ".join(map(str, found.missing)), found.count - len(found.missing)
         parity = f" and {found.parity} of parity" * bool(found.parity)
-        then = f" until {found.missing[0]} comes" if found.drafts else ""
+        then = " as a still" * (found.is_preview or bool(found.drafts))
+        then += f" until {found.missing[0]} comes" * bool(found.drafts)
         told = f"{here}{parity} came, {found.count} are needed; {found.shown} is shown{then}"
         why = f"missing pieces: {names} (of 0 to {found.count - 1}); {told}"
         return errors.TruncatedStreamError(why)
@@ -314,9 +313,7 @@ def _gathered(source: PathOrFile, paths: Sequence[str | Path]) -> Iterator[Piece
         for path in paths:
             with open(path, "rb") as file:
                 pieces.append(file.read(MOST_PIECE_BYTES))
-        yield (found := PieceStream(gather(pieces)))
-        if found.fails and found.lack:
-            raise found.lack
+        yield PieceStream(gather(pieces))
 
 
 @contextmanager
