@@ -474,9 +474,9 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     shown = "\n".join(as_lines("", thin))
     assert "fast motion smear: a file" in shown and "behind an intra picture up to 3." in shown
     assert "go on even without loss" not in shown
-    one_way = replace(thin, link=replace(thin.link, one_way=0.5))
+    one_way = replace(thin, link=replace(thin.link, one_way=0.0, loss=0.01))
     *lines, receive, _ = as_lines("", one_way)
-    assert any("and an intra picture every 4 to 12 s go on" in line for line in lines)
+    assert any("1 % loss (--loss), and an intra picture every 4 to 12 s" in line for line in lines)
     assert receive.endswith(" --no-feedback") and "--no-feedback" not in told[0]
     with pytest.raises(ConfigError, match=r"--latency binds; .* --latency 1\.\ds"):
         planner.plan(replace(live, latency=1.0))  # an intra picture alone takes as long

@@ -159,7 +159,8 @@ source [IN]             the video; omit it with --class
 --audio {{{",".join(AUDIO_CODINGS)}}}     send the sound, or drop it (sent if the bandwidth allows)
 --mtu N                 largest datagram of a live link in bytes, without 28 of IP and UDP
 --no-feedback -> not feedback  plan for a live link without a way back
---loss SHARE            share of packets that a link without a way back loses, for pieces (=0.05)
+--loss SHARE            share of packets that a link without a way back loses: chooses copies and
+                        parity (=0.05)
 --no-measure -> not measure  predict JOD from SSIM instead of measuring CVVDP; a third faster
 --json
 """

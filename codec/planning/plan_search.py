@@ -61,10 +61,10 @@ class LinkLoad:
     """Seconds that an intra picture may occupy it: what is sent behind one is as much later."""
     most: float | None = None
     """Bits per second that it carries; None: not told."""
-    one_way: float = 0.0
-    """Bits of copies and parity for a bit of the pictures, where nobody answers; else 0."""
+    one_way: float | None = None
+    """Bits of copies and parity for a bit of the pictures, where nobody answers; else None."""
     loss: float = 0.0
-    """Share of packets that it loses, for a file in pieces."""
+    """Share of packets that it loses, one way or for a file in pieces."""
 
     def total(self, pictures: float) -> float:
         """Bits per second on the link, of those of the pictures."""
@@ -410,7 +410,7 @@ def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) 
         send = ["gsvc", "send", source, "udp://HOST:5004", *told]
         receive = ["gsvc", "recv", "udp://@:5004", "-o", f"{Path(source).stem}.received.mp4"]
         receive += ["--wait", f"{1000 * link.wait:.0f}", "--load", "0.8x", *way]
-        receive += ["--no-feedback"] if link.one_way else []
+        receive += ["--no-feedback"] if link.one_way is not None else []
         return [shlex.join(receive), shlex.join(send)]
     stream = f"{Path(source).stem}.gsv"
     encode = ["gsvc", "encode", source, "-o", stream, *told]
@@ -473,10 +473,14 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
     told = "live, encoding takes {:.0%} of the time, decoding {:.0%}".format(*shares)
     told += ": much, a lower --fps is safer" if _CALM * max(shares) > 1 else ""
     yield f"{told}; a lost packet is waited for up to {link.wait:g} s more (--wait)"
-    copies = f"{link.one_way * plan.best.settings.bitrate / 1000:.2f} kbit/s of copies and parity"
-    one = f"one way: {copies} and an intra picture every {LIVE_GOP:g} to 12 s go on without loss"
-    one += "; where nothing is lost, --redundancy 0 --parity 0 leaves those bits to pictures"
-    yield one if link.one_way else "for a link without a way back, plan with --no-feedback"
+    if link.one_way is None:
+        yield "for a link without a way back, plan with --no-feedback"
+    else:
+        copies = (
+            f"{link.one_way * plan.best.settings.bitrate / 1000:.2f} kbit/s of copies and parity"
+        )
+        copies += f" for {100 * link.loss:g} % loss (--loss)"
+        yield f"one way: {copies}, and an intra picture every {LIVE_GOP:g} to 12 s"
     if link.most is not None and plan.best.settings.bitrate < _SMEARS:
         how = pieces_command(source, plan.duration * link.most, link.loss)
         told = f"below {_SMEARS / 1000:g} kbit/s of pictures the first 3 s and fast motion smear"
