@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import pickle
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -148,6 +149,16 @@ def test_a_run_has_every_cell_and_does_nothing_twice(
     listener, errors = run(asked, tmp_path, pool)
     assert (listener.planned, listener.resumed, listener.ended) == (4, 4, 0)
     assert (errors, work_done(), records(tmp_path)) == (0, Counter(), first)
+
+
+def test_a_clip_named_as_one_of_a_set_is_found_again(
+    clips: Path, tmp_path: Path, pool: Pool
+) -> None:
+    (tmp_path / "own").mkdir()
+    shutil.copy(clips / "day.mp4", tmp_path / "own" / "turn.mp4")  # as synthetic/turn
+    run(settings(tmp_path / "own", f"{BLOCKS}:sides=4"), tmp_path / "run", pool)
+    made = load_run(tmp_path / "run")
+    assert source_of(made.cells[0], made.settings["places"]).width == made.cells[0].width
 
 
 def test_what_is_added_later_does_not_code_again(
