@@ -1,7 +1,4 @@
-"""What an analysis found, drawn on pictures: boxes and trails, key points, lines and zones.
-
-A stream without pictures is shown as a `Schematic` of its objects, which says that it is one.
-"""
+"""What an analysis found, drawn on pictures: boxes and trails, key points, lines and zones."""
 
 import logging
 from collections import defaultdict, deque

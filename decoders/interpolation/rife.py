@@ -192,9 +192,6 @@ class LearnedRenderer(IntervalRenderer):
 
 
 def rife_renderer(device: str) -> MakeRenderer:
-    """The renderer between two keyframes by RIFE, which is loaded when the first frame needs it.
-
-    Raises as `rife_file`.
-    """
+    """What makes a `LearnedRenderer` on a device of torch. Raises as `rife_file`."""
     rife_file()
     return partial(LearnedRenderer, rife=partial(loaded_rife, device))

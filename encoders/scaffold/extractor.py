@@ -1,7 +1,4 @@
-"""What extractors have in common: each takes one layer's values from the source.
-
-A probe renders the frame of one sample as the decoder will, and its coder counts the bits.
-"""
+"""What extractors have in common: each takes one layer's values from the source."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -42,7 +39,7 @@ def to_motion_units(pixels: NDArray[np.floating], geometry: Geometry) -> NDArray
 
 
 class AnchorProbe:
-    """Renders the frame of one sample, the anchor, under other values of it."""
+    """Renders the frame of one sample, the anchor, as decoders will, under other values of it."""
 
     def __init__(
         self,

@@ -1,7 +1,4 @@
-"""What the conventional codecs share, and those that need little more: x264, x265 and libvpx.
-
-A smaller picture is made by area averaging and enlarged by Lanczos; it is scored at full size.
-"""
+"""What the conventional codecs share, and those that need little more: x264, x265 and libvpx."""
 
 import io
 import re

@@ -1,8 +1,4 @@
-"""BD-rate of one rate-distortion curve against another, and its mean over clips.
-
-Curves are lower convex hulls of their points. The mean over clips has a bootstrap interval. Where
-there is no BD-rate, a reason says why.
-"""
+"""BD-rate of one rate-distortion curve against another, and its mean over clips."""
 
 import warnings
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,4 @@
-"""The benchmark of analysis: finds clips with their truth, measures them one by one.
-
-The folder's points (CSV), tables of BD-rates over accuracy and plots are new after each clip.
-"""
+"""The benchmark of analysis: finds clips with their truth, measures them one by one."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
