@@ -118,7 +118,7 @@ def _carry_out(
         code = getattr(error, "code", _INTERRUPTED)
         names = {_INTERRUPTED - signal.SIGINT + one: one.name for one in signal.Signals}
         by = names.get(code, f"sys.exit({code!r}) of a codec or metric")
-        kept = kept if folder.settings() else "no cell was begun"
+        kept = kept if folder.settings() else "no cell was begun: give all options again"
         reporter.note("interrupted", f"by {by}; {kept}")
         if isinstance(error, SystemExit):
             raise
