@@ -74,7 +74,7 @@ def test_a_rate_that_is_missed_ends_a_group_without_a_limit(moving_pictures: Pic
 def test_over_a_link_an_interval_that_is_asked_for_holds(moving_pictures: Pictures) -> None:
     counts = []
     for gop in (None, 20.0):
-        settings = gsvc.EncoderSettings(low_delay=True, preset="fast", bitrate=300.0, gop=gop)
+        settings = gsvc.EncoderSettings(low_delay=True, preset="fast", bitrate=30_000.0, gop=gop)
         with gsvc.Encoder(form(), settings) as encoder:
             packets = list[gsvc.Packet]()
             for picture in moving_pictures(FRAMES):

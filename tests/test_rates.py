@@ -163,14 +163,18 @@ def test_a_look_ahead_too_short_for_the_rate_is_told_once(
         assert sum("look-ahead is too short" in line for line in told) == times
 
 
-@pytest.mark.parametrize(("gop", "room", "begun"), [(None, 1e6, 4), (4, 800, 4), (None, 800, 12)])
-def test_an_intra_picture_that_a_thin_link_would_smear_waits(
-    pictures: list[Picture], gop: float | None, room: float, begun: float
+@pytest.mark.parametrize(
+    ("rate", "gop", "room", "begun"),
+    [(50_000, None, 1e6, 4), (2000, None, 1e6, 12), (2000, 4, 800, 4), (2000, None, 800, 12)],
+)
+def test_an_intra_picture_that_a_thin_link_would_feel_waits(
+    pictures: list[Picture], rate: float, gop: float | None, room: float, begun: float
 ) -> None:
-    """Three times the usual interval; one that was asked for holds."""
+    """One that would be a smear, or take most bits: three times the usual interval. One that was
+    asked for holds."""
     height, width = pictures[0].shape[:2]
     video = VideoFormat(width, height, Fraction(1, 2), Fraction(2))
-    settings = replace(FAST, low_delay=True, bitrate=2000, gop=gop, faces=False)
+    settings = replace(FAST, low_delay=True, bitrate=rate, gop=gop, faces=False)
     with Encoder(video, settings) as encoder:
         encoder.hold(is_held=False, intra_bits=20_000, fills=True)
         packets = encoder.encode(pictures[0], pts=0)

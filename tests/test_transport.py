@@ -177,6 +177,17 @@ def test_a_picture_in_one_datagram_has_no_parity_unless_each_has() -> None:
         assert len(sent(stream([900, 20]), WireSettings(parity_span=span))) == datagrams + 1
 
 
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_one_way_any_picture_in_pieces_may_lose_one(is_answered: bool) -> None:
+    """Nobody can ask for it again, and no copy of it fits into a datagram."""
+    packetizer = Packetizer(HEADER, 77, WireSettings(mtu=240))
+    packetizer.is_answered = is_answered
+    made = [packetizer.packetize([packet]) for packet in stream([50, 400, 20, 20])]
+    datagrams = [(0.1 * at, one.to_bytes()) for at, some in enumerate(made) for one in some]
+    numbers = [packet.number for packet in received(datagrams[:1] + datagrams[2:])]
+    assert (1 in numbers) != is_answered and {0, 2, 3} <= set(numbers)
+
+
 def test_without_redundancy_a_loss_is_a_gap_up_to_the_next_group() -> None:
     packets = stream([200] * 12, group=6)
     datagrams = sent(packets, PLAIN)

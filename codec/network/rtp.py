@@ -250,6 +250,8 @@ class Packetizer:
         self._recent: deque[_Timed] = deque(maxlen=self._settings.redundancy)
         self.protects = True
         """Whether copies and parity are sent, as the settings have them."""
+        self.is_answered = True
+        """Whether a receiver may ask again. Else pieces of INTER packets have parity, too."""
 
     @property
     def unprotected(self) -> float:
@@ -283,7 +285,8 @@ class Packetizer:
                     f"a packet of {len(packet.payload)} bytes that is no picture does not fit a "
                     f"datagram of {self._settings.mtu}: make it smaller"
                 )
-            *pieces, last = self._pieces(new, protect=packet.is_intra and self.protects)
+            is_alone = packet.is_intra or not self.is_answered
+            *pieces, last = self._pieces(new, protect=self.protects and is_alone)
             datagrams += [self._datagram([piece], copies=False) for piece in pieces]
             datagrams.append(self._datagram([last]))
         return [*datagrams, self._datagram(batch, copies=not is_sound)] if batch else datagrams

@@ -84,6 +84,7 @@ class RtpSender:
 
         `now`: the time of day, as of `take_feedback`.
         """
+        self.packetizer.is_answered = is_answered
         self.packetizer.protects = not is_answered or now - self._lost_at < _WARY
 
     def report_capture(self, pts: int, at: float, now: float) -> bytes:

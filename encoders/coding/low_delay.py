@@ -40,6 +40,7 @@ _PAUSE = 500  # seconds after which a group begins: receivers take far times for
 _WORTH, _TOO_RARE = 7.0, 15.0
 """Change of crf, or half as many again of the bits, that is worth an intra picture; towards coarser
 pictures, which only come more often, twice as many. By hand."""
+_INTRA_PART = 0.25  # of a group's bits, for its intra picture: with more, the group goes on
 _SHARED, _LEAST_SHARED, _THIN = 3.0, 0.7, 2_300.0
 """A link with room: pictures are to be the level's spacing divided by this apart; bits per second
 for which it is 1: the headers of a picture count more on a thin link. By hand."""
@@ -175,9 +176,13 @@ class LowDelay(GroupCoder):
             return False
         frames, coded = self._group.frames + len(self._waiting), self._rate.frames
         if frames > self._longest:
-            # Unless an intra picture, as small as a link wants it, would be far poorer.
-            coarser = self._small(self._group.intra) - self._group.intra
-            return coarser <= _WORTH or frames > self._patience * self._longest
+            # Unless an intra picture, as small as a link wants it, would be far poorer, or take
+            # too much of the group's bits.
+            poor = self._small(self._group.intra) - self._group.intra > _WORTH
+            if self._fills and self._last_intra:
+                due = self._bits_a_second * frames / float(self._config.header.format.frame_rate)
+                poor |= self._last_intra[1] > _INTRA_PART * due
+            return not poor or frames > self._patience * self._longest
         if self._fills:
             is_settled = frames > self._usual and 2 * frames > self._frames
             is_settled &= not self._usual < self._longest < _MOST_FRAMES  # one asked for holds
