@@ -207,6 +207,9 @@ def test_a_file_goes_one_way_in_pieces(clip: Path, capsys: pytest.CaptureFixture
     fewer = capsys.readouterr().err
     assert fewer.endswith("--loss 20%\n")
     assert _packets(fewer) < _packets(told)
+    part = ["--start", "0.1", "--frames", "16"]
+    assert main(["plan", str(clip), "--bandwidth", "90k", "--no-feedback", *part]) == 2
+    assert f".pieces {' '.join(part)} --packets" in capsys.readouterr().err
     assert main(["plan", str(clip), "--no-feedback"]) == 2
     assert "gsvc encode --packets" in capsys.readouterr().err
 

@@ -176,7 +176,7 @@ def run(options: Namespace) -> int:
     budgets, kind = budgets_of(options), kind_of(options)
     if not (options.feedback or budgets.is_live):
         told = "--no-feedback is for live video: add a --latency below 8s, or send a file in pieces"
-        raise ConfigError(f"{told}: {in_pieces(options.source, budgets.bandwidth, options.loss)}")
+        raise ConfigError(f"{told}: {in_pieces(options, budgets.bandwidth)}")
     plan = _planned(options, kind or options.source, budgets)
     source = options.source or f"{options.kind}.mp4"
     models = PretrainedChoice(budgets, plan.size, plan.frame_rate) if budgets.vram else None

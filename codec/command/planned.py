@@ -104,13 +104,13 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     size_now = None if isinstance(job.size, str) else job.size
     told = ["--size", shown_dimensions(size_now or SOURCE_SIZE)]
     told += ["--fps", f"{job.fps:.6g}"] if job.fps else []
-    told += ["--start", f"{job.start:g}"] if job.start else []
-    told += ["--frames", str(job.frames)] if job.frames else []
+    told += _part(Namespace(start=job.start, frames=job.frames))
     told += ["--audio", how] if how else []
     told += ["--audio-bitrate", str(job.audio_bitrate)] if job.audio_bitrate else []
     told += ["--mtu", str(options.mtu)] if is_live and getattr(options, "mtu", None) else []
     told += ["--redundancy", str(copies), "--parity", str(copies)] if is_one_way else []
-    link = plan_search.LinkLoad(TCP, TCP * sound, tuple(told), most=total, loss=loss)
+    part = (*_part(options), *(["--audio", "opus"] if heads else []))
+    link = plan_search.LinkLoad(TCP, TCP * sound, tuple(told), most=total, loss=loss, part=part)
     if is_live:
         heard, rate = float(heads > 0), total or 1.0
         factor = rate / live.pictures_within(rate + heard, heard, wire)
@@ -127,10 +127,18 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     return Carried(link, opened, job.audio_bitrate)
 
 
-def in_pieces(source: str | None, rate: float | None, loss: float) -> str:
+def in_pieces(options: Namespace, rate: float | None) -> str:
     """What makes pieces of a video that fill a link of so many bits per second."""
-    seconds = EncodeJob(source, EncoderSettings()).seconds if source and rate else 0
-    return plan_search.pieces_command(source or "", (rate or 0) * float(seconds), loss)
+    job = EncodeJob(options.source, EncoderSettings(), options.start, options.frames)
+    seconds = job.seconds if options.source and rate else 0
+    bits = (rate or 0) * float(seconds)
+    return plan_search.pieces_command(options.source or "", bits, options.loss, _part(options))
+
+
+def _part(options: Namespace) -> tuple[str, ...]:
+    """What tells of which part of a video a plan is."""
+    part = ["--start", f"{options.start:g}"] if options.start else []
+    return tuple(part + (["--frames", str(options.frames)] if options.frames else []))
 
 
 def _too_slow(total: float, options: Namespace) -> bool:

@@ -1,7 +1,7 @@
 """The search for a plan: all settings are foretold, so the best is exact within the model."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import exp
@@ -65,6 +65,8 @@ class LinkLoad:
     """Bits of copies and parity for a bit of the pictures, where nobody answers; else None."""
     loss: float = 0.0
     """Share of packets that it loses, one way or for a file in pieces."""
+    part: tuple[str, ...] = ()
+    """Arguments of `gsvc encode` for the same part of the video, and its sound, in pieces."""
 
     def total(self, pictures: float) -> float:
         """Bits per second on the link, of those of the pictures."""
@@ -420,13 +422,13 @@ def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) 
     return [shlex.join(encode), shlex.join(["gsvc", "decode", stream, *way])]
 
 
-def pieces_command(source: str, bits: float, loss: float) -> str:
+def pieces_command(source: str, bits: float, loss: float, part: Sequence[str] = ()) -> str:
     """What makes pieces of so many bits in all, headers and parity too; only the option's name
-    where they are too few or too many."""
+    where they are too few or too many. `part`: as of `LinkLoad`."""
     if not (count := rows_within(int(bits / 8 / (_PIECE + IP_UDP_BYTES)), loss)):
         return "gsvc encode --packets"
     folder, told = f"{Path(source).stem}.pieces", ["--loss", f"{100 * loss:g}%"]
-    command = ["gsvc", "encode", source, "-o", folder, "--packets", str(count)]
+    command = ["gsvc", "encode", source, "-o", folder, *part, "--packets", str(count)]
     return shlex.join([*command, "--packet-bytes", str(_PIECE), *told])
 
 
@@ -482,7 +484,7 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
         copies += f" for {100 * link.loss:g} % loss (--loss)"
         yield f"one way: {copies}, and an intra picture every {LIVE_GOP:g} to 12 s"
     if link.most is not None and plan.best.settings.bitrate < _SMEARS:
-        how = pieces_command(source, plan.duration * link.most, link.loss)
+        how = pieces_command(source, plan.duration * link.most, link.loss, link.part)
         told = f"below {_SMEARS / 1000:g} kbit/s of pictures the first 3 s and fast motion smear"
         told += f": a file looks better, one way in pieces, for {100 * link.loss:g} % loss (--loss)"
         yield f"{told}: {how}"
