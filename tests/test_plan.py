@@ -475,7 +475,10 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     assert "much, a lower --fps is safer" in shown and plan.best.settings.preset == "fast"
     thin = replace(plan, link=replace(link, most=4_000, intra=3.0))
     shown = "\n".join(as_lines("", thin))
-    assert "fast motion smear: a file" in shown and "behind an intra picture up to 3." in shown
+    assert (
+        "stands for 3 s, faces and fast motion smear: a file" in shown
+        and "behind an intra picture up to 3." in shown
+    )
     assert "go on even without loss" not in shown
     one_way = replace(thin, link=replace(thin.link, one_way=0.0, loss=0.01))
     *lines, receive, _ = as_lines("", one_way)

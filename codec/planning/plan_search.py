@@ -485,7 +485,8 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
         yield f"one way: {copies}, and an intra picture every {LIVE_GOP:g} to 12 s"
     if link.most is not None and plan.best.settings.bitrate < _SMEARS:
         how = pieces_command(source, plan.duration * link.most, link.loss, link.part)
-        told = f"below {_SMEARS / 1000:g} kbit/s of pictures the first 3 s and fast motion smear"
+        told = f"below {_SMEARS / 1000:g} kbit/s the first picture stands for {link.intra:.2g} s"
+        told += ", faces and fast motion smear"
         told += f": a file looks better, one way in pieces, for {100 * link.loss:g} % loss (--loss)"
         yield f"{told}: {how}"
 
