@@ -120,7 +120,7 @@ class Reference:
 
 
 _WINDOWS = 3
-_SAMPLED_PIXELS = 512 * 288
+_SAMPLED_PIXELS = 320 * 180
 """Pixels of a picture, about, that are enough to choose for all of it."""
 
 
@@ -128,7 +128,7 @@ def sampled(values: NDArray[_Values], stride: int = 1) -> NDArray[_Values]:
     """A large picture's sample: three rows of three windows, spread over it and joined.
 
     `values`: (H, W, ...), a map of every `stride`-th pixel of every such line. Windows of a picture
-    and of its maps fit. A picture of up to 512x288 pixels is its own sample.
+    and of its maps fit. A picture of up to 320x180 pixels is its own sample.
     """
     rows, columns = (-(-side * stride // STRIDE) for side in values.shape[:2])
     share = math.sqrt(_SAMPLED_PIXELS / (rows * columns * STRIDE**2))

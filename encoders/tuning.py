@@ -132,7 +132,7 @@ class Effort:
 
     def probes_of(self, begins: bool) -> int:
         """Plans tried for a group that `begins` a scene, or that goes on from a good plan."""
-        return self.probes if begins else max(2, self.probes // 2)
+        return self.probes if begins else max(2, (self.probes + 1) // 2)
 
     def preset_of(self, keys: Sequence[int]) -> int:
         """SVT-AV1's preset for coded pictures at these indices."""
@@ -149,7 +149,7 @@ class Effort:
 
 PRESETS = {
     "fast": Effort(probes=2, samples=6, svt=8, live=8, guides=4, anchors=1),
-    "medium": Effort(probes=6, samples=16, svt=2, live=4, guides=12, anchors=1),
+    "medium": Effort(probes=4, samples=16, svt=2, live=4, guides=12, anchors=1),
     "slow": Effort(probes=16, samples=32, svt=0, live=2, guides=1000, anchors=3),
 }
 """Probes: "Foretelling trials"; SVT-AV1's presets: "Final coding"."""

@@ -23,7 +23,7 @@ from gsvc.codec.bitstream.layers.guide import MIXTURES
 from gsvc.codec.bitstream.layers.texture import MAX_GAIN, TEXTURE, Texture
 from gsvc.decoders.interpolation.optical_flow import gray
 from gsvc.decoders.keyframes import keyframe
-from gsvc.decoders.keyframes.restorer.runtime import Restorations, RestorerNetwork
+from gsvc.decoders.keyframes.restorer.runtime import RestorerNetwork
 from gsvc.encoders import frame_buffer, plans, svt_av1, tuning
 from gsvc.encoders.config import CodingConfig
 from gsvc.encoders.distortion import Reference, block_sums, local_mean, log_energy, quarter, sampled
@@ -140,7 +140,8 @@ class Keyframes:
                 _restored_distortion,
                 reference().sampled(source),
                 weight,
-                restorer.restorations(key),
+                gray(key.picture),
+                restorer.restorations(key).drawn_luma(len(MIXTURES[0])),
             )
             stand_for = each * decoded.size / key.picture.size
             costs = [
@@ -307,8 +308,14 @@ _GUIDE_BITS = 4  # approximate bits of a guide that differs from the one before
 
 
 def _restored_distortion(
-    reference: Reference, structure_weight: float, offered: Restorations, weights: Sequence[float]
+    reference: Reference,
+    structure_weight: float,
+    luma: Picture,
+    drawn: Sequence[NDArray[np.float32]],
+    weights: Sequence[float],
 ) -> float:
     """Distortion of a mixture. Structure weighs more here: the restorer invents texture."""
-    texture, misplaced = reference.totals(offered.mixed(weights))
+    mixture = np.tensordot(np.asarray(weights, np.float32), drawn, 1)
+    restored = np.asarray(cv2.add(luma, mixture, dtype=cv2.CV_8U), np.uint8)
+    texture, misplaced = reference.totals(restored)
     return texture + structure_weight * misplaced

@@ -23,7 +23,6 @@ from gsvc.encoders.search.candidates import Placement, PlanFeatures, predicted_c
 from gsvc.encoders.search.probes import Probes
 
 _SCALES = (8, 6, 4)
-_AT_ONCE = 2
 _CRF_STEP = 2
 _LEAST_SAVED = 1e-4
 """Least fall of the drawing error, mean of 1 - SSIM, that pays for more pictures."""
@@ -70,13 +69,12 @@ class GroupSearch:
     def search_at_lambda(self, lmbda: float, start: GroupPlan | None, probes: int) -> Probe:
         """The probe with the least D + lambda R, after `probes` new ones, or one more.
 
-        Tried are, two at a time, the plans that a model expects to cost least, which learns from
-        all probes; and `start`, a plan of another group, as one of the first two.
+        Tried is `start`, a plan of another group, and then each plan that a model, which learns
+        from all probes, expects to cost least.
         """
-        for left in range(probes, 0, -_AT_ONCE):
+        for _ in range(probes):
             bits, distortion = self._predict(self._grid)  # per pixel
-            plans = self._propose(distortion + lmbda * bits, start, min(left, _AT_ONCE))
-            self._make(plans, lmbda)
+            self._make(self._propose(distortion + lmbda * bits, start), lmbda)
         return min(self.probes.made.values(), key=lambda probe: probe.cost(lmbda))
 
     def search_at_rate(self, goal: float, start: GroupPlan | None, probes: int) -> Probe:
@@ -86,10 +84,9 @@ class GroupSearch:
         lambda leads there: the best plans of all lambdas lie far apart in bits, and a plan that is
         best between two of these rates is optimal for no lambda.
         """
-        for left in range(probes, 0, -_AT_ONCE):
+        for _ in range(probes):
             costs = self._costs_at(goal, *self._predict(self._grid))
-            plans = self._propose(costs, start, min(left, _AT_ONCE))
-            self._make(plans, price(costs.min() * self._pixels, goal))
+            self._make(self._propose(costs, start), price(costs.min() * self._pixels, goal))
         for _ in range(_MOVES):
             probe, moved = self._best_at_rate(goal)
             if abs(math.log(probe.bits / goal)) < _NEAR or moved in self.probes.made:
@@ -140,20 +137,16 @@ class GroupSearch:
         )
         return np.asarray(found, np.float64)[:, : len(plans)]
 
-    def _propose(self, costs: _Array, start: GroupPlan | None, count: int) -> list[GroupPlan]:
-        """The `count` cheapest plans by `costs`, one for each plan of `_grid`. In the first round
-        `start` comes first. Plans too close to each other or to a tried one are skipped."""
-        found = [self._transferred(start)] if start and not self.probes.made else []
-        places = self._features([*self._grid, *found, *self.probes.made]).place
-        taken = [*places[len(self._grid) :]]
-        for row in np.argsort(costs, kind="stable"):
-            if len(found) >= count:
-                break
-            near = (np.abs(places[row] - other) < tuning.PLANS_APART for other in taken)
-            if not any(map(np.all, near)):
-                found.append(self._grid[row])
-                taken.append(places[row])
-        return found
+    def _propose(self, costs: _Array, start: GroupPlan | None) -> list[GroupPlan]:
+        """`start` to begin with; else the cheapest plan of `_grid` by `costs`, those too close to a
+        tried one aside, if there is one."""
+        if start and not self.probes.made:
+            return [self._transferred(start)]
+        places = self._features([*self._grid, *self.probes.made]).place
+        own, tried = np.split(places, [len(self._grid)])
+        near = np.abs(own[:, None] - tried) < tuning.PLANS_APART
+        far = np.flatnonzero(~np.any(np.all(near, axis=2), axis=1))
+        return [self._grid[far[costs[far].argmin()]]] if far.size else []
 
     @cached_property
     def _grid(self) -> list[GroupPlan]:
@@ -201,7 +194,7 @@ def _weights(pictures: Sequence[Picture], distortion: Distortion) -> list[FloatM
 
 
 _RATE_ROUNDS, _QUALITY_ROUNDS = 4, 6
-_LEAST_PROBES = 2  # at another lambda: those made before tell where the best plan lies
+_LEAST_PROBES = 1  # at another lambda: those made before tell where the best plan lies
 _NEAR_QUALITY = 0.03
 """Logarithm of the texture by which a quality may be missed without another probe."""
 _QUALITY_PLANS, _QUALITY_MOVES = 3, 4

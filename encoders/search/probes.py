@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from statistics import fmean
 
 import cv2
@@ -157,7 +157,7 @@ class Probes:
         *,
         open_ended: bool,
     ) -> None:
-        """`pictures`: of the group, RGB uint8 (H, W, 3); `pool`: runs probes side by side;
+        """`pictures`: of the group, RGB uint8 (H, W, 3); `pool`: draws side by side;
         `open_ended`: the last picture is the next group's first and not paid for here."""
         self._pictures, self._pool, self._open_ended = pictures, pool, open_ended
         self._geometry, self._color = config.header.geometry, config.header.format.color
@@ -191,14 +191,13 @@ class Probes:
         self._drawer = DrawingChoice(self.thumbnails, self._samples, self.reference, path)
 
     def make(self, lmbda: float, plans: Sequence[GroupPlan]) -> None:
-        """Make probes of the plans that have none, side by side.
+        """Make probes of the plans that have none.
 
-        A probe is the same however many run at once. One that was made at another lambda keeps the
-        camera's paths that paid then.
+        One that was made at another lambda keeps the camera's paths that paid then.
         """
-        new = [plan for plan in dict.fromkeys(plans) if plan not in self.made]
-        made = self._pool.map(lambda plan: self._try(plan, lmbda), new)
-        self.made.update(zip(new, made, strict=True))
+        for plan in plans:
+            if plan not in self.made:
+                self.made[plan] = self._try(plan, lmbda)
 
     def whole(self, probe: Probe, lmbda: float) -> Probe:
         """The probe, made on all of the group."""
@@ -234,11 +233,15 @@ class Probes:
         parts = [self._samples[k].totals(decoded[k]) for k in keys if k in self._samples]
         drawings: dict[PlannedInterval, DrawingMode] = {}
         path_bits = 0.0
-        for planned in planned_intervals(plan.keys, frames - 1):
-            ends = {planned.start, planned.end}
-            if planned.place is Place.BETWEEN and not ends <= decoded.keys():
-                continue  # It lies between the parts.
-            drawings[planned], found, more = self._drawer.choose(planned, decoded, lmbda)
+        drawn = [
+            one
+            for one in planned_intervals(plan.keys, frames - 1)
+            # Others lie between the parts.
+            if one.place is not Place.BETWEEN or {one.start, one.end} <= decoded.keys()
+        ]
+        choose = partial(self._drawer.choose, decoded=decoded, lmbda=lmbda)
+        for planned, chosen in zip(drawn, self._pool.map(choose, drawn), strict=True):
+            drawings[planned], found, more = chosen
             parts += found
             path_bits += more
         texture, misplaced = (
@@ -264,7 +267,7 @@ class Probes:
             crf=plan.crf,
             color=self._color,
             preset=self._preset,
-            threads=1,
+            threads=1 if self._low_memory else 2,
             visual=self._visual,
         )
 
