@@ -37,11 +37,13 @@ def settings_of(options: Namespace) -> "AnalysisSettings":
 
     lines, zones, rules = rules_of(options.rules)
     return AnalysisSettings(
-        options.detector, options.every, options.least_score,
+        options.detector,
+        options.every,
+        options.least_score,
         (*lines, *_regions("line", options.line, line_of)),
         (*zones, *_regions("zone", options.zone, zone_of)),
         (*rules, *(parse_rule(text, "--when") for text in options.when)),
-    )  # fmt: skip
+    )
 
 
 def rules_of(path: str | None) -> "Regions":

@@ -35,10 +35,13 @@ def _analyse(options: Namespace) -> int:
     from gsvc.eval.bench.analysis.analysis_run import AnalysisRunSettings, run_analysis
 
     settings = arguments.with_options(
-        AnalysisRunSettings, options, clips=tuple(options.clips),
-        codecs=tuple(options.codec or AnalysisRunSettings.codecs), frames=options.frames or None,
+        AnalysisRunSettings,
+        options,
+        clips=tuple(options.clips),
+        codecs=tuple(options.codec or AnalysisRunSettings.codecs),
+        frames=options.frames or None,
         rules=None if options.rules is None else rules_of(options.rules),
-    )  # fmt: skip
+    )
     done = run_analysis(settings, options.out, lambda line: print(line, file=sys.stderr))
     if options.json:
         lines = JsonLines(sys.stdout)
@@ -81,9 +84,12 @@ def _people(options: Namespace) -> int:
 
     ours = codec_spec(f"gsvc:bpp={options.bpp},steps=0,faces=0+1")
     settings = RunSettings(
-        clips=tuple(options.clips), codecs=(ours, codec_spec(options.codec)), metrics=METRICS,
-        frames=options.frames or None, stride=options.stride,
-    )  # fmt: skip
+        clips=tuple(options.clips),
+        codecs=(ours, codec_spec(options.codec)),
+        metrics=METRICS,
+        frames=options.frames or None,
+        stride=options.stride,
+    )
     with closing(TextReporter()) as reporter:
         folder, pool = BenchFolder(options.out), closing(Pool(options.jobs))
         plan, errors = make_run(settings, folder, pool, reporter)

@@ -65,13 +65,16 @@ def _settings(options: Namespace) -> RunSettings:
     frames = condition.frames if options.frames is None else options.frames or None
     longest = condition.longest if options.longest is None else options.longest or None
     return RunSettings(
-        clips=tuple(dict.fromkeys(options.clips or ["packaged"])), codecs=tuple(codecs),
+        clips=tuple(dict.fromkeys(options.clips or ["packaged"])),
+        codecs=tuple(codecs),
         metrics=tuple(dict.fromkeys(options.metric or metrics.DEFAULT_METRICS)),
         sizes=tuple(dict.fromkeys(options.size or RunSettings.sizes)),
-        anchors=tuple(dict.fromkeys(options.anchor or ())), condition=options.condition,
-        frames=frames, longest=longest,
+        anchors=tuple(dict.fromkeys(options.anchor or ())),
+        condition=options.condition,
+        frames=frames,
+        longest=longest,
         stride=RunSettings.stride if options.stride is None else options.stride,
-    )  # fmt: skip
+    )
 
 
 def _codecs(options: Namespace) -> Iterator[CodecSpec]:

@@ -110,9 +110,12 @@ def _play(options: Namespace) -> int:
     from gsvc.codec.api.playing import play_file
 
     arguments.with_options(
-        play_file, options, options.source, settings=settings_of(options),
+        play_file,
+        options,
+        options.source,
+        settings=settings_of(options),
         limits=arguments.limits_of(options),
-    )  # fmt: skip
+    )
     return 0
 
 

@@ -254,9 +254,11 @@ others
 DEFAULTS = Namespace(detector=None), EncoderSettings()
 
 RENAMED = {
-    "--budget": "--total-size", "--for": "--target-backend", "--lean": "--low-memory",
+    "--budget": "--total-size",
+    "--for": "--target-backend",
+    "--lean": "--low-memory",
     "--people": "--face-weight",
-}  # fmt: skip
+}
 
 
 def run(options: Namespace) -> int:

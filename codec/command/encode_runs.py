@@ -65,9 +65,14 @@ def dry_run(options: Namespace, sources: Sequence[str]) -> int:
 def job_from(options: Namespace, source: str) -> EncodeJob:
     """What the options say to encode. Raises ConfigError."""
     return with_options(
-        EncodeJob, options, source, **encode.shared(options), sound=options.audio != "none",
-        texts=not options.no_texts, sound_may_go=options.audio is None,
-    )  # fmt: skip
+        EncodeJob,
+        options,
+        source,
+        **encode.shared(options),
+        sound=options.audio != "none",
+        texts=not options.no_texts,
+        sound_may_go=options.audio is None,
+    )
 
 
 def foretold(

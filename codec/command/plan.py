@@ -63,9 +63,13 @@ class PretrainedChoice:
     def as_json(self, source: str) -> dict[str, object]:
         """Values by name; quality and seconds are null: nobody measured them."""
         chosen = self.chosen and {
-            **asdict(self.chosen.model), "flops": self.chosen.flops, "size": list(self.chosen.size),
-            "quality": None, "seconds": None, "commands": self._commands(source, self.chosen.model),
-        }  # fmt: skip
+            **asdict(self.chosen.model),
+            "flops": self.chosen.flops,
+            "size": list(self.chosen.size),
+            "quality": None,
+            "seconds": None,
+            "commands": self._commands(source, self.chosen.model),
+        }
         return {"vram": [asdict(model) for model in self.models], "pretrained": chosen}
 
     def as_lines(self, source: str) -> list[str]:

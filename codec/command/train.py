@@ -193,9 +193,11 @@ def _scored(
 
     compared = adoption.comparison(candidate, weights)
     scores = adoption.score(
-        clips, options.frames, compared.ways,
+        clips,
+        options.frames,
+        compared.ways,
         lambda line: tell_event(options, "scoring", stream=line),
-    )  # fmt: skip
+    )
     if options.json:
         for way, levels in scores.ways.items():
             for level, one in levels.items():

@@ -54,10 +54,15 @@ def run(options: Namespace) -> int:
     found = layouts.layouts(needs, batch, devices)
     for each in found:
         tell_event(
-            options, "layout", name=each.name, memory_mb=_mb(each.memory),
-            missing_mb=_mb(each.missing(devices)), exchanged_mb=_mb(each.exchanged),
-            recomputed_gflop=round(each.recomputed / 1e9, 1), step_ms=round(1e3 * each.seconds, 2),
-        )  # fmt: skip
+            options,
+            "layout",
+            name=each.name,
+            memory_mb=_mb(each.memory),
+            missing_mb=_mb(each.missing(devices)),
+            exchanged_mb=_mb(each.exchanged),
+            recomputed_gflop=round(each.recomputed / 1e9, 1),
+            step_ms=round(1e3 * each.seconds, 2),
+        )
     best = layouts.chosen(found, devices)
     if best is None:
         most = layouts.most_samples(needs, devices)

@@ -177,10 +177,14 @@ class SequenceTracker:
         lost = max(0, expected - received)
         fraction = min(255, 256 * lost // expected) if expected > 0 else 0
         return ReportBlock(
-            source=source, fraction_lost=fraction, lost=min(self.lost, (1 << 23) - 1),
-            highest=max(self._highest, 0) % (1 << 32), jitter=int(self._jitter) % (1 << 32),
-            last_report=last_report, delay=min(int(65536 * delay), (1 << 32) - 1),
-        )  # fmt: skip
+            source=source,
+            fraction_lost=fraction,
+            lost=min(self.lost, (1 << 23) - 1),
+            highest=max(self._highest, 0) % (1 << 32),
+            jitter=int(self._jitter) % (1 << 32),
+            last_report=last_report,
+            delay=min(int(65536 * delay), (1 << 32) - 1),
+        )
 
     def _is_confirmed(self, sequence: int) -> bool:
         """Whether a far number follows the last one: a single forgery moves nothing (A.1)."""

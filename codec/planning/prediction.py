@@ -274,14 +274,17 @@ class Predictor:
         taken = decoding_seconds(usage, settings.way, pixels, keys, self._fit)
         encode, decode = self._encode_seconds(settings, bpp), self._spread("decode_seconds", taken)
         return Prediction(
-            bitrate=self._spread("rate", settings.bitrate), jod=self._quality.jod(*asked),
-            texture=self._quality.texture(*asked), encode_seconds=encode, decode_seconds=decode,
+            bitrate=self._spread("rate", settings.bitrate),
+            jod=self._quality.jod(*asked),
+            texture=self._quality.texture(*asked),
+            encode_seconds=encode,
+            decode_seconds=decode,
             encode_memory=self._encode_memory(settings),
             decode_memory=self._spread("decode_memory", usage.held(trial.pixels)),
             flops=self._flops(settings.way, keys),
             latency=self._latency(settings, bpp, encode.mean + decode.mean),
             joules=self._joules(settings, encode.mean, decode.mean),
-        )  # fmt: skip
+        )
 
     def _spread(self, name: str, value: float) -> Range:
         return spread_of(self._fit, name, value)

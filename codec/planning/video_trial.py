@@ -170,10 +170,12 @@ class _Trials:
         pairs = zip(pictures[::_EVERY], shown[::_EVERY], strict=True)
         unlike = 1 - fmean(likeness(a, b) for a, b in pairs)
         return TrialPoint(
-            bpp=8 * size / pixels, likeness=float(-np.log(max(1e-4, unlike))),
-            keys=keys / len(pictures), seconds=seconds / pixels,
+            bpp=8 * size / pixels,
+            likeness=float(-np.log(max(1e-4, unlike))),
+            keys=keys / len(pictures),
+            seconds=seconds / pixels,
             jod=self.judge and self.judge(pictures, shown, self.video.frame_rate),
-        )  # fmt: skip
+        )
 
 
 def likeness(a: Picture, b: Picture) -> float:
