@@ -193,8 +193,10 @@ def _weights(pictures: Sequence[Picture], distortion: Distortion) -> list[FloatM
     return [found[index // _WEIGHED] for index in range(len(pictures))]
 
 
-_RATE_ROUNDS, _QUALITY_ROUNDS = 4, 6
-_LEAST_PROBES = 1  # at another lambda: those made before tell where the best plan lies
+_BEYOND_GOAL, _MORE_PROBES = 1.15, 2
+"""What a plan may take in proportion to a limit, as final coding may take less; probes made first
+where it takes more: those made before tell where the best plan lies."""
+_QUALITY_ROUNDS = 6
 _NEAR_QUALITY = 0.03
 """Logarithm of the texture by which a quality may be missed without another probe."""
 _QUALITY_PLANS, _QUALITY_MOVES = 3, 4
@@ -239,6 +241,8 @@ class GroupPlanner:
             probes = self._effort.probes_of(self._plan is None) + tuning.MORE_AT_RATE
             probe = search.search_at_rate(goal, self._plan, probes)
             self.lmbda = price(probe.distortion, probe.bits)
+        elif self._texture is not None:
+            probe = self._search_by_quality(search, self._texture)
         else:
             probe = self._search_by_lambda(search, goal)
         probe = search.probes.whole(probe, self.lmbda)
@@ -248,32 +252,28 @@ class GroupPlanner:
         return probe
 
     def _search_by_lambda(self, search: GroupSearch, goal: float) -> Probe:
-        """The best plan at the lambda that keeps to `goal` bits, or comes to the quality."""
-        if self._texture is not None:
-            probes, again, rounds = self._effort.probes, self._effort.probes, _QUALITY_ROUNDS
-        else:
-            self.lmbda = max(self._level.lmbda, tuning.EASIER * self.lmbda)
-            probes = self._effort.probes_of(self._plan is None)
-            again, rounds = 0, _RATE_ROUNDS
+        """The best plan at the level's lambda; where that takes more than `goal`, at this rate."""
+        self.lmbda = max(self._level.lmbda, tuning.EASIER * self.lmbda)
+        probes = self._effort.probes_of(self._plan is None)
         probe = search.search_at_lambda(self.lmbda, self._plan, probes)
-        visited = [probe]
-        for _ in range(rounds):
-            lmbda = self._next_lambda(probe, goal)
-            if lmbda == self.lmbda:
-                break
-            self.lmbda = lmbda
-            probe = search.search_at_lambda(lmbda, probe.plan, max(_LEAST_PROBES, again))
-            visited.append(probe)
-        return probe if self._texture is None else self._at_texture(search, visited, self._texture)
+        if probe.bits < _BEYOND_GOAL * goal:
+            return probe
+        probe = search.search_at_rate(goal, probe.plan, _MORE_PROBES)
+        self.lmbda = max(self.lmbda, price(probe.distortion, probe.bits))
+        return probe
 
-    def _next_lambda(self, probe: Probe, goal: float) -> float:
-        """The lambda to try after `probe`; the same where that came near enough."""
-        if self._texture is not None:
-            excess = probe.texture / self._texture
-            is_near = abs(math.log(excess)) < _NEAR_QUALITY
-            return self.lmbda if is_near else self.lmbda / min(8.0, max(0.125, excess**4))
-        excess = probe.bits / goal
-        return self.lmbda if excess < 1.15 else self.lmbda * min(4.0, excess)
+    def _search_by_quality(self, search: GroupSearch, texture: float) -> Probe:
+        """The best plan that comes to the quality."""
+        probe = search.search_at_lambda(self.lmbda, self._plan, self._effort.probes)
+        visited = [probe]
+        for _ in range(_QUALITY_ROUNDS):
+            excess = probe.texture / texture
+            if abs(math.log(excess)) < _NEAR_QUALITY:
+                break
+            self.lmbda /= min(8.0, max(0.125, excess**4))
+            probe = search.search_at_lambda(self.lmbda, probe.plan, self._effort.probes)
+            visited.append(probe)
+        return self._at_texture(search, visited, texture)
 
     def _at_texture(self, search: GroupSearch, visited: Sequence[Probe], goal: float) -> Probe:
         """The probe nearest to a texture: best plans lie far apart, so quantisers are moved."""
