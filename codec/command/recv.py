@@ -223,13 +223,10 @@ def receive_settings(options: Namespace) -> "ReceiveSettings":
     from gsvc.codec.network.video_receiver import ReceiveSettings
 
     return arguments.with_options(
-        ReceiveSettings,
-        options,
-        decoder=settings_of(options),
-        reorder=ReorderLimits(seconds=options.wait / 1000),
-        **security_of(options),
+        ReceiveSettings, options, decoder=settings_of(options),
+        reorder=ReorderLimits(seconds=options.wait / 1000), **security_of(options),
         **({"limits": DEFAULT_LIMITS} if options.trusted else {}),
-    )
+    )  # fmt: skip
 
 
 def run_watched(work: Coroutine[Any, Any, None], watch: Watch) -> int:
@@ -283,12 +280,10 @@ async def _recv(options: Namespace, receiver: "VideoReceiver", watch: Watch) -> 
                 if writer is None:
                     assert receiver.header is not None  # known with the first frame
                     opened = open_writer(
-                        options.output,
-                        receiver.header.format,
+                        options.output, receiver.header.format,
                         mark=decoder_settings.mark_of(settings_of(options)),
-                        live_sound=receiver.header.audio,
-                        overwrite=options.overwrite,
-                    )
+                        live_sound=receiver.header.audio, overwrite=options.overwrite,
+                    )  # fmt: skip
                     first = frame.pts
                     if (missed := float(first * receiver.header.format.time_base)) > _JOINED:
                         _log.warning("begins %.1f s into the stream: no picture before", missed)

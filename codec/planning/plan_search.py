@@ -222,14 +222,11 @@ class BudgetPlanner:
     def _asked(self, seen: Prediction, name: str) -> float:
         return {
             "bandwidth": self._link.total(seen.bitrate.high),
-            "decoder_time": seen.decode_seconds.high,
-            "decoder_flops": seen.flops,
+            "decoder_time": seen.decode_seconds.high, "decoder_flops": seen.flops,
             "encoder_time": seen.encode_seconds.high,
-            "memory": max(seen.encode_memory.high, seen.decode_memory.high),
-            "vram": 0.0,
-            "latency": seen.latency + self._link.intra,
-            "energy": self.joules(seen) or 0.0,
-        }[name]
+            "memory": max(seen.encode_memory.high, seen.decode_memory.high), "vram": 0.0,
+            "latency": seen.latency + self._link.intra, "energy": self.joules(seen) or 0.0,
+        }[name]  # fmt: skip
 
     def _ranked(
         self, budgets: Budgets, goal: str, judge: str, *, at_once: bool = False
@@ -438,16 +435,12 @@ def pieces_command(source: str, bits: float, loss: float, part: Sequence[str] = 
 def as_json(source: str, plan: BudgetPlan) -> dict[str, object]:
     """The plan's values by name."""
     return {
-        "goal": plan.goal,
-        "judge": plan.judge,
-        "is_judged": plan.is_judged,
+        "goal": plan.goal, "judge": plan.judge, "is_judged": plan.is_judged,
         "best": _choice_json(source, plan.best, plan.link),
         "runners_up": [_choice_json(source, choice, plan.link) for choice in plan.runners_up],
-        "prices": [asdict(price) for price in plan.prices],
-        "link": asdict(plan.link),
-        "size": list(plan.size),
-        "frame_rate": plan.frame_rate,
-    }
+        "prices": [asdict(price) for price in plan.prices], "link": asdict(plan.link),
+        "size": list(plan.size), "frame_rate": plan.frame_rate,
+    }  # fmt: skip
 
 
 def as_lines(source: str, plan: BudgetPlan) -> list[str]:
