@@ -38,7 +38,7 @@ RATE = Fraction(25)
 @pytest.fixture(scope="module", params=[True, False], ids=["low delay", "look-ahead"])
 def stream(request: pytest.FixtureRequest, moving_pictures: Pictures) -> Stream:
     """45 frames, a group every 15; several packets in each, with look-ahead of several pictures."""
-    limit = None if request.param else 120
+    limit = None if request.param else 80
     settings = EncoderSettings(
         level=3, preset="fast", low_delay=request.param, max_packet_bytes=limit
     )
