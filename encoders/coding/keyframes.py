@@ -311,7 +311,7 @@ def _restored_distortion(
     reference: Reference,
     structure_weight: float,
     luma: Picture,
-    drawn: Sequence[NDArray[np.float32]],
+    drawn: NDArray[np.float32],
     weights: Sequence[float],
 ) -> float:
     """Distortion of a mixture. Structure weighs more here: the restorer invents texture."""

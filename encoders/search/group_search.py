@@ -67,14 +67,14 @@ class GroupSearch:
         self._scales = [scale for scale in _SCALES if config.can_scale(scale)]
 
     def search_at_lambda(self, lmbda: float, start: GroupPlan | None, probes: int) -> Probe:
-        """The probe with the least D + lambda R, after `probes` new ones, or one more.
+        """The probe with the least D + lambda R, after at most `probes` new ones.
 
         Tried is `start`, a plan of another group, and then each plan that a model, which learns
         from all probes, expects to cost least.
         """
         for _ in range(probes):
             bits, distortion = self._predict(self._grid)  # per pixel
-            self._make(self._propose(distortion + lmbda * bits, start), lmbda)
+            self._try(self._propose(distortion + lmbda * bits, start), lmbda)
         return min(self.probes.made.values(), key=lambda probe: probe.cost(lmbda))
 
     def search_at_rate(self, goal: float, start: GroupPlan | None, probes: int) -> Probe:
@@ -86,17 +86,18 @@ class GroupSearch:
         """
         for _ in range(probes):
             costs = self._costs_at(goal, *self._predict(self._grid))
-            self._make(self._propose(costs, start), price(costs.min() * self._pixels, goal))
+            self._try(self._propose(costs, start), price(costs.min() * self._pixels, goal))
         for _ in range(_MOVES):
             probe, moved = self._best_at_rate(goal)
             if abs(math.log(probe.bits / goal)) < _NEAR or moved in self.probes.made:
                 break
-            self._make([moved], price(probe.distortion, goal))
+            self._try(moved, price(probe.distortion, goal))
         return self._best_at_rate(goal)[0]
 
-    def _make(self, plans: Sequence[GroupPlan], lmbda: float) -> None:
-        self.probes.make(lmbda, plans)
-        self._tell(len(self.probes.made))
+    def _try(self, plan: GroupPlan | None, lmbda: float) -> None:
+        if plan is not None:
+            self.probes.make(lmbda, plan)
+            self._tell(len(self.probes.made))
 
     def _best_at_rate(self, goal: float) -> tuple[Probe, GroupPlan]:
         """The probe that should have the least D at `goal` bits, and its plan moved there. Of
@@ -137,16 +138,16 @@ class GroupSearch:
         )
         return np.asarray(found, np.float64)[:, : len(plans)]
 
-    def _propose(self, costs: _Array, start: GroupPlan | None) -> list[GroupPlan]:
+    def _propose(self, costs: _Array, start: GroupPlan | None) -> GroupPlan | None:
         """`start` to begin with; else the cheapest plan of `_grid` by `costs`, those too close to a
         tried one aside, if there is one."""
         if start and not self.probes.made:
-            return [self._transferred(start)]
+            return self._transferred(start)
         places = self._features([*self._grid, *self.probes.made]).place
         own, tried = np.split(places, [len(self._grid)])
         near = np.abs(own[:, None] - tried) < tuning.PLANS_APART
         far = np.flatnonzero(~np.any(np.all(near, axis=2), axis=1))
-        return [self._grid[far[costs[far].argmin()]]] if far.size else []
+        return self._grid[far[costs[far].argmin()]] if far.size else None
 
     @cached_property
     def _grid(self) -> list[GroupPlan]:
@@ -237,12 +238,12 @@ class GroupPlanner:
         """
         if search.begins:
             self._plan = None  # Another scene moves otherwise.
-        if exact and self._texture is None:
+        if self._texture is not None:
+            probe = self._search_by_quality(search, self._texture)
+        elif exact:
             probes = self._effort.probes_of(self._plan is None) + tuning.MORE_AT_RATE
             probe = search.search_at_rate(goal, self._plan, probes)
             self.lmbda = price(probe.distortion, probe.bits)
-        elif self._texture is not None:
-            probe = self._search_by_quality(search, self._texture)
         else:
             probe = self._search_by_lambda(search, goal)
         probe = search.probes.whole(probe, self.lmbda)
@@ -258,7 +259,7 @@ class GroupPlanner:
         probe = search.search_at_lambda(self.lmbda, self._plan, probes)
         if probe.bits < _BEYOND_GOAL * goal:
             return probe
-        probe = search.search_at_rate(goal, probe.plan, _MORE_PROBES)
+        probe = search.search_at_rate(goal, None, _MORE_PROBES)
         self.lmbda = max(self.lmbda, price(probe.distortion, probe.bits))
         return probe
 
@@ -271,7 +272,7 @@ class GroupPlanner:
             if abs(math.log(excess)) < _NEAR_QUALITY:
                 break
             self.lmbda /= min(8.0, max(0.125, excess**4))
-            probe = search.search_at_lambda(self.lmbda, probe.plan, self._effort.probes)
+            probe = search.search_at_lambda(self.lmbda, None, self._effort.probes)
             visited.append(probe)
         return self._at_texture(search, visited, texture)
 
@@ -300,5 +301,4 @@ class GroupPlanner:
             if abs(miss) < _NEAR_QUALITY or crf in (low, high):
                 return
             plan = replace(plan, crf=crf)
-            search.probes.make(self.lmbda, [plan])
-            yield (probe := search.probes.made[plan])
+            yield (probe := search.probes.make(self.lmbda, plan))

@@ -190,14 +190,14 @@ class Probes:
         path = CameraPath(tracked, self._geometry, pool) if has_path else None
         self._drawer = DrawingChoice(self.thumbnails, self._samples, self.reference, path)
 
-    def make(self, lmbda: float, plans: Sequence[GroupPlan]) -> None:
-        """Make probes of the plans that have none.
+    def make(self, lmbda: float, plan: GroupPlan) -> Probe:
+        """The probe of a plan, made if there is none yet.
 
         One that was made at another lambda keeps the camera's paths that paid then.
         """
-        for plan in plans:
-            if plan not in self.made:
-                self.made[plan] = self._try(plan, lmbda)
+        if plan not in self.made:
+            self.made[plan] = self._try(plan, lmbda)
+        return self.made[plan]
 
     def whole(self, probe: Probe, lmbda: float) -> Probe:
         """The probe, made on all of the group."""

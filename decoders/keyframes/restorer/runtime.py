@@ -68,10 +68,11 @@ class Restorations:
         # It rounds to even and ends at 255, far sooner than NumPy.
         return np.asarray(cv2.convertScaleAbs(np.maximum(restored, 0, out=restored)), np.uint8)
 
-    def drawn_luma(self, count: int) -> list[_FloatMap]:
-        """What each of the first `count` outputs adds to luma, in grey levels: float32 (H, W).
+    def drawn_luma(self, count: int) -> _FloatMap:
+        """What the first `count` outputs add to luma, in grey levels: float32 (count, H, W).
 
-        Mixtures of it and luma are about those of `mixed`, and far sooner made."""
+        Mixtures of it and luma are about those of `mixed`, and far sooner made.
+        """
         height, width = self.picture.shape[:2]
         fine, found = self._fine @ _LUMA, []
         for drawn in self.drawn[:count]:
@@ -79,8 +80,8 @@ class Restorations:
             size = 2 * half.shape[2], 2 * half.shape[1]
             planes = np.tensordot(127.5 * _LUMA, half[:3], 1), half[3]
             luma, gain = (cv2.resize(one, size)[:height, :width] for one in planes)
-            found.append(np.asarray(luma + gain * fine, np.float32))
-        return found
+            found.append(luma + gain * fine)
+        return np.stack(found)
 
     @cached_property
     def _fine(self) -> _FloatMap:
