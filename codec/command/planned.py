@@ -104,12 +104,12 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     size_now = None if isinstance(job.size, str) else job.size
     told = ["--size", shown_dimensions(size_now or SOURCE_SIZE)]
     told += ["--fps", f"{job.fps:.6g}"] if job.fps else []
-    told += _part(Namespace(start=job.start, frames=job.frames))
+    told += _part(job.start, job.frames)
     told += ["--audio", how] if how else []
     told += ["--audio-bitrate", str(job.audio_bitrate)] if job.audio_bitrate else []
     told += ["--mtu", str(options.mtu)] if is_live and getattr(options, "mtu", None) else []
     told += ["--redundancy", str(copies), "--parity", str(copies)] if is_one_way else []
-    part = (*_part(options), *(["--audio", "opus"] if heads else []))
+    part = *_part(options.start, options.frames), *(["--audio", "opus"] if heads else [])
     link = plan_search.LinkLoad(TCP, TCP * sound, tuple(told), most=total, loss=loss, part=part)
     if is_live:
         heard, rate = float(heads > 0), total or 1.0
@@ -131,14 +131,14 @@ def in_pieces(options: Namespace, rate: float | None) -> str:
     """What makes pieces of a video that fill a link of so many bits per second."""
     job = EncodeJob(options.source, EncoderSettings(), options.start, options.frames)
     seconds = job.seconds if options.source and rate else 0
-    bits = (rate or 0) * float(seconds)
-    return plan_search.pieces_command(options.source or "", bits, options.loss, _part(options))
+    bits, part = (rate or 0) * float(seconds), _part(options.start, options.frames)
+    return plan_search.pieces_command(options.source or "", bits, options.loss, part)
 
 
-def _part(options: Namespace) -> tuple[str, ...]:
-    """What tells of which part of a video a plan is."""
-    part = ["--start", f"{options.start:g}"] if options.start else []
-    return tuple(part + (["--frames", str(options.frames)] if options.frames else []))
+def _part(start: float, frames: int | None) -> list[str]:
+    """The options that tell of which part of a video a plan is."""
+    told = ["--start", f"{start:g}"] if start else []
+    return told + (["--frames", str(frames)] if frames else [])
 
 
 def _too_slow(total: float, options: Namespace) -> bool:

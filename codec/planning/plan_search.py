@@ -478,11 +478,9 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
     if link.one_way is None:
         yield "for a link without a way back, plan with --no-feedback"
     else:
-        copies = (
-            f"{link.one_way * plan.best.settings.bitrate / 1000:.2f} kbit/s of copies and parity"
-        )
-        copies += f" for {100 * link.loss:g} % loss (--loss)"
-        yield f"one way: {copies}, and an intra picture every {LIVE_GOP:g} to 12 s"
+        copies = link.one_way * plan.best.settings.bitrate / 1000
+        told = f"one way: {copies:.2f} kbit/s of copies and parity for {100 * link.loss:g} % loss"
+        yield f"{told} (--loss), and an intra picture every {LIVE_GOP:g} to 12 s"
     if link.most is not None and plan.best.settings.bitrate < _SMEARS:
         how = pieces_command(source, plan.duration * link.most, link.loss, link.part)
         told = f"below {_SMEARS / 1000:g} kbit/s the first picture stands for {link.intra:.2g} s"
