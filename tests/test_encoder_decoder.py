@@ -159,7 +159,7 @@ def test_a_still_clip_costs_little(
     assert len(packets) <= 2
     (unit,) = (unit for packet in packets for unit in packet.units)
     assert len(data) < len(unit) + 60 * len(packets)
-    assert len(data) < 8 * len(encode(one, bare_settings))
+    assert len(data) < 4 * len(encode(one, bare_settings))
 
 
 def test_a_cut_on_every_frame(bare_settings: EncoderSettings) -> None:
