@@ -302,15 +302,12 @@ def _part(
     file: BinaryIO, start: float, frames: int | None, limits: errors.Limits, *, is_container: bool
 ) -> TimeRange:
     index = stream_info.StreamIndex(file, limits, partial=True)
+    if not index.times and index.damage is None:
+        raise errors.InputError("the stream has no pictures to seek: decode it from start to end")
     first, begins = _begin(index, start)
     times = index.times[first:][:frames]
     if not times:
-        if index.damage is not None:
-            raise index.damage
-        if not index.times:
-            why = "the stream has no pictures to seek: decode it from start to end"
-            raise errors.InputError(why)
-        raise errors.InputError(f"the stream ends before {start:g} s: choose an earlier start")
+        raise index.damage or errors.InputError(f"the stream ends before {start:g} s: begin sooner")
     sound: list[AudioChunk] = []
     file.seek(0)
     held = errors.HeldBytes(limits)
@@ -331,7 +328,7 @@ def _part(
 def _begin(index: stream_info.StreamIndex, start: float) -> tuple[int, int]:
     """Number of a part's first frame, and its tick unless that frame is later."""
     first, begins = index.frame_at(start), 0
-    if start > 0 and first < index.frames:
+    if start > 0:
         base, following = index.header.format.time_base, index.times[first + 1 :][:1]
         begins = index.times[0] + ceil(round(start / base, 6))
         stands = following and (following[0] - begins) * base >= _STANDS

@@ -42,7 +42,8 @@ class EncoderSettings:
     max_bitrate: float | None = None
     """Most bits in any second, with headers."""
     max_packet_bytes: int | None = None
-    """Most bytes in any packet, with framing: key pictures get coarser and smaller to fit."""
+    """Most bytes in any packet, with framing: key pictures get coarser and smaller to fit. To make
+    datagrams, use a `Packetizer`, which splits packets."""
     gop: float | None = None
     """Most seconds from one intra picture to the next, where a stream can be joined and a seek
     begins; 0: as long as a shot. Memory limits groups with look-ahead. None: 32, `low_delay` 4."""

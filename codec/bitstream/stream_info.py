@@ -95,12 +95,15 @@ class StreamIndex:
 
     @errors.typed
     def frame_at(self, seconds: float) -> int:
-        """Number of the frame that is shown `seconds` after frame 0; `frames` after the last."""
+        """Number of the frame that is shown `seconds` after frame 0. Raises InputError after the
+        last one's time, or what is damaged there."""
         if not seconds <= float("inf"):
             raise errors.ConfigError(f"seconds is {seconds}: give a time")
         time = (self.times or [0])[0] + round(seconds / self.header.format.time_base, 6)
         if not self.times or time >= self.times[-1] + self.header.frame_ticks:
-            return self.frames
+            raise self.damage or errors.InputError(
+                f"the stream ends before {seconds:g} s: choose an earlier time"
+            )
         return max(0, bisect_right(self.times, time) - 1)
 
     @errors.typed

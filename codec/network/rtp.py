@@ -207,7 +207,7 @@ class WireSettings:
     """How packets become datagrams. Raises ConfigError for values out of range."""
 
     mtu: int = 1200
-    """Bytes of a datagram at most, with the RTP header, without UDP's and IP's; 96-65507."""
+    """Bytes of a datagram at most, with the RTP header, without the 28 of IP and UDP; 96-65507."""
     redundancy: int = 1
     """How many of the last INTER packets the next datagram repeats, as far as they fit; 0-16."""
     parity_span: int = 4
