@@ -18,7 +18,8 @@ import gsvc
 from gsvc import ConfigError, InputError, OutputError
 from gsvc.datasets.clips.sets import find_clips
 from gsvc.eval.bench.cells import CellJob, RunSettings, codec_spec
-from gsvc.eval.bench.run import RunPlan, RunProgress, TextReporter, carry_out, make_plan
+from gsvc.eval.bench.progress import RunProgress, TextReporter
+from gsvc.eval.bench.run import RunPlan, carry_out, make_plan
 from gsvc.eval.bench.store import BenchFolder, CellRecord, load_run
 from gsvc.eval.bench.workers import CellStep, Pool, Workers
 from gsvc.eval.report.exhibits import source_of
@@ -187,6 +188,10 @@ def test_what_is_added_later_does_not_code_again(
     assert len(load_run(tmp_path).cells) == 6
     with pytest.raises(ConfigError, match="--stride 2"):
         run(replace(asked, stride=3), tmp_path, pool)
+    shutil.rmtree(tmp_path / "cells")
+    run(replace(asked, stride=3), tmp_path, pool)  # nothing was measured yet
+    place = BenchFolder(tmp_path).settings()
+    assert place is not None and place["stride"] == 3
 
 
 def test_a_changed_codec_replaces_its_cells(clips: Path, tmp_path: Path, pool: Pool) -> None:
@@ -412,6 +417,15 @@ def test_a_wrong_option_of_an_own_codec_names_its_file(
         plan(settings(clips, f"{BLOCKS}:sides=1.5"), tmp_path, pool, Listener())
 
 
+def test_rates_that_share_little_are_told_once(clips: Path, tmp_path: Path, pool: Pool) -> None:
+    asked = settings(clips, f"{BLOCKS}:sides=2+4", "bench_doubles:Failing:sides=24+32")
+    listener, _ = run(replace(asked, anchors=("blocks",)), tmp_path, pool)
+    ((kind, line),) = listener.notes
+    assert kind == "overlap" and "failing and blocks have few rates in common on " in line
+    more = settings(clips, f"{BLOCKS}:sides=24+32")
+    assert run(more, tmp_path, pool)[0].notes == []
+
+
 def test_one_run_at_a_time(tmp_path: Path) -> None:
     with (
         BenchFolder(tmp_path).locked(),
@@ -443,7 +457,7 @@ def test_the_estimate_takes_each_kind_of_step_at_its_own_pace(
     jobs = plan(asked, tmp_path, pool, Listener()).jobs
     blocks, failing = jobs[:2], next(job for job in jobs if job.cell.codec_name == "failing")
     now = 0.0
-    monkeypatch.setattr("gsvc.eval.bench.run.monotonic", lambda: now)
+    monkeypatch.setattr("gsvc.eval.bench.progress.monotonic", lambda: now)
     pace = RunProgress(7, [*blocks, failing])
     assert (pace.resumed, pace.left()[1]) == (4, False)
 
@@ -468,9 +482,18 @@ def test_the_estimate_takes_each_kind_of_step_at_its_own_pace(
     assert pace.left()[0] == pytest.approx(38 + 32)
     pace.end(failing.cell.key)  # it failed: nothing of it is ahead
     assert pace.left()[0] == pytest.approx(38)
-    assert pace.text() == "cell 6/7, about 0:38 left"
+    assert pace.text() == "cell 6/7 (86 %), about 0:38 left"
     pace.step(0, CellStep("score", DISTANCE, (blocks[1].cell.key,)))
     now += 10
     assert pace.left()[0] == pytest.approx(28)
     now += 100  # longer than the metric ever took
-    assert pace.left()[0] == pytest.approx(8)
+    assert pace.left()[0] == pytest.approx(8 + 110 / 4)
+    clip = blocks[1].cell.clip
+    longer = replace(clip, format=replace(clip.format, frame_count=10 * clip.format.frame_count))
+    pace = RunProgress(
+        2, [blocks[0], replace(blocks[1], cell=replace(blocks[1].cell, clip=longer))]
+    )
+    do(blocks[0], "encode", "blocks", 6)
+    do(blocks[0], "decode", "blocks", 2)
+    do(blocks[0], "score", DISTANCE, 30)
+    assert (pace.done, pace.text()) == (0, "cell 0/2 (50 %), about 6:20 left")

@@ -33,7 +33,6 @@ from gsvc.decoders.keyframes.refiner import WindowRefiner, enough_memory
 from gsvc.decoders.keyframes.restorer.network import detail_bands
 from gsvc.decoders.keyframes.windowed import window_frames as windowed
 from gsvc.decoders.keyframes.windowed.window_network import WindowRestorer
-from gsvc.eval.bench import cpu_paths, speed as bench_speed
 from gsvc.eval.bench.speed import MOTION, measure, timed
 from needs import need, need_gpu
 
@@ -234,19 +233,6 @@ def test_the_command_makes_a_table_or_json(device: str) -> None:
     )
     assert (speed["type"], speed["subject"], speed["height"]) == ("speed", "motion", 64)
     assert run_gsvc(*asked[:3], "3").returncode == 2
-
-
-@pytest.mark.slow
-def test_a_cpu_is_measured_on_each_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_paths, "_PICTURE", (1, 32, 32))
-    monkeypatch.setattr(cpu_paths, "_CROPS", (2, 32, 32))
-    monkeypatch.setattr(cpu_paths, "has_bfloat16", lambda: True)
-    monkeypatch.setattr(bench_speed, "_SECONDS", 0.0)
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
-    paths = list(cpu_paths.measure_paths())
-    assert {path.precision for path in paths} == {"float32", "bfloat16"}
-    assert all(path.seconds > 0 and path.samples > 0 and path.flops > 1e6 for path in paths)
-    assert "restorer" in cpu_paths.paths_table(paths)
 
 
 def test_bfloat16_is_asked_for_and_measured_once(

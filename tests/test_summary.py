@@ -128,6 +128,8 @@ def test_nothing_is_extrapolated_where_curves_share_no_quality() -> None:
     assert (result.ratio.test_distance, result.ratio.anchor_distance) == (0.5, 0.4)
     swapped = bd_rate(test, anchor)
     assert swapped.ratio is not None and swapped.ratio.ratio == pytest.approx(2.5)
+    hardly = bd_rate(anchor, [(0.002, 0.6), (0.004, 0.399)])
+    assert (hardly.pchip, hardly.note) == (None, NO_OVERLAP)
 
 
 def test_a_single_point_is_compared_at_its_own_quality() -> None:
@@ -335,7 +337,7 @@ def test_no_rate_has_its_reason() -> None:
     cells += [cell("x265", bits, bits) for bits in (1, 2)]
     cells += [cell("svtav1", 1, 21.5)]
     far, single = reasons_without_rate(summarise(RUN, cells))
-    assert "no common quality" in far and "gsvc against x265 by psnr_y" in far
+    assert "hardly any quality in common" in far and "gsvc against x265 by psnr_y" in far
     assert "single rate" in single and "gsvc against svtav1 by psnr_y" in single
     assert not list(reasons_without_rate(summarise(RUN, cells[:2])))
 

@@ -13,8 +13,7 @@ from gsvc.codec.weights.extras import need
 from gsvc.decoders.keyframes.backends import PRETRAINED, gpu_or_cpu, load_refiner
 
 _SPEED = """Time refiners, one picture at a time and several at once, and rendering by motion on the
-CPU, with synthetic pictures of 16:9. On a CPU a second table shows our own networks by precision,
-memory layout and number of threads. Needs gsvc[refine].
+CPU, with synthetic pictures of 16:9. Needs gsvc[refine].
 
 --device
 --size N,N              shorter sides of pictures (=288,720,1080)
@@ -25,24 +24,18 @@ memory layout and number of threads. Needs gsvc[refine].
 
 def _speed(options: Namespace) -> int:
     need("refine", "gsvc bench speed")
-    from gsvc.eval.bench import cpu_paths, speed
+    from gsvc.eval.bench import speed
 
     subjects, sizes = dict.fromkeys(options.backend or speed.SUBJECTS), dict.fromkeys(options.size)
     speeds = speed.measure(tuple(subjects), tuple(sizes), options.device)
     told = speed.description(options.device)
-    shows_paths = options.device == "cpu" and any("compact" in x for x in subjects)
-    paths = list(cpu_paths.measure_paths()) if shows_paths else []
     if options.json:
         lines = JsonLines(sys.stdout)
         lines.put("machine", **told)
         for one in speeds:
             lines.put("speed", **asdict(one), share=one.share)
-        for path in paths:
-            lines.put("path", **asdict(path))
     else:
         print(speed.table(list(speeds), told))
-        if paths:
-            print(f"\n{cpu_paths.paths_table(paths)}")
     return 0
 
 

@@ -74,7 +74,8 @@ clips CLIP...           a set, SET/CLIP, a video or a folder
 
 def _people(options: Namespace) -> int:
     from gsvc.eval.bench.cells import RunSettings, codec_spec
-    from gsvc.eval.bench.run import TextReporter, make_run
+    from gsvc.eval.bench.progress import TextReporter
+    from gsvc.eval.bench.run import make_run
     from gsvc.eval.bench.store import BenchFolder
     from gsvc.eval.bench.workers import Pool
     from gsvc.eval.layout import markdown

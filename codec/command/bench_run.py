@@ -13,7 +13,7 @@ from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.eval import baselines, layout, metrics
 from gsvc.eval.baselines.base import Option
-from gsvc.eval.bench import run as bench
+from gsvc.eval.bench import progress, run as bench
 from gsvc.eval.bench.cells import CONDITIONS, CodecSpec, RunSettings, codec_spec, under
 from gsvc.eval.bench.store import BenchFolder
 from gsvc.eval.bench.workers import Pool, RayWorkers, Workers, ray_cluster
@@ -30,8 +30,8 @@ def run(options: Namespace) -> int:
     """Run what is not done yet, or list it."""
     folder = BenchFolder(Path(options.out))
     options.clips = [*options.clips, *(options.more_clips or [])]
-    by_line = options.json and bench.JsonReporter(JsonLines(sys.stdout))
-    reporter: bench.Reporter = by_line or bench.TextReporter()
+    by_line = options.json and progress.JsonReporter(JsonLines(sys.stdout))
+    reporter: progress.Reporter = by_line or progress.TextReporter()
     if (kept := folder.settings()) is None:
         options.condition = options.condition or "join"
     elif taken := _take(options, kept):
@@ -109,7 +109,7 @@ def _workers(options: Namespace) -> Iterator[Workers]:
 
 
 def _carry_out(
-    options: Namespace, settings: RunSettings, folder: BenchFolder, reporter: bench.Reporter
+    options: Namespace, settings: RunSettings, folder: BenchFolder, reporter: progress.Reporter
 ) -> int:
     """Run what is left, then write the summary and show the main tables. Returns 1 when a cell
     failed or a clip could not be read. A missing package is a gap in tables."""
@@ -133,7 +133,7 @@ def _carry_out(
 
 
 def _list_cells(
-    options: Namespace, settings: RunSettings, folder: BenchFolder, reporter: bench.Reporter
+    options: Namespace, settings: RunSettings, folder: BenchFolder, reporter: progress.Reporter
 ) -> int:
     with _workers(options) as workers:
         plan = bench.make_plan(settings, folder, workers, reporter)
@@ -154,7 +154,7 @@ def _list_cells(
         values = {"encodes": encodes, "decodes": decodes, "seconds": left_seconds[0]}
         lines.put("done", cells=cells, left=len(left), **values)
         return 0
-    told = f", {bench.time_text(*left_seconds)}" if left else ""
+    told = f", {progress.time_text(*left_seconds)}" if left else ""
     print(f"cells: {cells}, {done} done; left: {encodes} encodes, {decodes} decodes{told}")
     return 0
 

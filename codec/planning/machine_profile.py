@@ -268,6 +268,9 @@ def _scaled_profile() -> Profile:
 _FASTER = 0.9  # in proportion to what is known: little changes would change plans
 
 
+_KEPT = 256  # least times, the latest: each video that is planned has one
+
+
 def least_seconds(what: str, seconds: float) -> float:
     """The least that `what` has taken this machine, now or before: other work only adds to it. The
     cache keeps it, so that a plan made again is the same."""
@@ -278,6 +281,7 @@ def least_seconds(what: str, seconds: float) -> float:
     if seconds > _FASTER * known.get(key, float("inf")):
         return known[key]
     known[key] = seconds
+    known = dict([*known.items()][-_KEPT:])
     with suppress(OSError, GsvcError):  # a cache that cannot be written
         path.parent.mkdir(parents=True, exist_ok=True)
         with output.atomic_output(path, overwrite=True) as file:

@@ -40,6 +40,11 @@ class CodecSpec:
     name: str
     options: tuple[tuple[str, Option], ...] = ()
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it is a user's `module:Class`."""
+        return ":" in self.name
+
     def __str__(self) -> str:
         options = ",".join(f"{key}={_text(value)}" for key, value in self.options)
         return f"{self.name}:{options}" if options else self.name
@@ -67,7 +72,7 @@ def codec_spec(text: str) -> CodecSpec:
 def make_codec(spec: CodecSpec) -> Codec:
     """The codec. Raises ConfigError for an unknown name or option, or a class that is no codec."""
     options = dict(spec.options)
-    if ":" not in spec.name:
+    if not spec.is_own:
         return find_codec(spec.name, **options)
     return cast(Codec, _own(spec.name, "gsvc.eval.baselines.base.Codec", _OF_CODEC, options))
 

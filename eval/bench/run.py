@@ -1,251 +1,30 @@
-"""Plans a run, carries the plan out, and says how far it is, as lines or as JSON objects.
+"""Plans a run, and carries the plan out.
 
 The plan knows which codecs, metrics and clips there are, and which cells are already done. The rest
 is then done, and every cell is kept as soon as it ends.
 """
 
-import sys
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
+from itertools import product
+from math import log
 from pathlib import Path
-from statistics import fmean
 from time import monotonic
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
-from gsvc.codec.api.reports import JsonLines, shown_time, write_over
 from gsvc.codec.bitstream import errors
 from gsvc.codec.weights.extras import machine
 from gsvc.datasets.clips.sets import ClipSource, find_clips
 from gsvc.eval.baselines.base import Codec, Settings
 from gsvc.eval.bench import cells as asked, store
+from gsvc.eval.bench.progress import Reporter, RunProgress
 from gsvc.eval.bench.store import BenchFolder, CellRecord
 from gsvc.eval.bench.work import Batch, Outcome, Reading, Trial, failed
-from gsvc.eval.bench.workers import DECODE, ENCODE, SCORE, CellStep, Crash, Workers
+from gsvc.eval.bench.workers import Crash, Workers
 from gsvc.eval.late_loading import reason
 from gsvc.eval.metrics.base import Metric
 from gsvc.eval.summary.curves import clip_label
-
-_Kind = tuple[str, str]
-"""`CellStep.kind` and `CellStep.name`: such steps take about as long as each other."""
-
-
-class RunProgress:
-    """Knows the steps that are ahead, and what steps of each kind have taken so far."""
-
-    def __init__(
-        self,
-        cells: int = 0,
-        jobs: Sequence[asked.CellJob] = (),
-        records: Iterable[CellRecord] = (),
-        stride: int = 1,
-        workers: int = 1,
-    ) -> None:
-        """`cells`: of the run; `jobs`: those not done; `records`: what others have taken before."""
-        self._ahead = {job.cell.key: Counter(steps_of(job)) for job in jobs}
-        self._labels = {job.cell.key: job.cell.label for job in jobs}
-        self.cells = cells
-        self.resumed = self.done = cells - len(self._ahead)
-        self._taken: defaultdict[_Kind, list[float]] = defaultdict(list)
-        self._now: dict[int, tuple[CellStep, float]] = {}
-        self._workers = workers
-        self._usual: defaultdict[_Kind, list[float]] = defaultdict(list)
-        for job in jobs:
-            form = job.cell.clip.format
-            coded = form.width * form.height * form.frame_count / 1e6
-            for kind, name in steps_of(job):
-                pixels = coded / stride if kind == SCORE and name != "cvvdp" else coded
-                usual = _USUAL.get(f"{kind} {name}", _USUAL[kind])
-                self._usual[kind, name].append(0.2 + usual * pixels)
-        for cell in (one for one in records if one.bits):
-            self._taken[ENCODE, cell.codec].append(cell.encode_seconds)
-            for one in cell.decodes:
-                self._taken[DECODE, cell.codec].append(one.seconds)
-                for name, scores in one.scores.items():
-                    self._taken[SCORE, name].append(scores.seconds)
-
-    def step(self, worker: int, step: CellStep) -> None:
-        """A worker begins a step, or has done it; `worker` tells it from the others."""
-        if step.seconds is None:
-            self._now[worker] = step, monotonic()
-            return
-        self._now.pop(worker, None)
-        for key in step.cells:
-            self._ahead[key][step.kind, step.name] -= 1
-            self._taken[step.kind, step.name].append(step.seconds / len(step.cells))
-
-    def end(self, key: str) -> None:
-        """A cell has ended; steps that it left out are not ahead any more."""
-        self.done += 1
-        self._ahead.pop(key, None)
-        self._now = {w: one for w, one in self._now.items() if key not in one[0].cells}
-
-    def left(self) -> tuple[float, bool]:
-        """Seconds: the steps ahead, each as long as those like it; whether all such are known.
-
-        One that takes longer is about to end. Codecs are alike until measured, metrics never are.
-        """
-        ahead = sum((+counter for counter in self._ahead.values()), Counter[_Kind]())
-        seconds, is_known = 0.0, True
-        for kind, count in ahead.items():
-            like = [s for one, many in self._taken.items() if one[0] == kind[0] for s in many]
-            taken = self._taken.get(kind) or (like if kind[0] != SCORE else [])
-            is_known &= bool(taken)
-            each = fmean(taken or self._usual[kind])
-            spent = [
-                min(monotonic() - began, each * len(step.cells))
-                for step, began in self._now.values()
-                if (step.kind, step.name) == kind
-            ]
-            seconds += count * each - sum(spent)
-        return seconds / self._workers, is_known
-
-    def slowest(self) -> str:
-        """What a worker has been at for longest: "gsvc: encode, 95 s, bikes 288 gsvc level=3"."""
-        if not self._now:
-            return ""
-        step, began = min(self._now.values(), key=lambda one: one[1])
-        more = f" and {len(step.cells) - 1} more" if len(step.cells) > 1 else ""
-        label = self._labels[step.cells[0]]
-        return f"{step.kind} {step.name} {monotonic() - began:.0f} s: {label}{more}"
-
-    def text(self) -> str:
-        """ "cell 12/40, about 12:05 left"."""
-        return f"cell {self.done}/{self.cells}, {time_text(*self.left())} left"
-
-
-_USUAL = {ENCODE: 0.5, DECODE: 0.2, SCORE: 0.8, "encode libaom": 4.4, "encode vvenc": 1.2}
-_USUAL |= dict.fromkeys(("decode svtav1+rife", "decode x265+rife", "decode svtav1+sr"), 3.2)
-_USUAL |= {"score st_lpips_vgg": 11.0, "score st_lpips_alex": 3.0, "score cvvdp": 0.2}
-"""Seconds a megapixel, of metrics of frames a scored one, on two cores; each step has .2 more."""
-
-
-def time_text(seconds: float, is_known: bool) -> str:
-    """ "about 12:05"; where a step was not measured yet, "very roughly 12:05"."""
-    return f"{'about' if is_known else 'very roughly'} {shown_time(round(seconds))}"
-
-
-def steps_of(job: asked.CellJob) -> Iterable[_Kind]:
-    """The steps that a job needs."""
-    cell = job.cell
-    if job.stream is None:
-        yield ENCODE, cell.codec_name
-    for _, metrics in cell.lacking_ways(job.record or cell.empty_record()):
-        yield DECODE, cell.codec_name
-        yield from ((SCORE, metric) for metric in metrics)
-
-
-_SLOW = "st_lpips_vgg"
-_WIDEST = 160  # characters of a line on a terminal
-_QUIET_SECONDS = 10.0  # between lines of progress where there is no terminal
-
-
-class TextReporter:
-    """Lines on standard error; one that is written over where that is a terminal."""
-
-    def __init__(self, file: TextIO | None = None) -> None:
-        self._file = file or sys.stderr
-        self._line = self._file.isatty()
-        self._pace = RunProgress()
-        self._shown = monotonic()
-
-    def note(self, kind: str, text: str, **values: object) -> None:
-        self.close()
-        print(f"gsvc: {kind}: {text}", file=self._file, flush=True)
-
-    def reading(self) -> None:
-        print("reading clips and versions", file=self._file, flush=True)
-
-    def plan(self, pace: RunProgress, jobs: Sequence[asked.CellJob]) -> None:
-        self._pace, cells = pace, pace.cells
-        coded = sum(job.record is not None for job in jobs)
-        text = f"{cells} cell{'s' * (cells != 1)}: {self._pace.resumed} done, "
-        text += f"{coded} to complete (streams and scores are kept), " if coded else ""
-        text += f"{len(jobs) - coded} to code" + (f", {time_text(*pace.left())}" if jobs else "")
-        print(text, file=self._file, flush=True)
-
-    def step(self, worker: int, step: CellStep) -> None:
-        self._pace.step(worker, step)
-        self.tick()
-
-    def tick(self) -> None:
-        if not self._pace.cells:
-            return
-        if self._line:
-            write_over(self._file, self._text()[:_WIDEST])
-        elif monotonic() - self._shown < _QUIET_SECONDS:
-            return
-        else:
-            print(self._text(), file=self._file, flush=True)
-        self._shown = monotonic()
-
-    def cell(self, label: str, record: CellRecord) -> None:
-        self._pace.end(record.key)
-        if record.error:
-            self.note("failed", f"{label}: {record.error}")
-        if self._pace.done == self._pace.cells and not self._line:
-            print(self._pace.text(), file=self._file, flush=True)
-        self.tick()
-
-    def close(self) -> None:
-        if self._line:
-            write_over(self._file)
-
-    def _text(self) -> str:
-        return ", ".join(part for part in (self._pace.text(), self._pace.slowest()) if part)
-
-
-class JsonReporter:
-    """One JSON object a line on standard output; "type" tells what it is."""
-
-    def __init__(self, lines: JsonLines) -> None:
-        self._lines = lines
-        self._pace = RunProgress()
-
-    def note(self, kind: str, text: str, **values: object) -> None:
-        self._lines.put(kind, message=text, **values)
-
-    def reading(self) -> None:
-        pass
-
-    tick = close = reading
-
-    def plan(self, pace: RunProgress, jobs: Sequence[asked.CellJob]) -> None:
-        self._pace, decodes = pace, sum(job.decodes for job in jobs)
-        values = {"resumed": pace.resumed, "decodes": decodes, "left": pace.left()[0]}
-        self._lines.put("plan", cells=pace.cells, **values)
-
-    def step(self, worker: int, step: CellStep) -> None:
-        self._pace.step(worker, step)
-        if step.seconds is not None:
-            values = {"step": step.kind, "name": step.name, "cells": len(step.cells)}
-            self._lines.put("step", **values, seconds=step.seconds, left=self._pace.left()[0])
-
-    def cell(self, label: str, record: CellRecord) -> None:
-        self._pace.end(record.key)
-        names = ("key", "clip", "size", "codec", "settings", "bits", "bpp", "encode_seconds")
-        values = {name: getattr(record, name) for name in names}
-        values["error"] = record.error or None
-        values["decodes"] = [
-            {"way": d.way, "seconds": d.seconds, "scores": {n: s.mean for n, s in d.scores.items()}}
-            for d in record.decodes
-        ]
-        far = {"done": self._pace.done, "cells": self._pace.cells, "left": self._pace.left()[0]}
-        self._lines.put("cell", **values, **far)
-
-
-Reporter = TextReporter | JsonReporter
-"""Is told what happens.
-
-`note`: what a person must know: a "gap", a "damaged" cell, a "failed" one.
-`reading`: the names asked for are known; clips and versions are read.
-`plan`: what is to do; `jobs` are those cells that are not complete.
-`step`: a worker, told by a number, begins a step or has done it.
-`tick`: time goes on.
-`cell`: a cell was worked on.
-`close`: nothing more is said.
-"""
 
 
 class RunGap(NamedTuple):
@@ -295,7 +74,7 @@ def make_plan(
     gaps: list[RunGap] = []
     folder.check_own()
     if (kept := folder.settings()) is not None:
-        _check_same_protocol(settings, kept, folder.path)
+        _check_same_protocol(settings, kept, folder)
     # Names first: a wrong one is told before versions are asked, which loads networks.
     readings = _readings(settings)
     made = asked.make_codecs(settings.codecs)
@@ -315,7 +94,7 @@ def make_plan(
     cells = _cells(clips, codecs, versions, absent)
     jobs = list(_jobs(cells, folder, reporter))
     if settings.stride == asked.RunSettings.stride and any(_SLOW in j.cell.metrics for j in jobs):
-        reporter.note("time", f"{_SLOW} takes most of it; a new run with --stride N scores less")
+        reporter.note("time", f"{_SLOW} takes most of it; --stride N, before any score, takes less")
     return RunPlan(
         settings,
         cells,
@@ -328,19 +107,25 @@ def make_plan(
     )
 
 
+_SLOW = "st_lpips_vgg"
 _PROTOCOL = "condition", "frames", "longest", "stride"
 """Settings that all cells of a run share."""
 
 
-def _check_same_protocol(settings: asked.RunSettings, kept: Mapping[str, Any], path: Path) -> None:
+def _check_same_protocol(
+    settings: asked.RunSettings, kept: Mapping[str, Any], folder: BenchFolder
+) -> None:
     """Means over different frames or sizes must not be in one table."""
     had = {name: kept.get(name) for name in _PROTOCOL}
     wrong = {name: value for name, value in had.items() if value != getattr(settings, name)}
     if not set(settings.sizes) <= set(sizes := kept.get("sizes", settings.sizes)):
         wrong["size"] = " --size ".join(sizes)
+    done = store.load_run(folder.path).cells if wrong else ()
+    if not any(one.scores for cell in done for one in cell.decodes):
+        return
     for name, value in wrong.items():
         was = f"with --{name} {value or 0}" if value or name == "frames" else f"without --{name}"
-        why = f"{path} was made {was}: leave that as it is, or choose another folder"
+        why = f"{folder.path} was made {was}: leave that as it is, or choose another folder"
         raise errors.ConfigError(why)
 
 
@@ -474,7 +259,7 @@ def try_own(plan: RunPlan, workers: Workers, reporter: Reporter) -> None:
     """Raise ConfigError for a codec of the user's that codes nothing: before hours, not after."""
     new: dict[asked.CodecSpec, list[asked.CellJob]] = {}
     for job in plan.jobs:
-        if ":" in job.cell.codec.name:
+        if job.cell.codec.is_own:
             new.setdefault(job.cell.codec, []).append(job)
     left = {job.cell.key for job in plan.jobs if job.stream is None}
     for known in {cell.codec for cell in plan.cells if cell.key not in left}:
@@ -493,11 +278,15 @@ def carry_out(plan: RunPlan, folder: BenchFolder, workers: Workers, reporter: Re
     """
     began = monotonic()
     pace = plan.progress(folder, workers)
-    folder.write_settings(_run_json(plan, folder.settings()))
+    folder.write_settings(values := _run_json(plan, folder.settings()))
     reporter.plan(pace, plan.jobs)
+    rates = _Rates(values)
+    for record in store.load_run(folder.path).cells:
+        rates.add(record, reporter)
     failures = 0
     for job, outcome in _outcomes(plan, workers, reporter):
         folder.write(outcome.record, outcome.stream, job.cell.suffix)
+        rates.add(outcome.record, reporter)
         if (size := len(outcome.stream or b"")) > (counted := outcome.record.bits // 8):
             text = f"{size - counted} of {size} bytes are its container's: they do not count"
             reporter.note("rate", f"{job.cell.label}: {text}", key=job.cell.key, bytes=counted)
@@ -513,6 +302,43 @@ def carry_out(plan: RunPlan, folder: BenchFolder, workers: Workers, reporter: Re
         values["seconds"] += monotonic() - began
     folder.write_settings(values)
     return failures
+
+
+_LITTLE = 0.3
+"""Share of a codec's rates, as logs, in an anchor's, below which BD-rates say little."""
+
+
+class _Rates:
+    """Finds codecs whose rates share little as soon as a clip has them, which needs no metric."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        """`values`: of run.json."""
+        facts = values["codec_facts"]
+        usual = [name for name, one in facts.items() if one["is_anchor"]]
+        self._anchors = values["anchors"] or usual
+        self._told: set[tuple[str, str]] = set()
+        self._clips: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+        for cell in values["cells"]:
+            codecs = self._clips.setdefault((cell["clip"], cell["size"]), {})
+            codecs.setdefault(cell["codec"], {})[cell["key"]] = 0.0
+
+    def add(self, record: CellRecord, reporter: Reporter) -> None:
+        """Tell of each pair of codecs once."""
+        codecs = self._clips[record.clip, record.size]
+        codecs[record.codec][record.key] = record.bpp
+        for anchor, test in {*product(self._anchors, codecs)} - self._told:
+            rates = [[*codecs.get(name, {}).values()] for name in (anchor, test)]
+            if test in self._anchors or not all(map(all, rates)) or min(map(len, rates)) < 2:
+                continue
+            low, high = max(map(min, rates)), min(map(max, rates))
+            if log(high / low) < _LITTLE * log(max(rates[1]) / min(rates[1])):
+                self._told.add((anchor, test))
+                reporter.note(
+                    "overlap",
+                    f"{test} and {anchor} have few rates in common on {clip_label(record)}, so "
+                    f"BD-rates will say little: add rates of {anchor} from {min(rates[1]):.2g} to "
+                    f"{max(rates[1]):.2g} bpp (usual settings: gsvc bench list codecs)",
+                )
 
 
 def _outcomes(

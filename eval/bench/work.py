@@ -238,7 +238,7 @@ class _CellWork:
             encoded = codec.encode(self.clip, self.cell.settings)
         _check(encoded)
         self.data = self.stream = encoded.data
-        count = without_container if ":" in self.cell.codec.name else len
+        count = without_container if self.cell.codec.is_own else len
         bits = 8 * count(encoded.data)
         self.record = replace(
             self.record,

@@ -302,7 +302,7 @@ def decoded(folder: Path, choice: VersionChoice, source: TestClip) -> tuple[Sequ
     torch.set_num_threads(1)
     cell, decode = choice.cell, choice.decode
     specs = map(codec_spec, (BenchFolder(folder).settings() or {}).get("specs", ()))
-    own = (make_codec(spec) for spec in specs if ":" in spec.name)  # a user's class
+    own = (make_codec(spec) for spec in specs if spec.is_own)
     codec = next((one for one in own if one.name == cell.codec), None) or find_codec(cell.codec)
     try:
         data = BenchFolder(folder).stream(cell)

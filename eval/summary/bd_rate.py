@@ -97,6 +97,8 @@ def _percent(log_ratio: float) -> float:
 
 
 NO_OVERLAP = "no overlap"
+LEAST_SHARE = 0.01
+"""Share of two curves' range up to which they have no BD-rate: it would be that of a point."""
 SINGLE_POINT = "single point"
 NO_POINTS = "no points"
 NO_BITS = "streams of no bits"
@@ -139,11 +141,11 @@ def bd_rate(anchor: Sequence[RatePoint], test: Sequence[RatePoint]) -> BdRate:
     if min(anchor[0][0], test[0][0]) <= 0:
         return BdRate(note=NO_BITS)
     least, greatest = max(anchor[-1][1], test[-1][1]), min(anchor[0][1], test[0][1])
+    whole = max(anchor[0][1], test[0][1]) - min(anchor[-1][1], test[-1][1])
     single = min(len(anchor), len(test)) == 1
-    if single or least >= greatest:
+    if single or greatest - least <= LEAST_SHARE * whole:
         note = SINGLE_POINT if single and least <= greatest else NO_OVERLAP
         return BdRate(note=note, ratio=_nearest(anchor, test, least, greatest))
-    whole = max(anchor[0][1], test[0][1]) - min(anchor[-1][1], test[-1][1])
     low, high = anchor[0][1] - test[0][1], test[-1][1] - anchor[-1][1]  # positive: the test lacks
     side, more = ("below", low) if abs(low) > abs(high) else ("above", high)
     return BdRate(

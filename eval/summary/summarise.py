@@ -370,7 +370,7 @@ def _value(text: str | None) -> Any:
 
 
 _SAID = {
-    bd_rate.NO_OVERLAP: "the two reach no common quality, so add rates that bring them together "
+    bd_rate.NO_OVERLAP: "the two have hardly any quality in common, so add rates between them "
     "(how far apart they are: gsvc bench table --title Where)",
     bd_rate.SINGLE_POINT: "one has a single rate, so add another",
     bd_rate.NO_POINTS: "one has no number",
