@@ -724,7 +724,7 @@ def test_a_terminal_is_shown_how_it_goes(tmp_path: Path) -> None:
     *_, status, closing = shown.split(b"\r\x1b[K")
     assert b"sent " in status and b"kbit/s" in status
     assert b" bytes in " in closing and closing.endswith(b"\n")
-    assert re.search(rb"headers \(\d+\.\d video, \d+\.\d copies, parity and headers\)", closing)
+    assert re.search(rb"\(\d+\.\d video, \d+\.\d copies and parity, \d+\.\d headers\)", closing)
 
 
 def test_what_is_told_stays_where_asked(tmp_path: Path) -> None:

@@ -223,8 +223,8 @@ def test_a_loss_chooses_the_parity_with_which_a_transfer_in_100_fails_at_most(
     budget = "--packets", 8, "--packet-bytes", 90, *BARE
     done = run_gsvc("encode", image, "-o", tmp_path / "a", *budget, "--loss", "10%")
     told = re.search(
-        rb" in (\d) pieces and (\d) of parity, survives any \2 of \d+ lost, at 10 % loss "
-        rb"([\d.]+) % of transfers fail, ", done.stderr,
+        rb" in (\d) pieces \+ (\d) of parity, \d+ to send, of which any \2 may be lost, at 10 % "
+        rb"loss ([\d.]+) % of transfers fail, ", done.stderr,
     )  # fmt: skip
     assert told is not None, done.stderr
     count, parity = int(told[1]), int(told[2])

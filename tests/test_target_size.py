@@ -228,7 +228,7 @@ def test_a_phones_video_gets_a_size_for_the_rate_of_a_thin_link(
     assert suited(EncodeJob(path, FAST, size="source"), 7000).size == "source"
     with caplog.at_level(NOTE, "gsvc"):
         suited(EncodeJob(path, FAST, size="auto"), 7000, 12_000)
-    assert "7 kbit/s of pictures at first, 12 in all" in caplog.text
+    assert "frames/s, for 12 kbit/s; " in caplog.text
     assert caplog.records[-1].levelno == NOTE
     for size, found in (((64, 48), (28, 48)), (48, (48, 86)), (720, (540, 960))):
         with open_video(path, size=size) as video:

@@ -246,13 +246,10 @@ def suited(
     if shape is None:
         return job
     width, height = fitted_size(form.width, form.height, shape[0])
-    within = (
-        f" of pictures at first, {total / 1000:.3g} in all" if total and total > bitrate else ""
-    )
     _log.log(
         NOTE if is_asked else logging.WARNING,
-        '%s: encoded at %dx%d, %.3g frames/s, for %.3g kbit/s%s; size="source" keeps %dx%d, %.3g',
-        places.display_name(job.source), width, height, shape[1], bitrate / 1000, within, *own,
+        '%s: encoded at %dx%d, %.3g frames/s, for %.3g kbit/s; size="source" keeps %dx%d, %.3g',
+        places.display_name(job.source), width, height, shape[1], (total or bitrate) / 1000, *own,
     )  # fmt: skip
     job = replace(job, size=(width, height))
     if places.is_glob(job.source):

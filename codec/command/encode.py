@@ -112,7 +112,8 @@ def _pieces_line(report: reports.PiecesReport) -> str:
     if report.preview is not None:
         first = "piece 0 a preview of {}x{}".format(*report.preview)
     loss, parity, total = report.loss, report.parity, report.pieces + report.parity
-    lost = f" and {parity} of parity, survives any {parity} of {total} lost" * bool(parity)
+    lost = f" + {parity} of parity, {total} to send, of which any {parity} may be lost"
+    lost *= bool(parity)
     if loss:
         failure = failure_chance(report.pieces, parity, loss)
         lost += f", at {100 * loss:g} % loss {100 * failure:.2g} % of transfers fail"
@@ -211,7 +212,7 @@ others
 | --total-bitrate RATE  highest rate of the file, sound included: 16k
 | --total-size SIZE     with --out: largest size of all streams together: 20MB
 | --packets N           write at most N pieces of --packet-bytes to folder OUT, for LoRa or mesh
-                        radio; parity comes on top
+                        radio; parity comes on top, and the rate follows from N
 --packet-bytes N        with --packets: largest piece in bytes, without 28 of IP and UDP: 237
 --parity N              with --packets: N more pieces, so that any N may be lost
 --loss SHARE            with --packets: share of pieces that the link loses: 10%%; chooses --parity

@@ -151,8 +151,8 @@ source [IN]             the video; omit it with --class
 --encoder-time TIME     time to encode: 5x, 90s, 10min
 --memory BYTES          memory of each process: 4G
 --vram BYTES            GPU memory; also suggests a pretrained model that fits
---latency TIME          longest time from capture to display without loss: 2s; below 8s, video is
-                        sent live
+--latency TIME          longest time from capture to display without loss: 2s; a loss adds --wait of
+                        gsvc recv; below 8s, video is sent live
 --energy ENERGY         energy of encoding and decoding: 500J, 1Wh
 --quality JUDGE:N       quality to reach: at least jod:6, or at most texture:0.2
 --budgets FILE          TOML file of budgets: bandwidth = "12k"
@@ -166,7 +166,7 @@ source [IN]             the video; omit it with --class
 --loss SHARE            share of packets that a link without a way back loses: chooses copies and
                         parity (=0.05)
 --no-measure -> not measure  predict JOD from SSIM instead of measuring CVVDP; a third faster
---json
+--quiet --json
 """
 TYPES = {"--bandwidth": str}
 
@@ -188,6 +188,7 @@ def run(options: Namespace) -> int:
         held = models.as_json(source) if models else {}
         arguments.json_lines(options).put("plan", **plan_search.as_json(source, plan), **held)
         return 0
+    arguments.say(options, "")
     lines = plan_search.as_lines(source, plan)
     if kind is not None:
         lines.insert(0, f"{kind.name}: by {clips_of(kind)} clips; a trial of a video is nearer")
@@ -254,6 +255,7 @@ def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -
     found = Carried(LinkLoad(TCP, most=budgets.bandwidth))
     if isinstance(source, str):
         found = carried(source, budgets, options)
+        arguments.say(options, f"trying the video at three rates, {source}: about half a minute")
     with trial_judge(options.measure and isinstance(source, str)) as judge:
         return planner_for(
             source, budgets, receiver=receiver, watts=options.watts, joules_per_bit=joules,

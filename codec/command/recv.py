@@ -150,7 +150,9 @@ class Watch:
         seconds = max(1e-6, stats.seconds)
         if isinstance(stats, SenderStats):
             parts = {"video": stats.picture_bits, "sound": stats.bits["audio"]}
-            parts["copies, parity and headers"] = round(stats.wire_bits) - sum(parts.values())
+            parts["copies and parity"] = 8 * stats.protection
+            rest = round(stats.wire_bits) - sum(parts.values())
+            parts["headers" + " and repeats" * bool(stats.again)] = rest
             told = [f"{part / seconds / 1000:.1f} {n}" for n, part in parts.items() if part > 0]
             split = f" ({', '.join(told)})" if told else ""
             if stats.dropped > _MANY * stats.frames:

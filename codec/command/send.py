@@ -224,12 +224,13 @@ def _tell_of_rate(stats: SenderStats, seconds: float, link: float | None) -> Non
         return
     if (stats.wire_bits if link else stats.picture_bits) > _KEPT * asked * seconds:
         _log.warning(
-            "asked for %.3g kbit/s%s, sent %.3g in all, with %scopies, parity and headers, "
+            "asked for %.3g kbit/s%s, sent %.3g in all, with %s%sheaders, "
             "%.3g for video: take a lower --fps or a smaller video%s",
             asked / 1000,
             " in all" if link else " for video",
             stats.wire_bits / seconds / 1000,
             "sound, " if stats.bits["audio"] else "",
+            "copies, parity and " if stats.protection else "",
             stats.picture_bits / seconds / 1000,
             ", or leave the sound out" if stats.bits["audio"] else "",
         )

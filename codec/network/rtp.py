@@ -250,6 +250,8 @@ class Packetizer:
         self._recent: deque[_Timed] = deque(maxlen=self._settings.redundancy)
         self.protects = True
         """Whether copies and parity are sent, as the settings have them."""
+        self.protection = 0
+        """Bytes of copies and parity so far, without headers."""
         self.is_answered = True
         """Whether a receiver may ask again. Else pieces of INTER packets have parity, too."""
 
@@ -329,6 +331,7 @@ class Packetizer:
                 (PacketPiece(stripe, count, stripes), parity(parts[stripe::stripes]))
                 for stripe in range(stripes)
             ]
+            self.protection += sum(len(part) for _, part in pieces[count:])
         return [
             replace(packet, unit=replace(unit, kind=UnitKind.PIECE, data=part, piece=piece))
             for piece, part in pieces
@@ -340,6 +343,7 @@ class Packetizer:
         for copy in reversed(self._recent if copies and self.protects else ()):
             if self._payload([*filled, copy]) is not None:
                 filled.append(replace(copy, unit=replace(copy.unit, is_copy=True)))
+                self.protection += len(copy.unit.data)
         self._recent.extend(new for new in batch if new.unit.kind == UnitKind.PICTURE)
         payload = self._payload(filled)
         assert payload is not None  # every unit was tried when it was added

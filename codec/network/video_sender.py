@@ -241,7 +241,7 @@ class VideoSender:
             encoding=self._encoding.summary(), target=self._encoder.target_bitrate,
             left_out=self._left_out, lost=session.report.lost if session.report else None,
             estimate=self._adapter.controller.estimate if self._adapter else None,
-            wire_bits=self._wire_bits,
+            wire_bits=self._wire_bits, protection=session.packetizer.protection,
         )  # fmt: skip
 
     def _begin_group(self) -> None:

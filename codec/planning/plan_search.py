@@ -474,7 +474,8 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
     shares = [s.mean / plan.duration for s in (seen.encode_seconds, seen.decode_seconds)]
     told = "live, encoding takes {:.0%} of the time, decoding {:.0%}".format(*shares)
     told += ": much, a lower --fps is safer" if _CALM * max(shares) > 1 else ""
-    yield f"{told}; a lost packet is waited for up to {link.wait:g} s more (--wait)"
+    late = seen.latency + link.intra + link.wait
+    yield f"{told}; a lost packet adds {link.wait:g} s (--wait): {late:.1f} s at most from capture"
     if link.one_way is None:
         yield "for a link without a way back, plan with --no-feedback"
     else:
@@ -516,11 +517,10 @@ def _link_line(plan: BudgetPlan) -> str:
     link, pictures, (width, height) = plan.link, plan.best.settings.bitrate, plan.size
     video = f"video of {width}x{height} at {plan.frame_rate:.3g} frames/s"
     headers = (link.factor - 1) * pictures
-    parts = (
-        f"{pictures / 1000:.2f} for {video}, {link.beside / 1000:.2f} for sound"
-        + " with headers" * link.is_live
-    )
-    what = "copies, parity and headers" if link.is_live else "headers"
+    parts = f"{pictures / 1000:.2f} for {video}"
+    if link.beside:
+        parts += f", {link.beside / 1000:.2f} for sound" + " with headers" * link.is_live
+    what = "copies, parity and " * (link.is_live and link.one_way != 0) + "headers"
     total = f"{link.total(pictures) / 1000:.2f}"
     sent = ""
     if link.most is not None:
