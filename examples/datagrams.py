@@ -9,6 +9,7 @@ a socket or a radio, which sends no faster than RATE.
 import random
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import gsvc
 
@@ -17,6 +18,8 @@ LOSS, LATE, RESTART = 0.05, 2.0, 6.0
 RETRY = 2.0
 """Seconds from one request for a keyframe to the next: it takes as long over 12 kbit/s."""
 IP_UDP = 28
+CLOCK = 1 << 31
+"""Ticks of a camera's clock at its first frame: the encoder makes them 0, of each sender anew."""
 
 
 class Sender:
@@ -36,7 +39,7 @@ class Sender:
         """The datagrams that leave once the frame has come; none if it only waits."""
         if not self.link.lets(seconds - self.began, unprotected=self.packetizer.unprotected):
             return []  # no room: the frame is left out
-        return self._sent(self.encoder.encode(frame), seconds)
+        return self._sent(self.encoder.encode(frame, frame.pts + CLOCK), seconds)
 
     def end(self, seconds: float) -> list[bytes]:
         """The datagrams of the frames that still wait."""
@@ -58,6 +61,7 @@ class Receiver:
         self.decoder: gsvc.Decoder | None = None
         self.header: gsvc.Header | None = None
         self.asked = -RETRY
+        self.last, self.shift, self.shown = -1, 0, 0.0
 
     def take(self, datagram: bytes | None, now: float) -> Iterator[gsvc.Frame]:
         """The frames that can be shown; without a datagram, those that waited long enough."""
@@ -69,7 +73,17 @@ class Receiver:
             assert self.decoder is not None
             if packet.type == gsvc.PacketType.INTRA:
                 self.asked = -RETRY  # what was asked for has come
-            yield from self.decoder.decode(packet)
+            for frame in self.decoder.decode(packet):
+                yield self._placed(frame, now)
+
+    def _placed(self, frame: gsvc.Frame, now: float) -> gsvc.Frame:
+        """The frame with a time that goes on by this side's clock after a restart."""
+        assert self.header is not None
+        if frame.pts + self.shift <= self.last:  # times begin anew
+            gap = round((now - self.shown) / float(self.header.format.time_base))
+            self.shift = self.last + max(1, gap) - frame.pts
+        self.last, self.shown = frame.pts + self.shift, now
+        return replace(frame, pts=self.last)
 
     def asks(self, now: float) -> bool:
         """Whether to ask for a keyframe now."""
@@ -84,18 +98,16 @@ class Receiver:
 def main(source: str, target: str, rate: float) -> None:
     """Send `source` over the link, write what is shown to `target`."""
     lost, receiver, sent, sender = random.Random(1), Receiver(), 0, None
-    shown = concealed = last = 0
+    shown = concealed = 0
 
     def link(datagrams: list[bytes], now: float) -> None:
-        nonlocal sent, shown, concealed, last
+        nonlocal sent, shown, concealed
         sent += sum(8 * (len(one) + IP_UDP) for one in datagrams)
         kept = [one for one in datagrams if lost.random() >= LOSS and now > LATE]
         for datagram in (*kept, None):
             for picture in receiver.take(datagram, now):
-                if picture.pts >= last:  # times of the first sender go on
-                    writer.write(picture)
-                    shown, concealed = shown + 1, concealed + picture.concealed
-                    last = picture.pts + 1
+                writer.write(picture)
+                shown, concealed = shown + 1, concealed + picture.concealed
 
     with gsvc.open_video(source) as video, gsvc.open_writer(target, video.format) as writer:
         for frame in video:

@@ -233,10 +233,7 @@ def test_what_comes_before_damage_is_told(
     ],
 )
 def test_bad_arguments_get_one_line(
-    square_stream: Path,
-    arguments: list[str],
-    told: str,
-    capfd: pytest.CaptureFixture[str],
+    square_stream: Path, arguments: list[str], told: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     try:
         code = main(["analyse", str(square_stream), *arguments])

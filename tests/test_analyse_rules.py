@@ -58,12 +58,7 @@ def test_a_short_gap_does_not_end_an_event() -> None:
     frames: list[tuple[FrameAnalysis, list[Visit]]] = [
         (frame(second, people), []) for second, people in enumerate(counts)
     ]
-    assert told("count person > 1", frames) == [
-        ("begin", 1),
-        ("end", 3),
-        ("begin", 7),
-        ("end", 7),
-    ]
+    assert told("count person > 1", frames) == [("begin", 1), ("end", 3), ("begin", 7), ("end", 7)]
 
 
 def test_without_motion_there_is_no_activity() -> None:

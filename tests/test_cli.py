@@ -170,22 +170,9 @@ def test_a_terminal_gets_progress_and_a_summary(clip: Path, tmp_path: Path) -> N
 def test_quiet_leaves_errors_alone(clip: Path, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     low = "--audio-bitrate", "6k", "--face-weight", "4"
-    done = run_gsvc(
-        "encode",
-        clip,
-        tmp_path / "it.gsv",
-        "--quiet",
-        *low,
-        *BARE,
-        stderr=theirs,
-    )
+    done = run_gsvc("encode", clip, tmp_path / "it.gsv", "--quiet", *low, *BARE, stderr=theirs)
     assert (done.returncode, done.stdout) == (0, b"")
-    done = run_gsvc(
-        "decode",
-        tmp_path / "none.gsv",
-        "--quiet",
-        stderr=theirs,
-    )
+    done = run_gsvc("decode", tmp_path / "none.gsv", "--quiet", stderr=theirs)
     os.close(theirs)
     assert done.returncode == 1
     assert os.read(ours, 4096).startswith(b"gsvc: error: ")

@@ -280,9 +280,7 @@ def poster(pictures: list[Picture]) -> list[Picture]:
 @pytest.mark.parametrize(
     "change", [poster, *(pytest.param(one, marks=pytest.mark.slow) for one in (with_hand, many))]
 )
-def test_real_faces_never_make_it_worse(
-    change: Callable[[list[Picture]], list[Picture]],
-) -> None:
+def test_real_faces_never_make_it_worse(change: Callable[[list[Picture]], list[Picture]]) -> None:
     need_models()
     pictures = change([one.copy() for one in load_clip(need_clip("carphone"), 17, 144)[0]])
     data, count, shown = coded(pictures, faces=True, bpp=0.004)

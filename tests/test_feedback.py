@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from hypothesis import given, strategies as st
 
-from gsvc import Packet, PacketType, WireSettings
+from gsvc import Packet, Packetizer, PacketType, VideoReceiver, WireSettings
 from gsvc.codec.network import rtp_session
 from gsvc.codec.network.rtcp import (
     Bye,
@@ -93,12 +93,8 @@ def test_requests_within_a_round_trip_are_answered_once() -> None:
     begin = write_rtcp(PictureLoss(5, sender.ssrc))
     times = (0.0, 0.1, 3.9, 4.1)
     assert [len(sender.take_feedback(ask, DAY + now)[0]) for now in times] == [1, 0, 0, 1]
-    assert [sender.take_feedback(begin, DAY + now)[1] for now in times] == [
-        True,
-        False,
-        False,
-        True,
-    ]
+    begun = [sender.take_feedback(begin, DAY + now)[1] for now in times]
+    assert begun == [True, False, False, True]
 
 
 def test_a_receiver_that_joins_late_asks_for_a_group() -> None:
@@ -128,6 +124,17 @@ def test_a_sender_that_begins_again_is_another_source() -> None:
                     sources.append(current_of(receiver).ssrc)
         assert current_of(receiver).ssrc == sender.ssrc
     assert len(sources) == 10 and len(set(sources)) == 2
+
+
+def test_a_sender_that_begins_again_as_the_same_source_is_another_stream() -> None:
+    """Which takes another decoder: the header may be another, too."""
+    receiver = VideoReceiver("udp://@:5004")
+    for size in (200, 210):
+        packetizer = Packetizer(HEADER, ssrc=5)
+        for datagram in packetizer.packetize(stream([size] * 60)[:-1]):
+            if came := receiver._rtp.receive(datagram.to_bytes(), 0.0):
+                receiver._take(came)
+    assert receiver.stats().streams == 2
 
 
 def test_a_stranger_without_a_stream_changes_nothing() -> None:

@@ -375,10 +375,7 @@ def test_other_weights_are_told_of_and_no_error(
     [
         ({"bitrate": 100.0}, "asked for 0.1 kbit/s, got .*the least .*shrink"),
         ({"bpp": 20.0}, "asked for 20 bits per pixel, got .*the most"),
-        (
-            {"bpp": 20.0, "max_packet_bytes": 400},
-            "asked for 20 .*max_packet_bytes=400, raise",
-        ),
+        ({"bpp": 20.0, "max_packet_bytes": 400}, "asked for 20 .*max_packet_bytes=400, raise"),
         ({"quality": 0.9}, "asked for a distance of 0.9, got .*estimate"),
     ],
 )

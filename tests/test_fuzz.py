@@ -16,10 +16,7 @@ Randoms = st.randoms(use_true_random=False)
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 def test_forged_input_is_read_or_refused(target: Target) -> None:
-    @settings(
-        max_examples=max(5, 100 // target.cost),
-        suppress_health_check=list(HealthCheck),
-    )
+    @settings(max_examples=max(5, 100 // target.cost), suppress_health_check=list(HealthCheck))
     @given(Randoms)
     def run(rng: random.Random) -> None:
         data = target.make(rng)

@@ -56,10 +56,7 @@ def test_golden_stream_decodes_as_ever(path: Path) -> None:
     expected = json.loads(path.with_suffix(".json").read_text())
     reader = read(path)
     packets = list(reader)
-    parser, decoder = (
-        GroupReader(reader.header),
-        Decoder(reader.header, DecoderSettings(steps=0)),
-    )
+    parser, decoder = GroupReader(reader.header), Decoder(reader.header, DecoderSettings(steps=0))
     pictures = [p for p in packets if p.is_picture]
     frames = [frame for packet in packets for frame in decoder.decode(packet)]
 

@@ -135,9 +135,7 @@ def test_frames_that_wait_packed_are_as_they_came(
 
 
 @pytest.mark.slow
-def test_a_long_group_that_probes_see_in_parts_is_drawn_as_well(
-    moving_pictures: Pictures,
-) -> None:
+def test_a_long_group_that_probes_see_in_parts_is_drawn_as_well(moving_pictures: Pictures) -> None:
     there = moving_pictures(70)
     pictures = [*there, *there[::-1]]
     errors = {}

@@ -249,10 +249,7 @@ def test_memory_is_chosen_before_loading() -> None:
 
 @pytest.mark.parametrize(
     ("status", "line"),
-    [
-        (403, b"has a licence to be accepted first: open https://"),
-        (0, b"the network"),
-    ],
+    [(403, b"has a licence to be accepted first: open https://"), (0, b"the network")],
 )
 def test_the_command_says_it_in_a_line(
     hub: type[_Hub], tmp_path: Path, status: int, line: bytes

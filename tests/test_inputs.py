@@ -254,10 +254,7 @@ INPUTS: dict[str, tuple[Callable[[Path], Path], Seen]] = {
         ),
         Seen(21, sound=3, seconds=3),
     ),
-    "prores.mov": (
-        lambda path: film(path, codec="prores_ks", form="yuva444p10le"),
-        Seen(),
-    ),
+    "prores.mov": (lambda path: film(path, codec="prores_ks", form="yuva444p10le"), Seen()),
     "opencv.avi": (
         lambda path: film(
             path,

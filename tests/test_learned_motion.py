@@ -76,10 +76,7 @@ def test_fast_motion_is_seen_coarser(rife: IFNet) -> None:
     left, right = scene[..., 10:266, :384], scene[..., 150:406, 90:474]
     time = torch.tensor([0.5])
     with torch.inference_mode():
-        chosen, coarser = (
-            rife(left, right, time),
-            rife(left, right, time, coarser=2),
-        )
+        chosen, coarser = rife(left, right, time), rife(left, right, time, coarser=2)
     assert torch.equal(chosen[0], coarser[0])
 
 

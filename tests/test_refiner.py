@@ -79,10 +79,7 @@ def test_zero_steps_do_without_torch_and_loading_too() -> None:
 # VGG of nano is a tie here: see the model card for what these weights are worth.
 @pytest.mark.parametrize(
     ("backend", "backbones"),
-    [
-        ("compact", ["alex"]),
-        pytest.param("compact:small", ["alex", "vgg"], marks=pytest.mark.slow),
-    ],
+    [("compact", ["alex"]), pytest.param("compact:small", ["alex", "vgg"], marks=pytest.mark.slow)],
 )
 def test_trained_weights_bring_key_pictures_nearer_to_the_source(
     backend: str, backbones: list[Any]

@@ -213,9 +213,7 @@ def test_no_frame_waits_longer_than_the_delay(
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [LOW, pytest.param(AHEAD, marks=pytest.mark.slow)],
-    ids=["low delay", "look-ahead"],
+    "settings", [LOW, pytest.param(AHEAD, marks=pytest.mark.slow)], ids=["low delay", "look-ahead"]
 )
 def test_the_rate_changes_while_it_runs(settings: EncoderSettings) -> None:
     part, slow = 60, Fraction(5)  # three groups

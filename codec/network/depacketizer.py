@@ -257,7 +257,7 @@ class Depacketizer:
     of order was given up and came late. After an outage, packets go on at the next INTRA packet.
     Invalid bytes are counted and dropped; they raise nothing. A sender that began again, even as
     the same `source`, takes over with its first INTRA packet: `header`, None before the first, is
-    another object then, and needs a new decoder.
+    another object then, and needs a new decoder; its times are its own, and may begin at 0 again.
 
     `limits` bound the stream: the default admits all that gsvc encodes; for untrusted senders give
     `Limits.restrictive()`, here and to the decoder, as `VideoReceiver` does.

@@ -148,6 +148,7 @@ _AIM = 0.95  # of a link, what is aimed at: without look-ahead a rate is only ne
 _AHEAD = 0.1
 """Seconds of a link's queue at which the next picture is coded: it is never idle for a frame."""
 _ENDING = 0.6  # seconds of a link that the end of a stream takes, about
+_TOLD_LATE = 1.5  # seconds that a link is slower before anybody tells, about
 _MOVES = 0.1  # in proportion to a rate: a smaller change is not worth telling the encoder
 _FIRST_COPIES, _HEADED = 0.5, 0.85
 """Of all bits of pictures, those that copies repeat and those that parity covers, to begin with; of
@@ -179,12 +180,15 @@ class LinkRate:
         self._encoder, self._at, self._total = encoder, 0.0, _AIM * total
         # The last picture and the end, which wait for nothing, are paid for at the beginning.
         self._queue, self._sent = _ENDING * self._total, (0.0, 0.0)
+        self._owed = 0.0  # bits that wait since the link got slower, for which half of it goes
         self._pictures, self._all, self._before = 0.0, 0.0, (0.0, 0.0, 0.0)
         self._pacer = Pacer(encoder)
 
     def meet(self, total: float) -> None:
-        """The link has another rate, in bits per second: the pictures' follows in seconds."""
+        """The link has another rate, in bits per second: the pictures' follows in seconds. After a
+        fall, half of the link takes what was sent too fast before anybody knew."""
         now, less = self._encoder.target_bitrate, _AIM * total / self._total
+        self._owed = max(0.0, self._owed + _TOLD_LATE * (1 - less) * self._total)
         self._total *= less
         if now and less < 1:
             self._encoder.target_bitrate = max(LEAST_BITRATE, less * now)
@@ -197,7 +201,7 @@ class LinkRate:
         """
         if not self._encoder.is_low_delay:
             return True
-        waits = max(0.0, self._queue - self._total * (seconds - self._sent[0])) / self._total
+        waits = self._left(seconds) / self._total
         rate = max(_LEAST_SHARE * self._total, self._total - beside)
         # A group that nobody asked for comes every few seconds: it is not to take most of them.
         is_free = self._encoder.keyframes_on_request or not self._sent[0]
@@ -209,6 +213,11 @@ class LinkRate:
         ahead = _AHEAD if self._sent[1] else _LONGEST_WAIT  # the first picture waits for nothing
         return self._pacer.lets(seconds, waits, share * rate, most, ahead)
 
+    def _left(self, seconds: float) -> float:
+        """Bits of the queue that wait at this second."""
+        taken = self._total * (seconds - self._sent[0])
+        return max(0.0, self._queue - taken + min(self._owed, taken / 2))
+
     def dropped(self, total: float) -> None:
         """What waited was dropped: `total` of all bits are left."""
         self._queue = max(0.0, self._queue + total - self._sent[1])
@@ -217,9 +226,9 @@ class LinkRate:
     def sent(self, seconds: float, pictures: float, total: float, sound: float = 0.0) -> None:
         """Note what was sent up to this second of the video: bits of `pictures`, of all with
         headers, and of `sound` among them, since the beginning."""
-        (before, others), self._sent = self._sent, (seconds, total)
         # What was not used is gone; what was too much waits before the link.
-        queue = max(0.0, self._queue - self._total * (seconds - before))
+        queue, (before, others), self._sent = self._left(seconds), self._sent, (seconds, total)
+        self._owed = max(0.0, self._owed - self._total * (seconds - before) / 2)
         self._queue = queue + total - others
         if seconds - self._at < _LOOK:
             return

@@ -101,7 +101,7 @@ class VideoReceiver:
         )
         self._timeline, self._sound = live_decoder.PlayoutTimeline(), ArrivedSound()
         self._streams = self._bytes = self._packets = 0
-        self._source: int | None = None
+        self._header: Header | None = None
         self._frames = self._concealed = self._damaged = 0
         self._latency, self._decoding, self._rate = Durations(), Durations(), RateMeter()
         self.late: float | None = None
@@ -231,10 +231,10 @@ class VideoReceiver:
         """Take packets of one source that came over UDP."""
         source = self._rtp.current
         assert source and source.depacketizer.header  # they come with the first packet
-        if source.ssrc != self._source:
-            self._source = source.ssrc
-            self._streams += 1
         header, now, dropped = source.depacketizer.header, time.monotonic(), self._queue.dropped
+        if header is not self._header:  # a sender that began again, even as the same source
+            self._header = header
+            self._streams += 1
         for packet in packets:
             self._queue.put(live_decoder.ArrivedPacket(self._streams, header, packet, now))
         self._rtp.asks_key |= self._queue.dropped > dropped  # what builds on these is damaged
