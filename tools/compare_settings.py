@@ -73,8 +73,11 @@ def _points(clip: TestClip, setting: str, values: Sequence[float], levels: Seque
         data = coded(clip.frames, video, gsvc.EncoderSettings(**given))
         each = (time.process_time() - began) * 1000 / form.frame_count
         found = scores(clip, refined(None, 0)(data))
-        print(f"{clip.name} level {level} {setting}={value:g}: {len(data)} bytes, {each:.0f} ms",
-              *(f"{name} {score:.4f}" for name, score in found.items()), flush=True)  # fmt: skip
+        print(
+            f"{clip.name} level {level} {setting}={value:g}: {len(data)} bytes, {each:.0f} ms",
+            *(f"{name} {score:.4f}" for name, score in found.items()),
+            flush=True,
+        )
         add(points, value, len(data), found)
     return points
 

@@ -62,9 +62,13 @@ def rows(paths: list[str]) -> Iterator[tuple[str, ...]]:
             ]
         size, packets = Path(path).stat().st_size, len(index.entries)
         yield (
-            Path(path).stem, f"{float(index.frames * tick):.1f} s", str(size), str(packets),
-            f"{median(seconds):.1f} s", f"{max(seconds):.1f} s",
-        )  # fmt: skip
+            Path(path).stem,
+            f"{float(index.frames * tick):.1f} s",
+            str(size),
+            str(packets),
+            f"{median(seconds):.1f} s",
+            f"{max(seconds):.1f} s",
+        )
 
 
 if __name__ == "__main__":

@@ -294,8 +294,15 @@ def _shown(values: NDArray[np.float64]) -> list[str]:
     return [one.format(value) for one, value in zip(formats, values, strict=True)]
 
 
-HEADER = ("", "kbit/s asked for", "frames late or lost", "SSIM, mean", "worst tenth of seconds",
-          "changes a minute", "their size, nats a minute")  # fmt: skip
+HEADER = (
+    "",
+    "kbit/s asked for",
+    "frames late or lost",
+    "SSIM, mean",
+    "worst tenth of seconds",
+    "changes a minute",
+    "their size, nats a minute",
+)
 
 
 def main() -> int:
@@ -309,8 +316,12 @@ def main() -> int:
     add("--seed", type=int, default=0, help="of the first trace (%(default)s)")
     add("--traces", type=int, default=1, help="of each kind, by seeds that follow (%(default)s)")
     add("--trace", help="a recorded trace in its place: a file as Mahimahi has them")
-    add("--mean", type=float, default=30_000.0,
-        help="bits per second that a recorded trace is scaled to (%(default)g)")  # fmt: skip
+    add(
+        "--mean",
+        type=float,
+        default=30_000.0,
+        help="bits per second that a recorded trace is scaled to (%(default)g)",
+    )
     options = parser.parse_args()
     try:
         kinds = _kinds(options)
@@ -324,8 +335,10 @@ def main() -> int:
     video = VideoFormat(width, height, 1 / rate, rate)
     for name, traces in kinds.items():
         every = [list(_values(video, one, pictures, options)) for one in traces]
-        rows = [[rule, *_shown(np.mean([each[n][1] for each in every], axis=0))]
-                for n, (rule, _) in enumerate(every[0])]  # fmt: skip
+        rows = [
+            [rule, *_shown(np.mean([each[n][1] for each in every], axis=0))]
+            for n, (rule, _) in enumerate(every[0])
+        ]
         mean = np.mean([trace.mean for trace in traces]) / 1000
         print(f"{name}: {mean:.1f} kbit/s on average\n\n{markdown(HEADER, rows)}\n", flush=True)
     return 0

@@ -30,8 +30,16 @@ from gsvc.eval.metrics.cvvdp import Cvvdp
 from gsvc.eval.metrics.fidelity import PsnrY
 from gsvc.eval.metrics.semantic import FaceError, InsideFace, main_faces
 
-_HEADER = ("clip, bpp", "NME: coded pictures", "between", "moved", "PSNR, face", "moved",
-           "CVVDP, face", "moved")  # fmt: skip
+_HEADER = (
+    "clip, bpp",
+    "NME: coded pictures",
+    "between",
+    "moved",
+    "PSNR, face",
+    "moved",
+    "CVVDP, face",
+    "moved",
+)
 
 
 class FaceMover:

@@ -127,8 +127,20 @@ async def _send(clip: Path, port: int, case: Case, options: argparse.Namespace) 
 def loss_table(outcomes: Sequence[LossOutcome], rate: float) -> str:
     """Shares of the encoded frames that were shown, and of those that were concealed; kbit/s with
     all headers."""
-    header = ("loss", "lost", "shown", "concealed", "disturbances", "to heal: mean", "longest",
-              "packets lost", "repaired", "repeated", "sent again", "kbit/s")  # fmt: skip
+    header = (
+        "loss",
+        "lost",
+        "shown",
+        "concealed",
+        "disturbances",
+        "to heal: mean",
+        "longest",
+        "packets lost",
+        "repaired",
+        "repeated",
+        "sent again",
+        "kbit/s",
+    )
     rows = []
     for outcome in outcomes:
         sent, received, healing = outcome.sent, outcome.received, outcome.healing

@@ -142,9 +142,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="another seed loses others")
     parser.add_argument("--delay", type=float, default=0.0, help="seconds each way")
     parser.add_argument(
-        "--outage", type=float, nargs=2, default=(0.0, 0.0), metavar=("FROM", "SECONDS"),
+        "--outage",
+        type=float,
+        nargs=2,
+        default=(0.0, 0.0),
+        metavar=("FROM", "SECONDS"),
         help="lose everything for so long, so many seconds after the first datagram",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--rate", type=float, default=0.0, metavar="KBIT", help="kbit/s towards the receiver"
     )

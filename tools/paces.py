@@ -75,8 +75,16 @@ def main() -> int:
     for (hot, whole), rule in product(((1.45, True), (2.0, True), (4.0, False)), RULES):
         found = heated(rule, 600.0, hot, whole=whole)
         slow = f"{hot:g}" if whole else f"{hot:g}, refining alone"
-        rows.append([slow, rule, f"{100 * found.late:.1f} %", f"{100 * found.refined:.0f} %",
-                     f"{100 * found.steps:.0f} %", f"{found.switches / 10:.1f}"])  # fmt: skip
+        rows.append(
+            [
+                slow,
+                rule,
+                f"{100 * found.late:.1f} %",
+                f"{100 * found.refined:.0f} %",
+                f"{100 * found.steps:.0f} %",
+                f"{found.switches / 10:.1f}",
+            ]
+        )
     header = ["packets late", "pictures refined", "steps taken", "changes a minute"]
     print(markdown(["times slower", "refines", *header], rows))
     return 0

@@ -105,8 +105,10 @@ def told(found: Sequence[CostFit]) -> str:
     lines = []
     for cost in found:
         errors = np.abs(1 / np.array(cost.ratios or [np.nan]) - 1)
-        lines.append(f"{cost.name}, {cost.key}: median error {100 * np.median(errors):.0f} %, nine "
-                     f"in ten within {100 * np.quantile(errors, 0.9):.0f} %")  # fmt: skip
+        lines.append(
+            f"{cost.name}, {cost.key}: median error {100 * np.median(errors):.0f} %, nine "
+            f"in ten within {100 * np.quantile(errors, 0.9):.0f} %"
+        )
     return "\n".join(lines)
 
 

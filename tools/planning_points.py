@@ -226,8 +226,9 @@ def measure(
             if jobs and not left:
                 continue
             for row in rows_of(clip, left, folder / "trials.jsonl", judge):
-                values = {n: f"{v:.5g}" if isinstance(v, float) else v
-                          for n, v in asdict(row).items()}  # fmt: skip
+                values = {
+                    n: f"{v:.5g}" if isinstance(v, float) else v for n, v in asdict(row).items()
+                }
                 table.writerow(values)
                 file.flush()
 
