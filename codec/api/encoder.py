@@ -232,7 +232,8 @@ class Encoder:
         """Bits per second to meet, with headers and without sound; None lets the level decide.
 
         Set it at any time. It takes effect with the next group. With low delay, a rate that falls
-        by a fifth or rises by half opens a group at the next key picture. The level's lambda and
+        by a fifth or rises by half opens a group at the next key picture, whose intra picture may
+        take twice the new rate for a second: a `LinkRate` spreads it. The level's lambda and
         spacing stay. Setting raises ConfigError for a rate that is too low, for an encoder with a
         `quality`, and after `flush` or `close`.
         """

@@ -10,6 +10,7 @@ from dataclasses import replace
 from math import inf
 
 from gsvc.codec.api.encoder import Encoder
+from gsvc.codec.api.encoder_settings import check_bitrate
 from gsvc.codec.api.target_size import LEAST_BESIDE, SOUND
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.bitstream.stream_info import Ledger
@@ -162,6 +163,7 @@ second, which it shares with pictures."""
 LEAST_WITH_SOUND = SOUND[0] + SOUND_HEADERS + LEAST_BESIDE  # of a link, bits per second
 _LEAST_SHARE, _INTRA_SHARE, _BARE_SHARE = 0.1, 0.65, 0.9
 """Of a link, for pictures; of all that an intra picture takes, itself, with parity and without."""
+LEAST_LINK = 1_000.0  # bits per second; below, headers leave nothing
 LINK_ROOM = 1.0  # seconds of the link that an intra picture and what waits before it may take
 THIN, _THIN_AGAIN = (3.0, 8_800.0), (1.2, 6_000.0)
 """Seconds that an intra picture may take on a thin link, and bits from which it needs no more: with
@@ -173,10 +175,12 @@ class LinkRate:
     """Keeps all that is sent within the rate of a link: the pictures get what sound, copies, parity
     and headers leave them. Call `lets` before each frame, and `sent` after those that it lets pass.
 
-    `total`: bits per second, in all; the encoder's bitrate is where its pictures begin.
+    `total`: bits per second, in all, 1000 or more, else ConfigError; the encoder's bitrate is where
+    its pictures begin.
     """
 
     def __init__(self, encoder: Encoder, total: float) -> None:
+        check_bitrate(total, LEAST_LINK)
         self._encoder, self._at, self._total = encoder, 0.0, _AIM * total
         # The last picture and the end, which wait for nothing, are paid for at the beginning.
         self._queue, self._sent = _ENDING * self._total, (0.0, 0.0)
@@ -187,6 +191,7 @@ class LinkRate:
     def meet(self, total: float) -> None:
         """The link has another rate, in bits per second: the pictures' follows in seconds. After a
         fall, half of the link takes what was sent too fast before anybody knew."""
+        check_bitrate(total, LEAST_LINK)
         now, less = self._encoder.target_bitrate, _AIM * total / self._total
         self._owed = max(0.0, self._owed + _TOLD_LATE * (1 - less) * self._total)
         self._total *= less

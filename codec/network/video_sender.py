@@ -19,7 +19,7 @@ from gsvc.codec.bitstream.errors import ConfigError, OutputError, typed
 from gsvc.codec.bitstream.frames import AudioChunk, Frame
 from gsvc.codec.media.track_source import Sound
 from gsvc.codec.network import address as addresses, congestion_control, rtp, stats
-from gsvc.codec.network.link_rate import LinkRate, RateAdapter
+from gsvc.codec.network.link_rate import LEAST_LINK, LinkRate, RateAdapter
 from gsvc.codec.network.rtp_session import RtpSender, UdpSender, open_udp_sender
 from gsvc.codec.network.tcp_websocket import Broadcaster, end_all, run_channels
 from gsvc.encoders.tuning import LIVE_GOP
@@ -82,7 +82,7 @@ class SendSettings:
     encoder's `bitrate` is where its pictures begin. None: pictures take theirs."""
 
     def __post_init__(self) -> None:
-        check_bitrate(self.total_bitrate, 1000.0)  # below, headers leave nothing
+        check_bitrate(self.total_bitrate, LEAST_LINK)
         if self.total_bitrate is not None and self.adapt is not None:
             raise ConfigError("a link of one rate, and bounds of its rate: give one of them")
 
