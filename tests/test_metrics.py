@@ -124,7 +124,7 @@ def fresh_networks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("fresh_networks")
 def test_a_missing_package_names_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "stlpips_pytorch", None)
-    with pytest.raises(MissingDependencyError, match=r'pip install "gsvc\[eval\]"'):
+    with pytest.raises(MissingDependencyError, match=r"pip install 'gsvc\[eval\]'"):
         st_lpips([picture()], [picture()], "alex")
 
 

@@ -115,8 +115,9 @@ def test_the_readme_says_how_the_saving_shrinks_as_rates_rise() -> None:
     summary = summarise(run.settings, run.cells)
     every = curves_by_metric(run.cells, summary.metrics, summary.codecs)["cvvdp"]
     hulls = {(curve.clip, curve.name): np.array(curve.hull) for curve in every}
-    assert len(found) == 3
-    for share, jod, bpp in found:
+    clips = re.search(r"on the (\d), (\d) and (\d) clips", told)
+    assert len(found) == 3 and clips
+    for (share, jod, bpp), count in zip(found, clips.groups(), strict=True):
         rates = []
         for clip in summary.frames:
             both = [hulls[clip, name] for name in ("gsvc, steps 1", "svtav1")]
@@ -124,6 +125,7 @@ def test_the_readme_says_how_the_saving_shrinks_as_rates_rise() -> None:
             if all(line[0, 1] <= -float(jod) <= line[-1, 1] for line in lines):
                 logs = [np.interp(-float(jod), line[:, 1], np.log(line[:, 0])) for line in lines]
                 rates.append(np.exp(logs))
+        assert len(rates) == int(count)
         assert float(bpp) == pytest.approx(np.mean([b for _, b in rates]), abs=0.0006)
         assert float(share) == pytest.approx(
             -100 * np.expm1(np.mean([np.log(a / b) for a, b in rates])), abs=HALF

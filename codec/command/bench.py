@@ -49,7 +49,8 @@ RUN, if there is one.
 clips [CLIP...]         a set, SET/CLIP, a video or a folder (packaged)
 --clips +CLIP -> more_clips  CLIP as an option
 --out -o RUN!           the folder of the run
---codec +NAME[:KEY=VALUE,...]  may be repeated; only these run, RUN's others stay as they are
+--codec +NAME[:KEY=VALUE,...]  may be repeated; only these run, RUN's others stay as they are;
+                        svtav1:crf=50+60+70,scale=1 has rates of gsvc's levels
 --metric +NAME          may be repeated (bench list metrics)
 --anchor +CODEC         codec to compare with; may be repeated (conventional codecs)
 --size +288|480|native  shorter side (288)
@@ -58,8 +59,8 @@ clips [CLIP...]         a set, SET/CLIP, a video or a folder (packaged)
 --seeds N,N             seeds of gsvc's refiner (0)
 --condition {join,whole}  whole: 30 s, any keyframe interval; join: 97 frames, keyframes at most 4 s
                         apart (join)
---frames N              frames of each clip, 0 for all (97)
---longest SECONDS       longest part of each clip
+--frames N              first frames of each clip, 0 for all (97)
+--longest SECONDS       first seconds of each clip, if --frames are not fewer
 --stride N              score every N-th frame (7)
 --jobs -j N             processes; 0: one for each core (=0)
 --ray ADDRESS           Ray cluster to run on; local starts one here

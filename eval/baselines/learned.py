@@ -25,7 +25,7 @@ from gsvc.eval.baselines.base import Decoded, Settings
 from gsvc.eval.late_loading import hub_file, kept_sha256, optional, torch
 
 _CHECKSUM = 4
-_INSTALL = 'pip install "gsvc[research]"'
+_INSTALL = "pip install 'gsvc[research]'"
 _Tensors = Iterator["torch.Tensor"]
 
 

