@@ -94,7 +94,7 @@ def make_plan(
     cells = _cells(clips, codecs, versions, absent)
     jobs = list(_jobs(cells, folder, reporter))
     if settings.stride == asked.RunSettings.stride and any(_SLOW in j.cell.metrics for j in jobs):
-        reporter.note("time", f"{_SLOW} takes most of it; --stride N, before any score, takes less")
+        reporter.note("time", f"{_SLOW} takes most; until the first score, --stride N lowers it")
     return RunPlan(
         settings,
         cells,
