@@ -61,10 +61,7 @@ def _export(options: Namespace) -> int:
     from gsvc.decoders.training.app import write_app
 
     recipes = {f"{_RECIPES}/{name}.toml": text for name, text in recipe_texts().items()}
-    try:
-        write_app(Path(options.target), _MAIN, recipes)
-    except OSError as error:
-        raise OutputError(f"{options.target} cannot be written ({error})") from error
+    write_app(Path(options.target), _MAIN, recipes)
     print(options.target)
     return 0
 

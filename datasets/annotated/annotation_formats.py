@@ -26,8 +26,8 @@ def read_coco(path: str | Path) -> AnnotatedClip:
     """The images of a file as a clip, in the file's order, at 25 frames per second.
 
     Format: T.-Y. Lin et al., "Microsoft COCO: Common Objects in Context", ECCV 2014;
-    https://cocodataset.org/#format-data. `images`: the folder that the file names are in (None: the
-    annotation file's own). Crowds are ignored. A box without `track_id` has no id.
+    https://cocodataset.org/#format-data. Pictures lie beside the file, or below its folder. Crowds
+    are ignored. A box without `track_id` has no id.
     """
     path = Path(path)
     content = annotated.read_json(path)

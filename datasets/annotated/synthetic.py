@@ -48,7 +48,6 @@ class SceneSettings:
     """One scene. Raises ConfigError for a value out of range (`_RANGES`)."""
 
     seed: int = 0
-    """Decides all that is left open here."""
     frames: int = 75
     frame_rate: Fraction = Fraction(25)
     """Frames per second."""
@@ -57,18 +56,14 @@ class SceneSettings:
     height: int = 360
     """Pixels, even."""
     cameras: int = 1
-    """Around the ground."""
     people: int = 4
     animals: int = 2
     things: int = 2
     pillars: int = 2
-    """That stand on the ground and hide what is behind them."""
     sway: float = 0.0
-    """Degrees by which the cameras turn to and fro."""
     noise: float = 1.5
     """Standard deviation in grey levels."""
     background: Path | None = None
-    """A photograph in place of the drawn ground."""
     cutouts: Path | None = None
     """A folder with pictures with alpha to move in place of drawn shapes: person/, animal/ and
     thing/, each as far as there is one; files beside the folders are things."""

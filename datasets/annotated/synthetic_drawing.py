@@ -326,7 +326,6 @@ class Actor:
     id: int
     """Of its track, from 1; 0 for what is not in the truth."""
     label: str
-    """Its class."""
     height: float
     """Metres."""
     path: Floats = field(repr=False)

@@ -169,13 +169,11 @@ class AnnotatedClip:
 
 @dataclass(frozen=True)
 class AnnotatedVideo:
-    """A video file, and what is in it; it is opened by `load` only."""
+    """The same of a video file."""
 
     name: str
-    """Of the clip, usable as a file name."""
     video: Path = field(repr=False)
     truth: Boxes = field(repr=False)
-    """In pixels of the file."""
 
     def load(self, size: str = "native", frames: int | None = None) -> tuple[TestClip, Boxes]:
         """As of `AnnotatedClip`. Raises InputError for what is no video, ConfigError."""

@@ -25,7 +25,6 @@ Reader = Callable[[int | None, int | None], tuple[list[Picture], Fraction]]
 """From a number of frames (None: all) and a short side (None: its own) to pictures and rate."""
 
 SETS = ("packaged", "locked", *MANIFESTS, "synthetic")
-"""Names of the known sets."""
 
 _BY_NAME: dict[str, Mapping[str, PackagedFile | DrawnClip]] = {
     "packaged": packaged.CLIPS,

@@ -56,12 +56,10 @@ class Candidate(NamedTuple):
     network: str
     """Name of the network's class."""
     settings: dict[str, Any]
-    """Its arguments."""
     state: dict[str, Tensor]
     """In half precision: that is how they ship, and how they are scored. With its prior's, where
     the run has changed that."""
     run: dict[str, Any]
-    """What the run tells of itself."""
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -169,7 +167,6 @@ _STRIDE = 7
 """Every so many frames ST-LPIPS is measured, as in the benchmark; CVVDP sees all."""
 
 Way = Callable[[bytes], list[Picture]]
-"""A stream, decoded."""
 
 
 class Score(NamedTuple):
@@ -190,7 +187,6 @@ class Scores(NamedTuple):
     bpp: Mapping[int, float]
     """Bits per pixel by level."""
     ways: Mapping[str, Mapping[int, Score]]
-    """Score by way and level."""
 
     def mean(self, way: str) -> Score:
         """Over the levels."""

@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
+from gsvc.codec.media.output import atomic_output
+
 _START = """import sys
 
 from {main} import main
@@ -23,17 +25,15 @@ def write_app(path: Path, main: str, files: Mapping[str, str] | None = None) -> 
     """Write one file, whole or not at all, that calls `main` of the module of that name.
 
     In it are the module and what it imports, at its top, of gsvc and of its own package. `files`:
-    text by path, beside the modules. Raises OSError.
+    text by path, beside the modules. Raises OutputError.
     """
     texts = {f"{name.replace('.', '/')}.py": text for name, text in _modules(main)}
     folders = {str(folder) for name in texts for folder in Path(name).parents[:-1]}
     texts |= {f"{folder}/__init__.py": "" for folder in folders}
     texts |= {"__main__.py": _START.format(main=main), **(files or {})}
-    part = path.with_name(path.name + ".part")
-    with ZipFile(part, "w", ZIP_DEFLATED) as app:
+    with atomic_output(path, overwrite=True) as part, ZipFile(part, "w", ZIP_DEFLATED) as app:
         for name, text in sorted(texts.items()):
             app.writestr(name, text)
-    part.replace(path)
 
 
 def _modules(main: str) -> Iterator[tuple[str, str]]:

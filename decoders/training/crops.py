@@ -84,7 +84,6 @@ class StreamCoding(NamedTuple):
     lmbda: float
     """Distortion that a bit must save, as of levels."""
     preset: str
-    """Of the encoder."""
     frame_rate: int
     flow: bool
     """Whether corrections of motion are sent; texture and camera always may be."""
@@ -182,9 +181,7 @@ class Kind(NamedTuple):
     side: int
     """Of crops in pixels."""
     channels: Mapping[str, int]
-    """Of each stack, by its name."""
     restored: str
-    """The stack of what is to be restored."""
     samples: Callable[[CodedRun, int, Generator], Iterator[Sample]]
     """Cuts a run into samples with crops of that side."""
     clips: float

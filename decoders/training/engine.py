@@ -144,9 +144,7 @@ class OnRay:
     """On the Ray cluster that this process is connected to."""
 
     cards: Cards | None = None
-    """Its GPUs."""
     costs: Callable[[], pipeline.Costs] = dict
-    """What operators took so far."""
     patience: float = 1.0
     """Times the time that operators may take."""
     live: Path | None = None

@@ -36,7 +36,6 @@ from gsvc.decoders.training.sources import Clip, Settings
 MAKES, TRAINS, WAITS = "makes", "trains", "waits"
 """What a process does; who waits has nothing to train on."""
 TRAINER = "trainer"
-"""Who trains, on the timeline."""
 _TRIES = 3  # after which an error counts: a machine that goes away may tell its end as one
 _DEATHS = 20
 """Of processes over one piece that Ray makes up for; a process is busy when its machine goes."""
@@ -78,7 +77,6 @@ class Producers(Generic[Ask, Given]):
         self._make = ray.put(make)
         self._task = ray.remote(num_cpus=1, max_retries=_DEATHS)(_timed)
         self.spans: deque[Span] = deque(maxlen=_SPANS_KEPT)
-        """Of the timeline."""
         self.processes: dict[tuple[str, int], str] = {}
         """Names of those that have made something, by machine and process."""
         self._taken: tuple[int, float] | None = None
@@ -396,7 +394,6 @@ class Stream:
 
 
 LEDGER = "samples.tsv"
-"""In the folder of a run."""
 
 
 class ShardFeed:

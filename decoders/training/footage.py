@@ -32,7 +32,6 @@ _LONGEST_CLIP = 60.0
 _TRIES = 20
 
 FrameSource = Callable[[int], Picture]
-"""From a frame's index to the frame."""
 
 
 class Scene(NamedTuple):

@@ -219,7 +219,6 @@ class Needs(NamedTuple):
     """Of a sample's step."""
     recomputed_flops: int
     splitting: Splitting
-    """What tensor parallelism shares out."""
 
     @property
     def state(self) -> int:
@@ -312,7 +311,6 @@ class Layout(NamedTuple):
     tensor: int
     """Devices that together have a block in parts."""
     recomputes: bool
-    """Whether blocks compute activations again."""
     memory: int
     """Bytes."""
     exchanged: int

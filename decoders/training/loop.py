@@ -29,6 +29,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from torch.utils.flop_counter import FlopCounterMode
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
+from gsvc.codec.media.output import atomic_output
 from gsvc.decoders.training import draws, packs, parallel, tasks
 from gsvc.decoders.training.learner import Learner
 from gsvc.decoders.training.losses import AlexDistance, Losses, luma_of
@@ -177,9 +178,8 @@ class Scorer:
         shown = self._task.shown({name: x[::step][:_ROWS] for name, x in joined.items()}).values()
         rows = [torch.cat([x.float() for x in row], 2) for row in zip(*shown, strict=True)][:_ROWS]
         levels = torch.cat(rows, 1).add(1).mul(127.5).round().clamp(0, 255).byte()
-        part = path.with_name(path.name + ".part")
-        Image.fromarray(np.ascontiguousarray(levels.permute(1, 2, 0).cpu())).save(part, "PNG")
-        part.replace(path)
+        with atomic_output(path, overwrite=True) as part:
+            Image.fromarray(np.ascontiguousarray(levels.permute(1, 2, 0).cpu())).save(part, "PNG")
 
 
 Tell = Callable[..., None]
@@ -205,7 +205,6 @@ class Steps:
     """Up to a step, saving every so many."""
 
     may_score = True
-    """Whether there is time for scores."""
 
     def __init__(self, recipe: Recipe, steps: int, stop: int, save_every: int) -> None:
         """`steps`: in all; `stop`: where this call ends."""
@@ -214,7 +213,6 @@ class Steps:
         self.seconds = 0.0
         """Of training so far, of earlier calls too."""
         self.must_save = False
-        """Whether to save after this step."""
 
     def moments(self, learner: Learner) -> Iterator[Moment]:
         """One for each step that is to be taken, the same in all processes.
@@ -246,7 +244,6 @@ class Minutes:
         seconds, share = _FIRST_SAVE
         self._next = start + min(seconds, share * (self._end - start))
         self._last = self._end
-        """When the last save must begin."""
         self._is_slow, self.must_save, self.seconds = False, False, 0.0
         self.stopped = False
         """Set from outside: finish the step, save and end."""

@@ -54,7 +54,6 @@ class PartMaker:
     files: Sequence[Path]
     """To train on."""
     held: Sequence[Path]
-    """Held out."""
 
     def make(self, number: int) -> list[Files]:
         """The samples of the part of that number; none where no footage was long enough."""

@@ -60,7 +60,6 @@ class Item:
     """A source or a clip on its way."""
 
     number: int
-    """Its place among all."""
     error: str = ""
     """Why it is set aside; what comes after leaves it alone."""
     costs: dict[str, Cost] = field(default_factory=dict)

@@ -48,7 +48,6 @@ class Selection(NamedTuple):
     sources: list[Row]
     """What it says of each, without its clips."""
     clips: list[Found]
-    """Those to take."""
     reasons: dict[str, str]
     """Why others are not taken, by the key of each."""
 

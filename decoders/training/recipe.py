@@ -25,7 +25,7 @@ class Stage:
     until: float
     """Share of the planned time at which it ends; of the last one 1."""
     weights: dict[str, float]
-    """Of the loss: coarse, texture, perceptual, features, adversary, and the task's own terms."""
+    """Of the loss: coarse, texture, perceptual, adversary, and the task's own terms."""
     learns: Sequence[str]
     """Networks that are trained; the others stay as they are."""
     rate: float = 1.0
@@ -53,7 +53,6 @@ class Recipe:
     planned: float
     """Minutes in all, on the machine that it is made for."""
     network: dict[str, Any]
-    """Settings of the network."""
     stages: tuple[Stage, ...]
     batch: int
     """Samples of a step on a GPU."""
@@ -134,7 +133,6 @@ def _made(kind: type[_Part], name: str, settings: Mapping[str, Any]) -> _Part:
 
 
 RECIPES = f"{', '.join(recipe_texts())}, or a .toml file based on one"
-"""What `--recipe` takes."""
 
 
 def add_train_arguments(parser: ArgumentParser) -> None:

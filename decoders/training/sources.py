@@ -63,7 +63,6 @@ class Settings:
     """How sources become samples."""
 
     kind: str = "pictures"
-    """Of samples, as of packs."""
     lines: int = 288
     """Short side of the pictures that are coded; smaller sources are set aside."""
     frames: int = 33
@@ -73,7 +72,6 @@ class Settings:
     lambdas: tuple[float, ...] = (300.0, 90.0, 30.0, 9.0)
     """Every clip is encoded with each."""
     preset: str = "fast"
-    """Of the encoder."""
     extract: tuple[str, ...] = ("masks", "pose", "faces", "flow")
     limits: dict[str, tuple[float, float]] = field(default_factory=lambda: dict(USUAL_LIMITS))
     nearest: int = 11

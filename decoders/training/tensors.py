@@ -11,6 +11,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from gsvc.codec.bitstream.errors import InputError
+from gsvc.codec.media.output import atomic_output
 
 AVERAGE, RUN = "average.safetensors", "run"
 """The result of a run in its folder, and the metadata that says what it is."""
@@ -19,13 +20,15 @@ AVERAGE, RUN = "average.safetensors", "run"
 def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str], most_bytes: int
 ) -> None:
-    """Write a file whole or not at all. Raises ValueError where it has more than `most_bytes`."""
+    """Write a file whole or not at all.
+
+    Raises ValueError where it has more than `most_bytes`, OutputError.
+    """
     data = tensor_bytes(tensors, metadata)
     if len(data) > most_bytes:
         raise ValueError(f"{path.name} would have {len(data)} bytes: {most_bytes} are permitted")
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(data)
-    part.replace(path)
+    with atomic_output(path, overwrite=True) as part:
+        part.write_bytes(data)
 
 
 def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:

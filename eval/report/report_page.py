@@ -38,7 +38,6 @@ class FilmVersion:
 
     name: str
     facts: str
-    """For its caption: rate, quality."""
     line: list[float]
     """Its difference from the source, by frame."""
     map: str
@@ -58,17 +57,13 @@ class Film:
     versions: list[FilmVersion]
     """The judged one last."""
     measure: str
-    """What the lines show."""
     rows: list[str]
-    """What the maps show, in as many equal parts from the top."""
     order: str
-    """Of the rows of each part."""
     most: float
-    """The value that is white in the maps."""
+    """These four: as of `DifferenceTimeline`."""
     worst: tuple[int, int]
     """First frame, and the one after the last, of the judged version's worst second."""
     strip: list[int]
-    """Frames of the strip."""
     pictures: list[str] = field(repr=False)
     """The strip as JPEG data URIs: a column for the source and for each version of `columns`."""
     columns: list[str]
@@ -77,7 +72,6 @@ class Film:
     video: str = field(repr=False)
     """An MP4 as data URI: the source and every version under each other."""
     troubles: list[str]
-    """What could not be shown, and why."""
 
     @property
     def names(self) -> list[str]:

@@ -119,7 +119,6 @@ class StripPlace(NamedTuple):
     """Where and when a strip is cut."""
 
     first: int
-    """Its first frame."""
     top: int
     left: int
     side: int = WINDOW

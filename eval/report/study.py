@@ -41,7 +41,6 @@ class StudyVersion:
     name: str
     """Of its curve, "gsvc, steps 1", or of what a catch trial shows."""
     settings: str = ""
-    """It was coded with."""
     bits: int = 0
     """Of the clip; 0 in a catch trial."""
 
@@ -72,7 +71,6 @@ class Key:
     study: str
     """Its id, which every vote carries."""
     run: str
-    """The folder of the run that it was made from."""
     zero: str
     """The version whose score is 0."""
     trials: list[StudyTrial]

@@ -85,7 +85,6 @@ class CurvePoint(NamedTuple):
     value: float
     """In the metric's own unit."""
     settings: Mapping[str, int | float | str]
-    """The settings it was coded with."""
 
 
 @dataclass(frozen=True)

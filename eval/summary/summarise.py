@@ -172,7 +172,6 @@ class Summary:
     frames: dict[str, int]
     """Frames coded, by clip label."""
     versions: dict[str, str]
-    """Of the codecs, by name."""
     codecs: dict[str, CodecFacts]
     metrics: list[run.MetricInfo]
     headline: bd_comparisons.Headline
