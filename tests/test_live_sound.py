@@ -227,10 +227,12 @@ def test_the_least_rate_with_sound_is_kept(
     tmp_path: Path,
     moving_pictures: Callable[..., list[gsvc.Picture]],
     write_video: Callable[..., Path],
-    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """What the error of a slower link advises works."""
     path = write_video(tmp_path / "a.mp4", moving_pictures(30, (128, 96)), rate=5, sound=6)
     rate = "--total-bitrate", "9k", "--audio", "opus", "--fast", "--size", "source"
     assert main(["send", str(path), f"udp://127.0.0.1:{free_port()}", *rate]) == 0
-    assert "asked for" not in caplog.text
+    told = capsys.readouterr().err
+    assert "asked for" not in told
+    assert told.count("take --audio none (pictures then get 4.5), about 15 kbit/s") == 1

@@ -34,7 +34,7 @@ from gsvc.codec.planning.plan_search import (
     planner_for,
     quality_of,
 )
-from gsvc.codec.planning.prediction import Predictor
+from gsvc.codec.planning.prediction import Predictor, Range
 from gsvc.codec.planning.video_trial import TrialPoint, VideoTrial, trial_of, try_video
 from gsvc.encoders.tuning import PRESETS
 from needs import need_package
@@ -473,6 +473,13 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     assert "smear:" not in shown  # it does below 8 kbit/s
     assert "encoding in real time on this machine binds: take a smaller --size" in shown
     assert "much, a lower --fps is safer" in shown and plan.best.settings.preset == "fast"
+    verdict = replace(link, silent=6_000, verdict="sound leaves so little")
+    loud = BudgetPlanner(Predictor(trial, MACHINE), link=verdict).plan(live)
+    low = replace(loud.best.prediction, jod=Range(4.2, 4.4, 4.6))
+    blobs = replace(loud, best=replace(loud.best, prediction=low), silent=Range(5.8, 6.0, 6.2))
+    first = as_lines("", blobs)[0]
+    assert first == "sound leaves so little. JOD: 4.4, without sound 6.0"
+    assert loud.silent.mean > loud.best.prediction.jod.mean - 0.01
     thin = replace(plan, link=replace(link, most=4_000, intra=3.0))
     shown = "\n".join(as_lines("", thin))
     assert (

@@ -206,8 +206,7 @@ others
 --level --preset --tune
 | --bpp BPP             target rate of the pictures in bits per pixel
 | --bitrate RATE        target rate of the pictures in bit/s: 8000, 8k, 0.5M
-| --quality D           target ST-LPIPS AlexNet, 0.05 good, 0.3 bad; estimated, or measured with
-                        --score
+| --quality D           target ST-LPIPS AlexNet, 0.05 good, 0.3 bad; estimated without --score
 | --target-size SIZE    largest size of the file, sound included: 500kB
 | --total-bitrate RATE  highest rate of the file, sound included: 16k
 | --total-size SIZE     with --out: largest size of all streams together: 20MB
@@ -220,8 +219,7 @@ others
 --plan FILE             TOML file of budgets, as in gsvc plan; chooses the settings that keep them
 --max-bitrate RATE      highest rate in any second
 --max-packet-bytes N    largest coded picture in bytes; costs quality: for small packets, --packets
---low-delay             no lookahead: 1.1 to 1.5 times the bits at equal quality, ten times on fast
-                        pans
+--low-delay             no lookahead: 1.1 to 1.5 times the bits at equal quality, 10 on fast pans
 --gop
 --lookahead S           longest time that a frame may wait for lookahead
 --returning-shots       code shots that come back as one sequence: fewer bits, slower seeks
@@ -237,13 +235,11 @@ others
 --events-only
 --pre-roll S            with --events-only: seconds to send before an event (%(default)g)
 --start
---frames N              encode at most N frames; where the size follows from a rate, as long as N of
-                        the source last
+--frames N              encode at most N frames of the source; fewer if the frame rate is lowered
 --fps N                 at most N frames a second; for images, their frame rate (25)
 --size --deinterlace
 --audio {{{",".join(AUDIO_CODINGS)}}}     send the sound, or drop it (sent if the rate allows)
---audio-bitrate RATE    rate of the sound; mono below 18k (mono 16k, stereo 24k, less with a target
-                        of size)
+--audio-bitrate RATE    rate of the sound; mono below 18k (mono 16k, stereo 24k, or by the size)
 --no-texts              drop title, chapters and subtitles
 {_LAYERS}--seed 0..65535         seed of the decoder's refiner (%(default)s)
 --dry-run -n            only predict size, time and quality from samples
@@ -342,10 +338,9 @@ def _check_pieces(options: Namespace) -> None:
 def _run_many(options: Namespace) -> int:
     from gsvc.codec.command.encode_runs import encode_many, targets_of
 
-    if options.plan is not None:
-        raise ConfigError("--plan is for one video: leave out --out")
-    if options.packets is not None or options.packet_bytes is not None:
-        raise ConfigError("--packets is for one video: leave out --out")
+    for name in ("plan", "packets", "packet_bytes"):
+        if getattr(options, name) is not None:
+            raise ConfigError(f"--{name.replace('_', '-')} is for one video: leave out --out")
     if options.dry_run and options.total_size is not None:
         raise ConfigError("--dry-run tells what a level or a rate takes: leave --total-size out")
     if options.dry_run:

@@ -151,8 +151,7 @@ source [IN]             the video; omit it with --class
 --encoder-time TIME     time to encode: 5x, 90s, 10min
 --memory BYTES          memory of each process: 4G
 --vram BYTES            GPU memory; also suggests a pretrained model that fits
---latency TIME          longest time from capture to display without loss: 2s; a loss adds --wait of
-                        gsvc recv; below 8s, video is sent live
+--latency TIME          longest time from capture to display without loss: 2s; below 8s, sent live
 --energy ENERGY         energy of encoding and decoding: 500J, 1Wh
 --quality JUDGE:N       quality to reach: at least jod:6, or at most texture:0.2
 --budgets FILE          TOML file of budgets: bandwidth = "12k"
@@ -163,8 +162,7 @@ source [IN]             the video; omit it with --class
 --audio {{{",".join(AUDIO_CODINGS)}}}     send the sound, or drop it (sent if the bandwidth allows)
 --mtu N                 largest datagram of a live link in bytes, without 28 of IP and UDP
 --no-feedback -> not feedback  plan for a live link without a way back
---loss SHARE            share of packets that a link without a way back loses: chooses copies and
-                        parity (=0.05)
+--loss SHARE            share of packets lost without a way back: chooses copies and parity (=0.05)
 --no-measure -> not measure  predict JOD from SSIM instead of measuring CVVDP; a third faster
 --quiet --json
 """

@@ -119,6 +119,9 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         longest, bits, least = *live.THIN, live.LINK_ROOM  # of an intra picture
         intra = min(longest, max(least, bits * factor / (total - beside))) if total else 0.0
         link = replace(link, factor=factor, beside=beside, is_live=True, wait=wait, intra=intra)
+        if heads and total:
+            verdict = live.sound_verdict(total, heads + (job.audio_bitrate or 0), wire)
+            link = replace(link, verdict=verdict, silent=live.pictures_within(total, 0.0, wire))
         if is_one_way:
             wire = replace(wire, redundancy=0, parity_span=0)
             bare = live.pictures_within(rate + heard, heard, wire)

@@ -33,8 +33,7 @@ SECURITY = f"""
                         {VARIABLE})
 --tls-cert FILE         PEM file of this side's certificate, to listen at tls:// or wss://
 --tls-key FILE          PEM file of its private key
---tls-ca FILE           PEM file of the authorities to trust (the system's); a listener then demands
-                        a certificate
+--tls-ca FILE           PEM file of authorities (the system's); listeners then demand certificates
 --stats FILE            write a JSON object a second to FILE, or - for standard output
 --verbose -v            log connections, and progress every second
 """
@@ -160,9 +159,10 @@ class Watch:
                 cause = "the link was full, allow more; a first picture takes seconds of a thin one"
                 remedy = f": {cause if is_link else main.as_options(faster(self._preset))}"
         elif stats.dropped or (stats.latency.p95 or 0.0) > _LATE:
-            is_slow = stats.dropped or (stats.decoding.p50 or 0.0) * stats.packets > _BUSY * seconds
-            cause = "the decoder is slow, give --load 0.8x or --steps 0"
-            remedy = f": {cause if is_slow else 'the sender looks ahead, or the link is full'}"
+            busy = (stats.decoding.p50 or 0.0) * stats.packets / seconds
+            cause = "the sender looks ahead, the link is full, or a machine has other work"
+            todo = "give --load 0.8x or --steps 0" if stats.dropped or busy > _BUSY else cause
+            remedy = f": decoding took {busy:.0%} of the time, {todo}"
         elif stats.overdue > max(stats.lost, stats.concealed / 2):
             remedy = f": packets of {stats.overdue} frames came too late, allow more --wait"
         mean = status_text(replace(stats, bitrate=stats.wire_bits / seconds), split)
@@ -185,8 +185,7 @@ RECEIVING = f"""
 --wait MS               time to wait for missing packets (={1000 * ReorderLimits.seconds:g})
 --no-feedback -> not feedback  send no requests and reports to the sender
 --bandwidth RATE        highest rate to ask of a sender with --adapt, over UDP: 12k
---load TIME             share of real time for decoding: 0.8x; refiner and rife are skipped if it
-                        runs out
+--load TIME             share of real time for decoding: 0.8x; beyond it, no refiner and rife
 --trusted               default limits instead of restrictive ones: also above 1080p
 """
 """How to receive and draw a stream."""

@@ -49,8 +49,7 @@ source IN               the video, or - for y4m on standard input
 address ADDRESS         udp://host:port, tcp://host:port, ws://host:port
 {SENDING}
 --start
---frames N              send at most N frames; where the size follows from a rate, as long as N of
-                        the source last
+--frames N              send at most N frames of the source; fewer if the frame rate is lowered
 --objects               detect objects and send them too
 --events-only
 --loop                  repeat the video without end
@@ -204,6 +203,8 @@ def _within_link(
         usual = target_size.sound_bitrate(encoding, video.format, room)
         options.audio_bitrate = options.audio_bitrate or usual
         sound = (options.audio_bitrate or track_source.USUAL_STEREO) + link_rate.SOUND_HEADERS
+        if told := link_rate.sound_verdict(total, sound, wire):
+            _log.warning("%s: %s", options.source, told)
     return replace(encoding, bitrate=link_rate.pictures_within(total, sound, wire))
 
 
@@ -222,18 +223,11 @@ def _tell_of_rate(stats: SenderStats, seconds: float, link: float | None) -> Non
     asked = link or stats.target
     if not asked or not seconds:
         return
-    if (stats.wire_bits if link else stats.picture_bits) > _KEPT * asked * seconds:
-        _log.warning(
-            "asked for %.3g kbit/s%s, sent %.3g in all, with %s%sheaders, "
-            "%.3g for video: take a lower --fps or a smaller video%s",
-            asked / 1000,
-            " in all" if link else " for video",
-            stats.wire_bits / seconds / 1000,
-            "sound, " if stats.bits["audio"] else "",
-            "copies, parity and " if stats.protection else "",
-            stats.picture_bits / seconds / 1000,
-            ", or leave the sound out" if stats.bits["audio"] else "",
-        )
+    kept, what = (stats.wire_bits, "in all") if link else (stats.picture_bits, "for video")
+    if kept > _KEPT * asked * seconds:
+        told = f"asked for {asked / 1000:.3g} kbit/s {what}, sent {kept / seconds / 1000:.3g}"
+        without = ", or leave the sound out" * bool(stats.bits["audio"])
+        _log.warning("%s: take a lower --fps or a smaller video%s", told, without)
 
 
 def _looped(video: VideoReader, job: encode_job.EncodeJob) -> Iterator[Frame]:

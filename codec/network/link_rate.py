@@ -7,7 +7,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from math import inf
+from math import ceil, inf
 
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import check_bitrate
@@ -246,6 +246,21 @@ class LinkRate:
         now = self._encoder.target_bitrate
         if now is None or abs(share * room / now - 1) > _MOVES:
             self._encoder.target_bitrate = max(LEAST_BITRATE, share * room)
+
+
+FACES = 4_000.0  # bits per second of live pictures below which faces are blobs, by eye
+
+
+def sound_verdict(total: float, sound: float, wire: rtp.WireSettings) -> str:
+    """What to do where sound, headers included, leaves pictures too few bits for faces; else ""."""
+    left, alone = (pictures_within(total, taken, wire) for taken in (sound, 0.0))
+    if not sound or left >= FACES:
+        return ""
+    least = ceil((sound + (total - sound) * FACES / left) / 1000)
+    return (
+        f"sound leaves so little of {total / 1000:g} kbit/s that faces are blobs: take --audio "
+        f"none (pictures then get {alone / 1000:.1f}), about {least} kbit/s in all, or a file"
+    )
 
 
 def pictures_within(total: float, sound: float, wire: rtp.WireSettings) -> float:

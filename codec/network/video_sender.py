@@ -327,13 +327,13 @@ class VideoSender:
                 self._sink.captured(frame.pts, at)
                 if self._is_stopped.is_set():
                     break
-            what, todo, behind = "reading", "scale it first", self._behind
+            what, todo, behind = "reading", "scale it first, or end other work here", self._behind
             if not self._encoder.is_low_delay:
                 what, todo = "encoding", stats.faster(self._encoder.preset)
                 behind += self._late
             if behind > _BEHIND * self._shown:
                 took = 1 + behind / float(self._shown)
-                _log.warning("%s took %.1f times as long as it plays: %s", what, took, todo)
+                _log.warning("%s took %.1f times as long here as it plays: %s", what, took, todo)
         finally:
             self._queue.close()
 

@@ -14,6 +14,7 @@ from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.target_size import AIM
 from gsvc.codec.bitstream.erasure import rows_within
 from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.network.link_rate import FACES
 from gsvc.codec.network.stats import IP_UDP_BYTES
 from gsvc.codec.planning.budgets import Budgets, Time, UnmetError, VideoClass, option, parse_budgets
 from gsvc.codec.planning.machine_profile import WAYS, Profile, Way, known_profile
@@ -65,6 +66,9 @@ class LinkLoad:
     """Bits of copies and parity for a bit of the pictures, where nobody answers; else None."""
     loss: float = 0.0
     """Share of packets that it loses, one way or for a file in pieces."""
+    silent: float = 0.0
+    verdict: str = ""
+    """Live: bits per second of pictures without the sound; what to do where it leaves too few."""
     part: tuple[str, ...] = ()
     """Arguments of `gsvc encode` for the same part of the video, and its sound, in pieces."""
 
@@ -124,6 +128,8 @@ class BudgetPlan:
     """Bits per second of the trial's highest level: no plan takes more for pictures."""
     real_time: Price
     """What real time on this machine costs, live; its budget is "encoding" or "decoding"."""
+    silent: Range
+    """JOD of the best settings at the rate that pictures have without the sound."""
 
 
 class BudgetPlanner:
@@ -161,10 +167,12 @@ class BudgetPlanner:
         # The two best that differ from the best and each other in more than the rate.
         kinds = {(c.settings.preset, c.settings.way): c for c in reversed(ranked)}
         others = tuple(sorted(kinds.values(), key=ranked.index)[1:3])
+        rate = max(best.settings.bitrate, min(self._link.silent, self.model.rates[1]))
+        silent = self.model.predict(replace(best.settings, bitrate=rate)).jod
         return BudgetPlan(
             best, others, goal, judge, prices, self.model.is_judged, self._link,
             (trial.width, trial.height), trial.rate, self._duration, self.model.rates[1],
-            self._real_time(budgets, goal, judge, best),
+            self._real_time(budgets, goal, judge, best), silent,
         )  # fmt: skip
 
     def choices(self, budgets: Budgets) -> list[PlanChoice]:
@@ -381,7 +389,7 @@ def planner_for(
     return BudgetPlanner(model, joules_per_bit, link)
 
 
-_SMEARS = 4_000.0  # bits per second of live pictures below which another way looks better
+_FACES_JOD = 5.5  # below it faces are blobs, by eye: a speaker's at 4.5, at 6.1 no more
 _SCALES = (
     "pictures in bit/s; JOD: against the video at {}x{}, {:.3g} frames/s, lower once enlarged (do "
     "not compare sizes by it); 10 is perfect, three in four see a step of 1; texture: ST-LPIPS "
@@ -449,7 +457,9 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
     seen, jod = plan.best.prediction, "JOD, live 0-2 less" if plan.link.is_live else "JOD"
     late = seen.latency + plan.link.intra
     passes = ", 1 to 4 times" * (plan.link.most is not None and not plan.link.is_live)
+    told = f"{plan.link.verdict}. JOD: {seen.jod.mean:.1f}, without sound {plan.silent.mean:.1f}"
     return [
+        *([told, ""] if plan.link.verdict and seen.jod.mean < _FACES_JOD else ()),
         f"{'':<11}{'pictures':>8}{'preset':>8}  {'decoding':<22}{jod:>20}{'texture':>9}",
         *(_row(name, choice) for name, choice in rows),
         _SCALES.format(*plan.size, plan.frame_rate),
@@ -482,12 +492,11 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
         copies = link.one_way * plan.best.settings.bitrate / 1000
         told = f"one way: {copies:.2f} kbit/s of copies and parity for {100 * link.loss:g} % loss"
         yield f"{told} (--loss), and an intra picture every {LIVE_GOP:g} to 12 s"
-    if link.most is not None and plan.best.settings.bitrate < _SMEARS:
+    if link.most is not None and plan.best.settings.bitrate < FACES:
         how = pieces_command(source, plan.duration * link.most, link.loss, link.part)
-        told = f"below {_SMEARS / 1000:g} kbit/s the first picture stands for {link.intra:.2g} s"
-        told += ", faces and fast motion smear"
-        told += f": a file looks better, one way in pieces, for {100 * link.loss:g} % loss (--loss)"
-        yield f"{told}: {how}"
+        told = f"below {FACES / 1000:g} kbit/s the first picture stands for {link.intra:.2g} s,"
+        told += " faces and fast motion smear: a file looks better, one way in pieces, for"
+        yield f"{told} {100 * link.loss:g} % loss (--loss): {how}"
 
 
 def _choice_json(source: str, choice: PlanChoice, link: LinkLoad) -> dict[str, object]:
@@ -543,12 +552,9 @@ def _price_line(plan: BudgetPlan, price: Price) -> str:
     if price is plan.real_time:
         name = f"{price.budget} in real time on this machine binds"
         more = "take a smaller --size or a lower --fps; a fast machine"
-    units = {"quality": "JOD" if plan.judge == "jod" else "of texture"}
-    gain = (
-        f"{price.gain:.2f} {units[plan.goal]}"
-        if plan.goal in units
-        else (f"{100 * price.gain:.0f} % of {plan.goal.replace('_', ' ')}")
-    )
+    gain = f"{100 * price.gain:.0f} % of {plan.goal.replace('_', ' ')}"
+    if plan.goal == "quality":
+        gain = f"{price.gain:.2f} {'JOD' if plan.judge == 'jod' else 'of texture'}"
     return f"{name}: {more} would be worth {gain}"
 
 
