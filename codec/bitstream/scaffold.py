@@ -127,21 +127,22 @@ class Layer(Generic[Value]):
         return coder.total
 
 
-Integers = NDArray[np.int64] | NDArray[np.int16] | NDArray[np.uint8] | NDArray[np.bool_]
+Integers = NDArray[np.integer] | NDArray[np.bool_]
 
 
-def digest_array(values: Integers) -> bytes:
-    """An array for `Layer.digest`: its shape, then its integers."""
-    shape = digest_integer(values.ndim) + b"".join(map(digest_integer, values.shape))
-    return shape + values.astype("<i8").tobytes()
+def digest(*parts: int | Integers) -> bytes:
+    """Bytes for `Layer.digest`: integers of 8 bytes, little-endian, those of an array after its
+    number of dimensions and its shape."""
+    whole = b""
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            whole += digest(part.ndim, *part.shape) + part.astype("<i8").tobytes()
+        else:
+            whole += int(part).to_bytes(8, "little", signed=True)
+    return whole
 
 
-def digest_integer(value: int) -> bytes:
-    """An integer for `Layer.digest`: 8 bytes, little-endian."""
-    return value.to_bytes(8, "little", signed=True)
-
-
-ABSENT = digest_integer(-1)
+ABSENT = digest(-1)
 """Digest of an absent value, in the layers of the first streams."""
 
 

@@ -171,21 +171,20 @@ class StreamIndex:
 def scaffold_bytes(interval: scaffold.Interval) -> bytes:
     """All integers of an interval, 8 bytes each, little-endian; each array follows its shape."""
     parts = [
-        scaffold.digest_array(np.asarray(interval.ticks, np.int64)),
-        scaffold.digest_integer(len(interval.samples)),
+        scaffold.digest(np.asarray(interval.ticks, np.int64), len(interval.samples)),
         *(_sample_bytes(sample) for sample in interval.samples),
         *(one.hashed(interval[one]) for one in ALL_LAYERS if one.scope is not Scope.SAMPLE),
     ]
     if interval.place is not scaffold.Place.BETWEEN:
-        parts.append(scaffold.digest_integer(interval.place.value))
+        parts.append(scaffold.digest(interval.place.value))
     if interval.dissolves:
-        parts.append(scaffold.digest_integer(-2))
+        parts.append(scaffold.digest(-2))
     return b"".join(parts)
 
 
 def _sample_bytes(sample: scaffold.Sample) -> bytes:
     layers = (one.hashed(sample[one]) for one in ALL_LAYERS if one.scope is Scope.SAMPLE)
-    return scaffold.digest_integer(sample.offset) + b"".join(layers)
+    return scaffold.digest(sample.offset) + b"".join(layers)
 
 
 LEDGER = (

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from gsvc.decoders.keyframes.priors.prior_drawings import drawings, load_prior
 from gsvc.decoders.training import draws, pipeline
@@ -29,16 +27,12 @@ def draw(settings: Settings, item: pipeline.ClipItem, place: pipeline.OnCard = _
     device, network = _ready(place), _prior(place)
     for crop in item.crops:
         stack = crop.sample.stacks[_DRAWN[settings.kind]]
-        drawn = [drawings(network, each.to(device)) for each in _parts(stack)]
+        shown = draws.colours_of(torch.from_numpy(stack).permute(0, 3, 1, 2))
+        drawn = [drawings(network, each.to(device)) for each in torch.split(shown, _AT_ONCE)]
         pictures = torch.cat(drawn).float().add(1).mul(127.5).round().clamp(0, 255).byte().cpu()
         both = pictures.reshape(-1, 3, *pictures.shape[2:]).permute(0, 2, 3, 1)
         drawn_stack = {"drawn": np.ascontiguousarray(both.numpy())}
         crop.sample = replace(crop.sample, stacks={**crop.sample.stacks, **drawn_stack})
-
-
-def _parts(stack: NDArray[np.uint8]) -> tuple[Tensor, ...]:
-    """Of pictures, uint8 (n, H, W, 3), as (B, 3, H, W) in [-1, 1]."""
-    return torch.split(draws.colours_of(torch.from_numpy(stack).permute(0, 3, 1, 2)), _AT_ONCE)
 
 
 @cache

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gsvc.codec.bitstream.entropy_coding import FLAG, SIGNED, Coder, Element
 from gsvc.codec.bitstream.errors import ConfigError, LimitError
 from gsvc.codec.bitstream.frames import Picture
-from gsvc.codec.bitstream.scaffold import Layer, Scope, Site, digest_integer
+from gsvc.codec.bitstream.scaffold import Layer, Scope, Site, digest
 
 STEPS = 32
 """Steps in a doubling: one is 2.2 %."""
@@ -59,5 +59,5 @@ BRIGHTNESS: Layer[Brightness] = Layer(
     header_bit=None,
     default=True,
     code=_code,
-    digest=lambda value: b"".join(map(digest_integer, value)),
+    digest=lambda value: digest(*value),
 )

@@ -85,15 +85,11 @@ def _code_node(
     return corners
 
 
-def _digest(value: Camera) -> bytes:
-    return scaffold.digest_integer(value.step_log2) + scaffold.digest_array(value.corners)
-
-
 CAMERA: scaffold.Layer[Camera] = scaffold.Layer(
     name="camera",
     scope=scaffold.Scope.INTERVAL,
     header_bit=6,
     default=True,
     code=_code,
-    digest=_digest,
+    digest=lambda value: scaffold.digest(value.step_log2, value.corners),
 )

@@ -123,11 +123,7 @@ def _checked(numbers: NDArray[np.integer]) -> Numbers:
 
 def _digest(value: Faces) -> bytes:
     parts = (
-        scaffold.digest_integer(slot)
-        + scaffold.digest_array(face.start.astype(np.int64))
-        + scaffold.digest_array(face.end.astype(np.int64))
-        + scaffold.digest_integer(face.step_log2)
-        + scaffold.digest_array(face.bends.astype(np.int64))
+        scaffold.digest(slot, face.start, face.end, face.step_log2, face.bends)
         for slot, face in enumerate(value)
         if face is not None
     )

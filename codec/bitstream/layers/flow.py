@@ -104,20 +104,12 @@ def _code_side(coder: Coder, side: int | None, context: int) -> int:
     return RIGHT if right else LEFT
 
 
-def _digest(value: Correction) -> bytes:
-    return (
-        scaffold.digest_integer(value.block_log2)
-        + scaffold.digest_array(value.sides)
-        + scaffold.digest_array(value.vectors)
-    )
-
-
 FLOW: scaffold.Layer[Correction] = scaffold.Layer(
     name="flow",
     scope=scaffold.Scope.SAMPLE,
     header_bit=2,
     default=False,
     code=_code,
-    digest=_digest,
+    digest=lambda value: scaffold.digest(value.block_log2, value.sides, value.vectors),
     absent=scaffold.ABSENT,
 )

@@ -6,7 +6,7 @@ a restorer ignores it.
 """
 
 from gsvc.codec.bitstream.entropy_coding import UNSIGNED, Coder, Element
-from gsvc.codec.bitstream.scaffold import Layer, Scope, Site, digest_integer
+from gsvc.codec.bitstream.scaffold import Layer, Scope, Site, digest
 
 _STRENGTHS, _SHARES = (0.5, 1.0), (0.0, 0.25, 0.5, 0.75, 1.0)
 MIXTURES = (
@@ -40,5 +40,5 @@ def _code(coder: Coder, site: Site, before: int | None, value: int | None) -> in
 
 
 GUIDE: Layer[int] = Layer(
-    name="guide", scope=Scope.PICTURE, header_bit=7, default=True, code=_code, digest=digest_integer
+    name="guide", scope=Scope.PICTURE, header_bit=7, default=True, code=_code, digest=digest
 )

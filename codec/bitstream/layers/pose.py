@@ -130,13 +130,9 @@ def _common_shift(old: Person, new: Person) -> tuple[int, int]:
 
 def _digest(value: People) -> bytes:
     people = (
-        scaffold.digest_integer(person.identity)
-        + scaffold.digest_integer(int(person.moves_picture))
-        + scaffold.digest_array(person.points)
-        + scaffold.digest_array(person.visible)
-        for person in value
+        scaffold.digest(one.identity, one.moves_picture, one.points, one.visible) for one in value
     )
-    return scaffold.digest_integer(len(value)) + b"".join(people)
+    return scaffold.digest(len(value)) + b"".join(people)
 
 
 POSE: scaffold.Layer[People] = scaffold.Layer(

@@ -115,16 +115,12 @@ def _code_vectors(
     return vectors
 
 
-def _digest(value: Segmentation) -> bytes:
-    return scaffold.digest_array(value.labels) + scaffold.digest_array(value.vectors)
-
-
 SEGMENTATION: scaffold.Layer[Segmentation] = scaffold.Layer(
     name="segmentation",
     scope=scaffold.Scope.SAMPLE,
     header_bit=0,
     default=False,
     code=_code,
-    digest=_digest,
+    digest=lambda value: scaffold.digest(value.labels, value.vectors),
     absent=scaffold.ABSENT + scaffold.ABSENT,
 )

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.entropy_coding import FLAG, UNSIGNED, Coder, Element
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.bitstream.scaffold import Layer, Scope, Site, digest_array, digest_integer
+from gsvc.codec.bitstream.scaffold import Layer, Scope, Site, digest
 
 MAX_GAIN = 7
 """Largest texture gain."""
@@ -68,5 +68,5 @@ TEXTURE: Layer[Texture] = Layer(
     header_bit=4,
     default=True,
     code=_code,
-    digest=lambda value: digest_integer(value.block_log2) + digest_array(value.gains),
+    digest=lambda value: digest(value.block_log2, value.gains),
 )
