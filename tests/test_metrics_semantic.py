@@ -37,9 +37,7 @@ def test_intersection_over_union_of_known_masks() -> None:
 
 
 def test_oks_is_cocos_formula() -> None:
-    sigmas = np.array(
-        [26, 25, 25, 35, 35, 79, 79, 72, 72, 62, 62, 107, 107, 87, 87, 89, 89]
-    ) / 1000  # fmt: skip
+    sigmas = np.array([26, 25, 25, 35, 35, 79, 79, 72, 72, 62, 62, 107, 107, 87, 87, 89, 89]) / 1000
     expected = np.exp(-(6**2) / (2 * 100 * 100 * (2 * sigmas) ** 2))
     assert key_point_similarity(pose(), pose(6)) == pytest.approx(expected.mean(), rel=1e-4)
     # Without the nose, the first of both lists.

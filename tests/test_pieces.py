@@ -224,8 +224,9 @@ def test_a_loss_chooses_the_parity_with_which_a_transfer_in_100_fails_at_most(
     done = run_gsvc("encode", image, "-o", tmp_path / "a", *budget, "--loss", "10%")
     told = re.search(
         rb" in (\d) pieces \+ (\d) of parity, \d+ to send, of which any \2 may be lost, at 10 % "
-        rb"loss ([\d.]+) % of transfers fail, ", done.stderr,
-    )  # fmt: skip
+        rb"loss ([\d.]+) % of transfers fail, ",
+        done.stderr,
+    )
     assert told is not None, done.stderr
     count, parity = int(told[1]), int(told[2])
     draw, trials = random.Random(1), 20_000

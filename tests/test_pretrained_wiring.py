@@ -32,9 +32,10 @@ def test_ltx_gets_each_key_at_its_time(tiny: Callable[[str], Any], count: int) -
         assert np.array_equal(picture, keys[condition.frame_index])
     pictures = [torch.zeros(1, 3, 1, 64, 96)] * len(times)
     _, mask, places, extra = pipeline.prepare_latents(
-        *(pictures, [1.0] * len(times), times, 1, 8, 64, 96, count), device="cpu",
+        *(pictures, [1.0] * len(times), times, 1, 8, 64, 96, count),
+        device="cpu",
         dtype=torch.float32,
-    )  # fmt: skip
+    )
     tokens = 2 * 3
     assert places[0, 0, :extra:tokens].tolist() == times[1:]  # keys but the first: own tokens
     assert (mask[0, extra : extra + tokens] == 1).all()  # the first: in its place

@@ -90,9 +90,12 @@ def test_held_frames_are_moved_corner_by_corner(place: Place) -> None:
     for distance, share in ((4, 1.0), (2, 0.5)):
         at_x, at_y = x + share * 8 * x / 95, y - share * 4 * y / 63
         there = cv2.remap(
-            still, at_x.astype(np.float32), at_y.astype(np.float32), cv2.INTER_CUBIC,
+            still,
+            at_x.astype(np.float32),
+            at_y.astype(np.float32),
+            cv2.INTER_CUBIC,
             borderMode=cv2.BORDER_REPLICATE,
-        )  # fmt: skip
+        )
         moved = held_picture(still, held, distance)
         assert np.abs(moved.astype(int) - there).max() <= 1
 

@@ -48,8 +48,9 @@ def summary(tmp_path: Path) -> Path:
         table.writerow(names)
         for level, way, bits, seconds, memory, jod, texture in ROWS:
             settings = f"level {level}, preset medium, seed 0, tools default"
-            table.writerow(["drawn", "gsvc", f"k{level}", settings, way, 64, 48, "25", 25, bits,
-                            seconds, 0, memory, jod, texture])  # fmt: skip
+            names_of_point = "drawn", "gsvc", f"k{level}", settings, way
+            measured = bits, seconds, 0, memory, jod, texture
+            table.writerow([*names_of_point, 64, 48, "25", 25, *measured])
     return path
 
 
