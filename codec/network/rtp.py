@@ -250,7 +250,8 @@ class Packetizer:
         self._recent: deque[_Timed] = deque(maxlen=self._settings.redundancy)
         self.protects = True
         """Whether copies and parity are sent, as the settings have them."""
-        self.protection = 0  # bytes of copies and parity so far, without headers
+        self.protection = 0
+        """Bytes of copies and parity so far, without headers."""
         self.is_answered = True
         """Whether a receiver may ask again. Else pieces of INTER packets have parity, too."""
 

@@ -89,7 +89,8 @@ class SenderStats:
     """Datagrams that never came, not even again, as last reported by the receiver."""
     wire_bits: float = 0.0
     """All bits that a receiver was sent, with the headers of IP and UDP or TCP."""
-    protection: int = 0  # bytes among them of copies and parity, without headers
+    protection: int = 0
+    """Bytes among them of copies and parity, without headers; over UDP alone."""
 
     @property
     def picture_bits(self) -> int:
