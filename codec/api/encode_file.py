@@ -83,9 +83,19 @@ def encode(
     settings, is_heard = settings or EncoderSettings(), audio != "none"
     with places.local_path(source) as path:
         job = EncodeJob(
-            path, settings, start, frames, fps, is_heard, audio_bitrate, texts, progress,
-            deinterlace, size, audio is None,
-        )  # fmt: skip
+            path,
+            settings,
+            start,
+            frames,
+            fps,
+            is_heard,
+            audio_bitrate,
+            texts,
+            progress,
+            deinterlace,
+            size,
+            audio is None,
+        )
         if target_size is None and total_bitrate is None:
             job, name = suited(job, settings.bitrate), places.shown(target)
             report = job.encode(places.create_stream(target, overwrite), name, settings)

@@ -249,8 +249,13 @@ def suited(
     _log.log(
         NOTE if is_asked else logging.WARNING,
         '%s: encoded at %dx%d, %.3g frames/s, for %.3g kbit/s; size="source" keeps %dx%d, %.3g',
-        places.display_name(job.source), width, height, shape[1], (total or bitrate) / 1000, *own,
-    )  # fmt: skip
+        places.display_name(job.source),
+        width,
+        height,
+        shape[1],
+        (total or bitrate) / 1000,
+        *own,
+    )
     job = replace(job, size=(width, height))
     if places.is_glob(job.source):
         return job  # of images `fps` is not the most, but theirs
@@ -268,7 +273,10 @@ def _suited_still(job: EncodeJob, form: VideoFormat, bits: float, *, is_asked: b
     _log.log(
         NOTE if is_asked else logging.WARNING,
         '%s: encoded at %dx%d, for %.0f bytes; size="source" keeps %dx%d',
-        places.display_name(job.source), *fitted_size(form.width, form.height, shorter), bits / 8,
-        form.width, form.height,
-    )  # fmt: skip
+        places.display_name(job.source),
+        *fitted_size(form.width, form.height, shorter),
+        bits / 8,
+        form.width,
+        form.height,
+    )
     return replace(job, size=shorter)

@@ -85,11 +85,13 @@ def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:
         sound = job.audio_bitrate or SOUND[0] if job.sound and video.has_sound else 0
     if sound and total - sound < LEAST_BESIDE:
         _log.warning(
-            '%s: sound leaves the pictures %.2g of %.3g kbit/s, with which they show nothing: '
+            "%s: sound leaves the pictures %.2g of %.3g kbit/s, with which they show nothing: "
             'take audio="none", or %.3g in all',
-            places.display_name(job.source), max(LEAST_BITRATE, total - sound) / 1000, total / 1000,
+            places.display_name(job.source),
+            max(LEAST_BITRATE, total - sound) / 1000,
+            total / 1000,
             (sound + LEAST_BESIDE) / 1000,
-        )  # fmt: skip
+        )
     job = _with_sound_rate(suited(job, max(LEAST_BITRATE, total - sound), total), total)
     beside = job.bytes_beside(seconds)
     if size <= beside:
@@ -136,9 +138,14 @@ def _without_sound(job: EncodeJob, size: int, seconds: Fraction) -> EncodeJob:
         _log.warning(
             "%s: without its sound, which takes %.3g kbit/s of %.3g (Opus takes %.3g at least) and "
             "is carried from %.3g in all, a file of %d bytes%s",
-            places.display_name(job.source), rate / 1000, total / 1000, SOUND[0] / 1000,
-            least / 1000, -(-least * seconds // 8), '; audio="opus" carries it here too' * fits,
-        )  # fmt: skip
+            places.display_name(job.source),
+            rate / 1000,
+            total / 1000,
+            SOUND[0] / 1000,
+            least / 1000,
+            -(-least * seconds // 8),
+            '; audio="opus" carries it here too' * fits,
+        )
     return silent
 
 
@@ -176,8 +183,9 @@ def _warn_of_miss(report: EncodeReport, size: int, above: int | None, limits: st
         _log.warning(
             "asked for %d bytes, got %d: about the least that this video takes, shrink it, lower "
             "its frame rate or leave out its sound for less",
-            size, report.size,
-        )  # fmt: skip
+            size,
+            report.size,
+        )
     elif report.size < _ENOUGH * size:
         why = f"about the most that this video takes{limits}"
         if above is not None:

@@ -77,9 +77,11 @@ def _show_regrets(rows: "list[MeasuredPoint]", clips: list[str]) -> None:
     for quality, unit in (("jod", "JOD"), ("texture", "of the logarithm of ST-LPIPS VGG")):
         found = sorted(regrets(rows, trials, quality))
         middle, most = found[len(found) // 2], found[int(0.9 * len(found))]
-        print(f"regret over {len(found)} budgets of rate and operations, by {quality}: "
-              f"mean {sum(found) / len(found):.3f}, median {middle:.3f}, "
-              f"nine in ten within {most:.3f} {unit}")  # fmt: skip
+        print(
+            f"regret over {len(found)} budgets of rate and operations, by {quality}: "
+            f"mean {sum(found) / len(found):.3f}, median {middle:.3f}, "
+            f"nine in ten within {most:.3f} {unit}"
+        )
 
 
 def _profile(options: Namespace) -> "Profile":

@@ -199,8 +199,9 @@ def encode_measured(
         if _miss(best, wanted) > _MISSED:
             _log.warning(
                 "asked for a distance of %.3g, measured %.3f: about the nearest that it comes to",
-                wanted, best.measured,
-            )  # fmt: skip
+                wanted,
+                best.measured,
+            )
     return replace(best.report, measured_quality=best.measured, elapsed=monotonic() - began)
 
 

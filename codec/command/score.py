@@ -122,8 +122,12 @@ def _code(options: Namespace, found: "Sequence[Measured]", pair: "VideoPair") ->
             count = "1 frame is" if len(pair.test) == 1 else f"{len(pair.test)} frames are"
             _log.warning(
                 "%s shown at the same time; %d of %s and %d of %s have no partner",
-                count, pair.alone[0], options.source, pair.alone[1], options.test,
-            )  # fmt: skip
+                count,
+                pair.alone[0],
+                options.source,
+                pair.alone[1],
+                options.test,
+            )
         for m in missing:
             tell(f"{m.name} has no value: {m.scores.gap}")
     return int(has_failed)

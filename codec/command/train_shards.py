@@ -101,10 +101,15 @@ def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "loop.Run"
     pack = Pack.without_samples(kind, frozen_networks(KINDS[kind].networks))
     torch.manual_seed(options.seed)  # loading the frozen networks draws numbers, too
     learner = loop.make_learner(
-        pack, recipe, Rng(device, options.seed, part, parts),
-        Path(options.teacher) if options.teacher else None, layout=options.layout,
-        tensor=options.tensor, recomputes=options.recompute, low=options.bf16,
-    )  # fmt: skip
+        pack,
+        recipe,
+        Rng(device, options.seed, part, parts),
+        Path(options.teacher) if options.teacher else None,
+        layout=options.layout,
+        tensor=options.tensor,
+        recomputes=options.recompute,
+        low=options.bf16,
+    )
     learner.share()
     told = {name: feed.about[name] for name in ("kind", "samples", "settings")}
 
@@ -113,12 +118,17 @@ def _run(options: Namespace, feed: "Feed", device: "torch.device") -> "loop.Run"
             tell_event(options, event, **values)
 
     run = loop.Run(
-        learner, recipe, Path(options.run),
-        loop.Steps(recipe, options.steps, options.stop, options.save_every), tell,
-        batch=options.batch // parts, about={"batch": options.batch, "seed": options.seed},
-        pack={**told, "held_out": options.held_out}, feed=feed,
+        learner,
+        recipe,
+        Path(options.run),
+        loop.Steps(recipe, options.steps, options.stop, options.save_every),
+        tell,
+        batch=options.batch // parts,
+        about={"batch": options.batch, "seed": options.seed},
+        pack={**told, "held_out": options.held_out},
+        feed=feed,
         compiled=on_gpu if options.compiled is None else options.compiled,
-    )  # fmt: skip
+    )
     run.go_on(run.folder)
     learner.packs = feed.packs(range(learner.step, options.stop), learner.rng, run.place)
     spread = {"processes": parallel.processes(), "layout": options.layout}

@@ -249,8 +249,10 @@ class VideoReader:
             _log.warning(
                 "%s: pixels of shape %s, but all are shown as the first, %s: "
                 "encode the parts one by one, with start= and frames=",
-                label, aspect, wanted.pixel_aspect,
-            )  # fmt: skip
+                label,
+                aspect,
+                wanted.pixel_aspect,
+            )
         if (width, height) != (wanted.width, wanted.height):
             raise InputError(
                 f"{label}: size {width}x{height}, but the first frame has "

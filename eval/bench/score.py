@@ -124,8 +124,11 @@ def _check_sizes(a: Video, b: Video, scale: bool) -> None:
         _log.warning(
             "%s is shown %.3g times as wide as high, %s %.3g times: their pictures are compared as "
             "they are stored",
-            a.name, shapes[0], b.name, shapes[1],
-        )  # fmt: skip
+            a.name,
+            shapes[0],
+            b.name,
+            shapes[1],
+        )
 
 
 def _nearest(a: Video, b: Video) -> list[tuple[int, int]]:

@@ -116,8 +116,10 @@ def _evaluated(
             annotations = [{"id": number, **row} for number, row in enumerate(rows, 1)]
             sets.append(COCO())
             sets[-1].dataset = {
-                "images": images, "categories": categories, "annotations": annotations
-            }  # fmt: skip
+                "images": images,
+                "categories": categories,
+                "annotations": annotations,
+            }
             sets[-1].createIndex()
         judge = COCOeval(*sets, kind)
         judge.evaluate()
