@@ -15,8 +15,8 @@ import gsvc
 
 LOSS, LATE, RESTART = 0.05, 2.0, 6.0
 """Share of datagrams lost; seconds when the receiver comes, and when the sender restarts."""
-RETRY = 2.0
-"""Seconds from one request for a keyframe to the next: it takes as long over 12 kbit/s."""
+RETRY_BITS = 24_000
+"""Bits of the link from one request for a keyframe to the next, about what it takes."""
 IP_UDP = 28
 CLOCK = 1 << 31
 """Ticks of a camera's clock at its first frame: the encoder makes them 0, of each sender anew."""
@@ -56,11 +56,12 @@ class Sender:
 class Receiver:
     """Datagrams to frames. `asks` says when to ask for a keyframe."""
 
-    def __init__(self) -> None:
+    def __init__(self, rate: float) -> None:
         self.depacketizer = gsvc.Depacketizer(gsvc.Limits.restrictive())
         self.decoder: gsvc.Decoder | None = None
         self.header: gsvc.Header | None = None
-        self.asked = -RETRY
+        self.retry = RETRY_BITS / rate  # seconds
+        self.asked = -self.retry
         self.last, self.shift, self.shown = -1, 0, 0.0
 
     def take(self, datagram: bytes | None, now: float) -> Iterator[gsvc.Frame]:
@@ -72,7 +73,7 @@ class Receiver:
                 self.decoder, self.header = gsvc.Decoder(come.header, settings), come.header
             assert self.decoder is not None
             if packet.type == gsvc.PacketType.INTRA:
-                self.asked = -RETRY  # what was asked for has come
+                self.asked = -self.retry  # what was asked for has come
             for frame in self.decoder.decode(packet):
                 yield self._placed(frame, now)
 
@@ -89,7 +90,7 @@ class Receiver:
         """Whether to ask for a keyframe now."""
         come = self.depacketizer
         needs = come.needs_key or (self.decoder is not None and self.decoder.needs_key)
-        if come.source is None or not needs or now - self.asked < RETRY:
+        if come.source is None or not needs or now - self.asked < self.retry:
             return False  # before anything came, the sender's first picture may be under way
         self.asked = now
         return True
@@ -97,7 +98,7 @@ class Receiver:
 
 def main(source: str, target: str, rate: float) -> None:
     """Send `source` over the link, write what is shown to `target`."""
-    lost, receiver, sent, sender = random.Random(1), Receiver(), 0, None
+    lost, receiver, sent, sender = random.Random(1), Receiver(rate), 0, None
     shown = concealed = 0
 
     def link(datagrams: list[bytes], now: float) -> None:
