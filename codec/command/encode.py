@@ -235,7 +235,8 @@ others
 --events-only
 --pre-roll S            with --events-only: seconds to send before an event (%(default)g)
 --start
---frames N              encode at most N frames of the source; fewer if the frame rate is lowered
+--frames N              encode at most N frames; where the size follows from a rate, as long as N of
+                        the source last
 --fps N                 at most N frames a second; for images, their frame rate (25)
 --size --deinterlace
 --audio {{{",".join(AUDIO_CODINGS)}}}     send the sound, or drop it (sent if the rate allows)

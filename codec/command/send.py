@@ -49,7 +49,8 @@ source IN               the video, or - for y4m on standard input
 address ADDRESS         udp://host:port, tcp://host:port, ws://host:port
 {SENDING}
 --start
---frames N              send at most N frames of the source; fewer if the frame rate is lowered
+--frames N              send at most N frames; where the size follows from a rate, as long as N of
+                        the source last
 --objects               detect objects and send them too
 --events-only
 --loop                  repeat the video without end

@@ -259,7 +259,7 @@ def sound_verdict(total: float, sound: float, wire: rtp.WireSettings) -> str:
     least = ceil((sound + (total - sound) * FACES / left) / 1000)
     return (
         f"sound leaves so little of {total / 1000:g} kbit/s that faces are blobs: take --audio "
-        f"none (pictures then get {alone / 1000:.1f}), about {least} kbit/s in all, or a file"
+        f"none (pictures then get {alone / 1000:.1f} kbit/s) or about {least} kbit/s in all"
     )
 
 
