@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from itertools import product
-from math import log
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
@@ -24,7 +23,8 @@ from gsvc.eval.bench.work import Batch, Outcome, Reading, Trial, failed
 from gsvc.eval.bench.workers import Crash, Workers
 from gsvc.eval.late_loading import reason
 from gsvc.eval.metrics.base import Metric
-from gsvc.eval.summary.curves import clip_label
+from gsvc.eval.summary.bd_rate import NARROW, RatePoint, below, lower_hull, quality_share
+from gsvc.eval.summary.curves import clip_label, distance
 
 
 class RunGap(NamedTuple):
@@ -280,13 +280,13 @@ def carry_out(plan: RunPlan, folder: BenchFolder, workers: Workers, reporter: Re
     pace = plan.progress(folder, workers)
     folder.write_settings(values := _run_json(plan, folder.settings()))
     reporter.plan(pace, plan.jobs)
-    rates = _Rates(values)
+    shares = _Shares(values)
     for record in store.load_run(folder.path).cells:
-        rates.add(record, reporter)
+        shares.add(record, reporter)
     failures = 0
     for job, outcome in _outcomes(plan, workers, reporter):
         folder.write(outcome.record, outcome.stream, job.cell.suffix)
-        rates.add(outcome.record, reporter)
+        shares.add(outcome.record, reporter)
         if (size := len(outcome.stream or b"")) > (counted := outcome.record.bits // 8):
             text = f"{size - counted} of {size} bytes are its container's: they do not count"
             reporter.note("rate", f"{job.cell.label}: {text}", key=job.cell.key, bytes=counted)
@@ -304,41 +304,50 @@ def carry_out(plan: RunPlan, folder: BenchFolder, workers: Workers, reporter: Re
     return failures
 
 
-_LITTLE = 0.3
-"""Share of a codec's rates, as logs, in an anchor's, below which BD-rates say little."""
-
-
-class _Rates:
-    """Finds codecs whose rates share little as soon as a clip has them, which needs no metric."""
+class _Shares:
+    """Finds codecs whose qualities share little as soon as one clip has them."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         """`values`: of run.json."""
         facts = values["codec_facts"]
         usual = [name for name, one in facts.items() if one["is_anchor"]]
         self._anchors = values["anchors"] or usual
+        self._metrics = {name: one["higher_is_better"] for name, one in values["metrics"].items()}
         self._told: set[tuple[str, str]] = set()
-        self._clips: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+        self._clips: dict[tuple[str, str], dict[str, dict[str, CellRecord | None]]] = {}
         for cell in values["cells"]:
             codecs = self._clips.setdefault((cell["clip"], cell["size"]), {})
-            codecs.setdefault(cell["codec"], {})[cell["key"]] = 0.0
+            codecs.setdefault(cell["codec"], {})[cell["key"]] = None
 
     def add(self, record: CellRecord, reporter: Reporter) -> None:
         """Tell of each pair of codecs once."""
         codecs = self._clips[record.clip, record.size]
-        codecs[record.codec][record.key] = record.bpp
-        for anchor, test in {*product(self._anchors, codecs)} - self._told:
-            rates = [[*codecs.get(name, {}).values()] for name in (anchor, test)]
-            if test in self._anchors or not all(map(all, rates)) or min(map(len, rates)) < 2:
+        codecs[record.codec][record.key] = record
+        pairs = {*product(self._anchors, set(codecs) - {*self._anchors})}
+        for (anchor, test), metric in product(pairs, self._metrics):
+            if (anchor, test) in self._told:
                 continue
-            low, high = max(map(min, rates)), min(map(max, rates))
-            if log(high / low) < _LITTLE * log(max(rates[1]) / min(rates[1])):
+            each = ([*codecs.get(name, {}).values()] for name in (anchor, test))
+            hulls = [_hull(one, metric, self._metrics[metric]) for one in each]
+            if min(map(len, hulls)) > 1 and quality_share(*hulls) < NARROW:
                 self._told.add((anchor, test))
-                reporter.note(
-                    "overlap",
-                    f"{test} and {anchor} have few rates in common on {clip_label(record)}, so "
-                    f"BD-rates will say little: add rates of {anchor} from {min(rates[1]):.2g} to "
-                    f"{max(rates[1]):.2g} bpp (usual settings: gsvc bench list codecs)",
-                )
+                share = f"{below(max(0.0, quality_share(*hulls)))} % of their range of {metric}"
+                why = f"{test} and {anchor} share {share} on {clip_label(record)}"
+                todo = "BD-rates will say little: add rates nearer to each other's quality"
+                reporter.note("overlap", f"{why}, so {todo} (usual rates: gsvc bench list codecs)")
+
+
+def _hull(
+    records: Sequence[CellRecord | None], metric: str, higher_is_better: bool
+) -> list[RatePoint]:
+    """Of the first ways to decode a clip's cells; empty until all have the metric's score."""
+    points = list[RatePoint]()
+    for record in records:
+        score = record and record.decodes and record.decodes[0].scores.get(metric)
+        if not record or not score or score.mean is None:
+            return []
+        points.append((record.bpp, distance(score.mean, higher_is_better)))
+    return lower_hull(points)
 
 
 def _outcomes(

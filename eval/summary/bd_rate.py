@@ -141,9 +141,8 @@ def bd_rate(anchor: Sequence[RatePoint], test: Sequence[RatePoint]) -> BdRate:
     if min(anchor[0][0], test[0][0]) <= 0:
         return BdRate(note=NO_BITS)
     least, greatest = max(anchor[-1][1], test[-1][1]), min(anchor[0][1], test[0][1])
-    whole = max(anchor[0][1], test[0][1]) - min(anchor[-1][1], test[-1][1])
     single = min(len(anchor), len(test)) == 1
-    if single or greatest - least <= LEAST_SHARE * whole:
+    if single or quality_share(anchor, test) <= LEAST_SHARE:
         note = SINGLE_POINT if single and least <= greatest else NO_OVERLAP
         return BdRate(note=note, ratio=_nearest(anchor, test, least, greatest))
     low, high = anchor[0][1] - test[0][1], test[-1][1] - anchor[-1][1]  # positive: the test lacks
@@ -152,10 +151,17 @@ def bd_rate(anchor: Sequence[RatePoint], test: Sequence[RatePoint]) -> BdRate:
         pchip=_integrate(anchor, test, "pchip"),
         akima=_integrate(anchor, test, "akima"),
         shared=(least, greatest),
-        share=(greatest - least) / whole,
+        share=quality_share(anchor, test),
         lacks=(side, "test" if more > 0 else "anchor"),
         points=min(len(anchor), len(test)),
     )
+
+
+def quality_share(anchor: Sequence[RatePoint], test: Sequence[RatePoint]) -> float:
+    """Share of the range of distances that either hull reaches which both reach; 0 or less: none.
+    Each has two points at least."""
+    (worst, *_, best), (worse, *_, better) = ([point[1] for point in one] for one in (anchor, test))
+    return (min(worst, worse) - max(best, better)) / (max(worst, worse) - min(best, better))
 
 
 NARROW = 0.5
