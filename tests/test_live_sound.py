@@ -235,4 +235,4 @@ def test_the_least_rate_with_sound_is_kept(
     assert main(["send", str(path), f"udp://127.0.0.1:{free_port()}", *rate]) == 0
     told = capsys.readouterr().err
     assert "asked for" not in told
-    assert told.count("take --audio none (pictures then get 4.5), about 15 kbit/s") == 1
+    assert told.count("take --audio none (pictures then get 4.5 kbit/s) or about 15 kbit/s") == 1
