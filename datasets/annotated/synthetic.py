@@ -61,9 +61,11 @@ class SceneSettings:
     things: int = 2
     pillars: int = 2
     sway: float = 0.0
+    """Degrees by which the cameras turn to and fro."""
     noise: float = 1.5
     """Standard deviation in grey levels."""
     background: Path | None = None
+    """A photograph in place of the drawn ground."""
     cutouts: Path | None = None
     """A folder with pictures with alpha to move in place of drawn shapes: person/, animal/ and
     thing/, each as far as there is one; files beside the folders are things."""

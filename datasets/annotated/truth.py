@@ -169,11 +169,12 @@ class AnnotatedClip:
 
 @dataclass(frozen=True)
 class AnnotatedVideo:
-    """The same of a video file."""
+    """A video file, and what is in it; it is opened by `load` only."""
 
     name: str
     video: Path = field(repr=False)
     truth: Boxes = field(repr=False)
+    """In pixels of the file."""
 
     def load(self, size: str = "native", frames: int | None = None) -> tuple[TestClip, Boxes]:
         """As of `AnnotatedClip`. Raises InputError for what is no video, ConfigError."""

@@ -94,6 +94,7 @@ class RawFormat:
     frame_rate: Fraction
     """Frames per second."""
     bit_depth: int = 8
+    """8 or 10."""
     chroma: str = "420"
     """A key of `CHROMA`."""
 

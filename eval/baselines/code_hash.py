@@ -32,9 +32,6 @@ def code_hash() -> str:
     return str(compared["as"]) if here == compared["code"] else here
 
 
-_UNSHOWN = "was not shown to give its bytes (tools/packaged_streams.py shows it)"
-
-
 def measured_by(run: str | Path) -> Iterator[str]:
     """A line on the code that a run's summary.md names, if any: whether this code makes its bytes.
 
@@ -43,8 +40,9 @@ def measured_by(run: str | Path) -> Iterator[str]:
     page = (root if (root := Path(run)).is_dir() else root.parent) / "summary.md"
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
     if named := re.search(r"\| +gsvc [\d.]+ ([0-9a-f]{16})-", text):
-        same = "gives its bytes" if named[1] == code_hash() else _UNSHOWN
-        yield f"gsvc's code {named[1]} was measured; this code ({own_hash()}) {same}."
+        shown = "gives" if named[1] == code_hash() else "was not shown to give"
+        same = f"this code ({own_hash()}) {shown} its bytes (tools/packaged_streams.py)"
+        yield f"gsvc's code {named[1]} was measured; {same}."
 
 
 def own_hash() -> str:
