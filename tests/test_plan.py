@@ -478,7 +478,7 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     low = replace(loud.best.prediction, jod=Range(4.2, 4.4, 4.6))
     blobs = replace(loud, best=replace(loud.best, prediction=low), silent=Range(5.8, 6.0, 6.2))
     first = as_lines("", blobs)[0]
-    assert first == "sound leaves so little. JOD: 4.4, without sound 6.0"
+    assert first == "sound leaves so little. JOD at this size: 4.4, without sound 6.0"
     assert loud.silent.mean > loud.best.prediction.jod.mean - 0.01
     thin = replace(plan, link=replace(link, most=4_000, intra=3.0))
     shown = "\n".join(as_lines("", thin))

@@ -457,7 +457,8 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
     seen, jod = plan.best.prediction, "JOD, live 0-2 less" if plan.link.is_live else "JOD"
     late = seen.latency + plan.link.intra
     passes = ", 1 to 4 times" * (plan.link.most is not None and not plan.link.is_live)
-    told = f"{plan.link.verdict}. JOD: {seen.jod.mean:.1f}, without sound {plan.silent.mean:.1f}"
+    told = f"{plan.link.verdict}. JOD at this size: {seen.jod.mean:.1f}, "
+    told += f"without sound {plan.silent.mean:.1f}"
     return [
         *([told, ""] if plan.link.verdict and seen.jod.mean < _FACES_JOD else ()),
         f"{'':<11}{'pictures':>8}{'preset':>8}  {'decoding':<22}{jod:>20}{'texture':>9}",

@@ -337,16 +337,15 @@ class _Shares:
                 reporter.note("overlap", f"{why}, so {todo} (usual rates: gsvc bench list codecs)")
 
 
-def _hull(
-    records: Sequence[CellRecord | None], metric: str, higher_is_better: bool
-) -> list[RatePoint]:
-    """Of the first ways to decode a clip's cells; empty until all have the metric's score."""
+def _hull(records: Sequence[CellRecord | None], metric: str, rises: bool) -> list[RatePoint]:
+    """Of the first ways to decode a clip's cells; empty until all have the metric's score, which
+    `rises` with quality or falls."""
     points = list[RatePoint]()
     for record in records:
         score = record and record.decodes and record.decodes[0].scores.get(metric)
         if not record or not score or score.mean is None:
             return []
-        points.append((record.bpp, distance(score.mean, higher_is_better)))
+        points.append((record.bpp, distance(score.mean, rises)))
     return lower_hull(points)
 
 
