@@ -163,6 +163,18 @@ def test_a_look_ahead_too_short_for_the_rate_is_told_once(
         assert sum("look-ahead is too short" in line for line in told) == times
 
 
+def test_a_rate_that_falls_by_half_tells_of_a_size_too_large(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    video = VideoFormat(512, 288, Fraction(1, 25), Fraction(25))
+    with Encoder(video, replace(FAST, bitrate=8000, low_delay=True)) as encoder:
+        assert not caplog.records
+        encoder.target_bitrate = 3000
+        encoder.target_bitrate = 2900
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "512x288, 25 frames/s is too large for 3 kbit/s of pictures" in line
+
+
 @pytest.mark.parametrize(
     ("rate", "gop", "room", "begun"),
     [(50_000, None, 1e6, 4), (2000, None, 1e6, 12), (2000, 4, 800, 4), (2000, None, 800, 12)],

@@ -338,8 +338,7 @@ class _Shares:
 
 
 def _hull(records: Sequence[CellRecord | None], metric: str, rises: bool) -> list[RatePoint]:
-    """Of the first ways to decode a clip's cells; empty until all have the metric's score, which
-    `rises` with quality or falls."""
+    """Of cells' first ways to decode; empty until all have the metric, which `rises` or falls."""
     points = list[RatePoint]()
     for record in records:
         score = record and record.decodes and record.decodes[0].scores.get(metric)

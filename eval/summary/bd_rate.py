@@ -158,8 +158,7 @@ def bd_rate(anchor: Sequence[RatePoint], test: Sequence[RatePoint]) -> BdRate:
 
 
 def quality_share(anchor: Sequence[RatePoint], test: Sequence[RatePoint]) -> float:
-    """Share of the range of distances that either hull reaches which both reach; 0 or less: none.
-    Each has two points at least."""
+    """What both hulls reach of the distances that either does; each has two points at least."""
     (worst, *_, best), (worse, *_, better) = ([point[1] for point in one] for one in (anchor, test))
     return (min(worst, worse) - max(best, better)) / (max(worst, worse) - min(best, better))
 
