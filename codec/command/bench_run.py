@@ -138,7 +138,7 @@ def _list_cells(
     with _workers(options) as workers:
         plan = bench.make_plan(settings, folder, workers, reporter)
         bench.try_own(plan, workers, reporter)
-        left_seconds = plan.progress(folder, workers).left()
+        left_seconds = plan.progress(workers).left()
     left, lines = {job.cell.key: job for job in plan.jobs}, JsonLines(sys.stdout)
     encodes, decodes = sum(job.stream is None for job in plan.jobs), 0
     for cell in plan.cells:

@@ -109,8 +109,14 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     told += ["--audio-bitrate", str(job.audio_bitrate)] if job.audio_bitrate else []
     told += ["--mtu", str(options.mtu)] if is_live and getattr(options, "mtu", None) else []
     told += ["--redundancy", str(copies), "--parity", str(copies)] if is_one_way else []
-    part = *_part(options.start, options.frames), *(["--audio", "opus"] if heads else [])
-    link = plan_search.LinkLoad(TCP, TCP * sound, tuple(told), most=total, loss=loss, part=part)
+    link = plan_search.LinkLoad(TCP, TCP * sound, tuple(told), most=total, loss=loss)
+    part = _part(options.start, options.frames)
+    if heads and total:
+        verdict = live.sound_verdict(total, heads + (job.audio_bitrate or 0), wire)
+        # Sound that leaves a live link too little leaves pieces too little, too.
+        part += ["--audio", "none" if verdict else "opus"]
+        link = replace(link, verdict=verdict, silent=live.pictures_within(total, 0.0, wire))
+    link = replace(link, part=tuple(part))
     if is_live:
         heard, rate = float(heads > 0), total or 1.0
         factor = rate / live.pictures_within(rate + heard, heard, wire)
@@ -119,9 +125,6 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         longest, bits, least = *live.THIN, live.LINK_ROOM  # of an intra picture
         intra = min(longest, max(least, bits * factor / (total - beside))) if total else 0.0
         link = replace(link, factor=factor, beside=beside, is_live=True, wait=wait, intra=intra)
-        if heads and total:
-            verdict = live.sound_verdict(total, heads + (job.audio_bitrate or 0), wire)
-            link = replace(link, verdict=verdict, silent=live.pictures_within(total, 0.0, wire))
         if is_one_way:
             wire = replace(wire, redundancy=0, parity_span=0)
             bare = live.pictures_within(rate + heard, heard, wire)

@@ -266,8 +266,6 @@ def _scaled_profile() -> Profile:
 
 
 _FASTER = 0.9  # in proportion to what is known: little changes would change plans
-
-
 _KEPT = 256  # least times, the latest: each video that is planned has one
 
 

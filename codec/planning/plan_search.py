@@ -494,9 +494,7 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
         told = f"one way: {copies:.2f} kbit/s of copies and parity for {100 * link.loss:g} % loss"
         yield f"{told} (--loss), and an intra picture every {LIVE_GOP:g} to 12 s"
     if link.most is not None and plan.best.settings.bitrate < FACES:
-        # Sound that leaves a live link too little leaves pieces too little, too.
-        part = tuple("none" if one == "opus" and link.verdict else one for one in link.part)
-        how = pieces_command(source, plan.duration * link.most, link.loss, part)
+        how = pieces_command(source, plan.duration * link.most, link.loss, link.part)
         told = f"below {FACES / 1000:g} kbit/s the first picture stands for {link.intra:.2g} s,"
         told += " faces and fast motion smear: a file looks better, one way in pieces, for"
         yield f"{told} {100 * link.loss:g} % loss (--loss): {how}"

@@ -59,12 +59,13 @@ class RunPlan(NamedTuple):
     """The `CodecFacts` by name."""
     metrics: Mapping[str, Mapping[str, Any]]
     """Version, unit, direction and whether there is a value per frame, by name."""
+    kept: Sequence[CellRecord]
+    """Of cells that were run before."""
 
-    def progress(self, folder: BenchFolder, workers: Workers) -> RunProgress:
-        """At the start; cells of the folder tell how long others take."""
-        records = store.load_run(folder.path).cells if folder.settings() else ()
+    def progress(self, workers: Workers) -> RunProgress:
+        """At the start; cells that were run tell how long others take."""
         count = min(workers.count, len([*asked.batches(self.jobs)])) or 1
-        return RunProgress(len(self.cells), self.jobs, records, self.settings.stride, count)
+        return RunProgress(len(self.cells), self.jobs, self.kept, self.settings.stride, count)
 
 
 def make_plan(
@@ -73,8 +74,10 @@ def make_plan(
     """Look at codecs, metrics, clips and the folder. Raises ConfigError for unknown names."""
     gaps: list[RunGap] = []
     folder.check_own()
-    if (kept := folder.settings()) is not None:
-        _check_same_protocol(settings, kept, folder)
+    kept = folder.settings()
+    records = store.load_run(folder.path).cells if kept else []
+    if kept and any(one.scores for record in records for one in record.decodes):
+        _check_same_protocol(settings, kept, folder.path)
     # Names first: a wrong one is told before versions are asked, which loads networks.
     readings = _readings(settings)
     made = asked.make_codecs(settings.codecs)
@@ -104,6 +107,7 @@ def make_plan(
         {codec.name: version for _, codec, version in codecs},
         {codec.name: asdict(codec.facts) for _, codec, _ in codecs},
         metrics,
+        records,
     )
 
 
@@ -112,20 +116,15 @@ _PROTOCOL = "condition", "frames", "longest", "stride"
 """Settings that all cells of a run share."""
 
 
-def _check_same_protocol(
-    settings: asked.RunSettings, kept: Mapping[str, Any], folder: BenchFolder
-) -> None:
+def _check_same_protocol(settings: asked.RunSettings, kept: Mapping[str, Any], path: Path) -> None:
     """Means over different frames or sizes must not be in one table."""
     had = {name: kept.get(name) for name in _PROTOCOL}
     wrong = {name: value for name, value in had.items() if value != getattr(settings, name)}
     if not set(settings.sizes) <= set(sizes := kept.get("sizes", settings.sizes)):
         wrong["size"] = " --size ".join(sizes)
-    done = store.load_run(folder.path).cells if wrong else ()
-    if not any(one.scores for cell in done for one in cell.decodes):
-        return
     for name, value in wrong.items():
         was = f"with --{name} {value or 0}" if value or name == "frames" else f"without --{name}"
-        why = f"{folder.path} was made {was}: leave that as it is, or choose another folder"
+        why = f"{path} was made {was}: leave that as it is, or choose another folder"
         raise errors.ConfigError(why)
 
 
@@ -277,11 +276,11 @@ def carry_out(plan: RunPlan, folder: BenchFolder, workers: Workers, reporter: Re
     Raises OutputError when a result cannot be written; what was written before stays.
     """
     began = monotonic()
-    pace = plan.progress(folder, workers)
+    pace = plan.progress(workers)
     folder.write_settings(values := _run_json(plan, folder.settings()))
     reporter.plan(pace, plan.jobs)
     shares = _Shares(values)
-    for record in store.load_run(folder.path).cells:
+    for record in plan.kept:
         shares.add(record, reporter)
     failures = 0
     for job, outcome in _outcomes(plan, workers, reporter):
@@ -329,10 +328,10 @@ class _Shares:
                 continue
             each = ([*codecs.get(name, {}).values()] for name in (anchor, test))
             hulls = [_hull(one, metric, self._metrics[metric]) for one in each]
-            if min(map(len, hulls)) > 1 and quality_share(*hulls) < NARROW:
+            if min(map(len, hulls)) > 1 and (share := quality_share(*hulls)) < NARROW:
                 self._told.add((anchor, test))
-                share = f"{below(max(0.0, quality_share(*hulls)))} % of their range of {metric}"
-                why = f"{test} and {anchor} share {share} on {clip_label(record)}"
+                part = f"{below(max(0.0, share))} % of their range of {metric}"
+                why = f"{test} and {anchor} share {part} on {clip_label(record)}"
                 todo = "BD-rates will say little: add rates nearer to each other's quality"
                 reporter.note("overlap", f"{why}, so {todo} (usual rates: gsvc bench list codecs)")
 
