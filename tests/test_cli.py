@@ -217,23 +217,6 @@ def test_an_interrupted_run_leaves_nothing(number: int, code: int, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("command", "old", "new"),
-    [
-        ("encode in.mp4", "--people=9", "--face-weight"),
-        ("encode in.mp4 --low-delay", "--lean", "--low-memory"),
-        ("encode in.mp4", "--for none", "--target-backend"),
-        ("encode in.mp4", "--budget 20MB", "--total-size"),
-        ("decode in.gsv", "--budget 0x", "--time-budget"),
-        ("recv udp://@:1 -o x.mp4", "--budget 0x", "--load"),
-    ],
-)
-def test_options_go_by_their_old_names_with_a_note(command: str, old: str, new: str) -> None:
-    told = run_gsvc(*command.split(), *old.split()).stderr.decode().splitlines()
-    assert told[0] == f"gsvc: note: {old.split('=')[0].split()[0]} is called {new} now"
-    assert "unrecognized" not in told[1] and len(told) == 2
-
-
-@pytest.mark.parametrize(
     ("command", "told"),
     [
         ("snd in.mp4", "did you mean send? (see gsvc --help)"),

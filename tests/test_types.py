@@ -130,17 +130,6 @@ def test_frames_are_equal_when_pictures_and_times_are() -> None:
     assert frame in [gsvc.Frame(picture + 1, 3), frame]
 
 
-def test_settings_go_by_their_old_names_with_a_warning() -> None:
-    for old, new, value in (
-        ("people", "face_weight", 2.0),
-        ("lean", "low_memory", True),
-        ("made_for", "target_backend", "ltx"),
-    ):
-        with pytest.warns(DeprecationWarning, match=f"{old}= is called {new}= now"):
-            settings = ANY.EncoderSettings(**{old: value})
-        assert settings == ANY.EncoderSettings(**{new: value})
-
-
 def test_a_mistyped_attribute_is_refused_and_a_subclass_has_its_own() -> None:
     class Mine(gsvc.Encoder):
         label = "mine"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import inf
 
-from gsvc.codec.bitstream.errors import ConfigError, renamed, typed
+from gsvc.codec.bitstream.errors import ConfigError, typed
 from gsvc.codec.bitstream.frames import VideoFormat
 from gsvc.codec.bitstream.header import TOOLS, Tools
 from gsvc.codec.bitstream.layers import LAYERS, POSE, SEGMENTATION
@@ -22,7 +22,6 @@ def check_bitrate(rate: float | None, least: float = tuning.LEAST_BITRATE) -> No
         raise ConfigError(f"a rate of {rate:g} bit/s: give {least:g} or more{meant}")
 
 
-@renamed(people="face_weight", lean="low_memory", made_for="target_backend")
 @typed
 @dataclass(frozen=True)
 class EncoderSettings:

@@ -23,7 +23,6 @@ from pathlib import Path
 from threading import Lock
 from types import NoneType, UnionType
 from typing import Any, BinaryIO, Self, TypeVar, Union, cast, get_args, get_origin
-from warnings import warn
 from weakref import WeakSet
 
 Bytes = bytes | bytearray | memoryview
@@ -149,26 +148,6 @@ def typed(thing: _Thing) -> _Thing:
         made.__init__ = _checked(made.__init__)
         return thing
     return cast(_Thing, _checked(thing))
-
-
-def renamed(**names: str) -> Callable[[type[_Made]], type[_Made]]:
-    """Have what makes an object take arguments by their old names too: old=new; it warns."""
-
-    def decorated(kind: type[_Made]) -> type[_Made]:
-        made: Any = kind
-        plain = made.__init__
-
-        @wraps(plain)
-        def taking(self: object, *values: object, **given: object) -> None:
-            for old in names.keys() & given.keys():
-                warn(f"{old}= is called {names[old]}= now", DeprecationWarning, stacklevel=2)
-                given[names[old]] = given.pop(old)
-            plain(self, *values, **given)
-
-        made.__init__ = taking
-        return kind
-
-    return decorated
 
 
 def sealed(kind: type[_Made]) -> type[_Made]:

@@ -41,8 +41,6 @@ others
 """
 DEFAULTS = (DecoderSettings(),)
 
-RENAMED = {"--budget": "--time-budget"}
-
 
 def run(options: Namespace) -> int:
     """Decode a file, then tell what came out."""

@@ -251,13 +251,6 @@ others
 """
 DEFAULTS = Namespace(detector=None), EncoderSettings()
 
-RENAMED = {
-    "--budget": "--total-size",
-    "--for": "--target-backend",
-    "--lean": "--low-memory",
-    "--people": "--face-weight",
-}
-
 
 def run(options: Namespace) -> int:
     """Encode a file or many, then tell what came out."""

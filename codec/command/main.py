@@ -78,7 +78,6 @@ class CommandParser(ArgumentParser):
         super().__init__(allow_abbrev=False, **options)
         self._module = module
         self._is_mixing = False
-        self._renamed: Mapping[str, str] = {}
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Namespace | None = None
@@ -94,7 +93,7 @@ class CommandParser(ArgumentParser):
         names = [f"./{name}" if re.match("-.", name) else name for name in given[end + 1 :]]
         if any(re.fullmatch("(--[a-z-]+=)?", word) for word in given[:end]) or "" in names:
             self.error('an argument is "": was a variable set?')
-        words = [*map(self._current, given[:end]), *given[end : end + 1], *names]
+        words = [*given[: end + 1], *names]
         try:
             found, unknown = self.parse_known_intermixed_args(words, namespace)
         finally:
@@ -123,20 +122,11 @@ class CommandParser(ArgumentParser):
 
             command, self._module = find_verb(self._module), None
             self.description, _, table = command.USAGE.partition("\n\n")
-            self._renamed = command.RENAMED
             add_options(self, table, command.DEFAULTS, command.TYPES)
             if command.ACTIONS:
                 add_verbs(self, ("action", "step")[self.prog.count(" ") - 1], command.ACTIONS)
             if command.add_arguments:
                 command.add_arguments(self)
-
-    def _current(self, argument: str) -> str:
-        """An option by its name of today, with a note where that is not the one given."""
-        name, equals, value = argument.partition("=")
-        if name not in self._renamed:
-            return argument
-        print(f"gsvc: note: {name} is called {self._renamed[name]} now", file=sys.stderr)
-        return f"{self._renamed[name]}{equals}{value}"
 
 
 Verbs = Mapping[str, tuple[str, str]]
@@ -156,8 +146,6 @@ class Verb(NamedTuple):
     DEFAULTS: Sequence[object] = ()
     TYPES: Mapping[str, Callable[[str], object]] = _NONE
     """Of its options, see `add_options`."""
-    RENAMED: Mapping[str, str] = _NONE
-    """Options that had other names once: old name → new one."""
     ACTIONS: Verbs = _NONE
     """Commands of its own."""
     add_arguments: Callable[[ArgumentParser], None] | None = None

@@ -202,7 +202,6 @@ address ADDRESS         udp://@:port, tcp://@:port, ws://host:port ...
 --timeout S -> silence  end after S seconds without a packet; inf: never (UDP: 30 after the first)
 {SECURITY}"""
 DEFAULTS = (decoder_settings.DecoderSettings(),)
-RENAMED = {"--budget": "--load"}
 
 
 def run(options: Namespace) -> int:
