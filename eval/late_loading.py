@@ -58,7 +58,7 @@ _NOT_THEIRS = "<", str(Path(__file__).parents[1]), *sysconfig.get_paths().values
 @cache
 def ffmpeg_path() -> str:
     """The program of the package imageio-ffmpeg: what a machine's own `ffmpeg` can is unknown."""
-    with optional("imageio-ffmpeg is not installed: pip install 'gsvc[bench]'"):
+    with optional("VMAF, VVenC and libaom need imageio-ffmpeg: pip install 'gsvc[bench]'"):
         import imageio_ffmpeg
     return str(imageio_ffmpeg.get_ffmpeg_exe())
 

@@ -193,10 +193,13 @@ def test_a_broken_codec_of_ones_own_ends_the_run_before_it_begins(
     assert not (tmp_path / "run").exists()
 
 
-def test_the_container_of_ones_own_codec_does_not_count(clips: Path, tmp_path: Path) -> None:
+def test_the_container_of_ones_own_codec_does_not_count_and_x264s_words_are_told(
+    clips: Path, tmp_path: Path
+) -> None:
     done = run_gsvc(*arguments(clips, tmp_path, "InMp4"), env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     assert b"day native mp4 side=4: " in done.stderr and b"bytes are its container's" in done.stderr
+    assert b"x264's words on itself: ffmpeg -bsf:v filter_units=remove_types=6" in done.stderr
     for cell in load_run(tmp_path).cells:
         file = (tmp_path / "streams" / f"{cell.key}.mp4").read_bytes()
         with av.open(io.BytesIO(file), "r") as container:

@@ -428,6 +428,19 @@ def test_qualities_that_share_little_are_told_once(clips: Path, tmp_path: Path, 
     )
 
 
+def test_enlarged_clips_and_an_opponent_unlike_the_results_are_told(
+    clips: Path, tmp_path: Path, pool: Pool
+) -> None:
+    told, best = Listener(), Listener()
+    large = replace(settings(clips, "svtav1:crf=63", BLOCKS), sizes=("288",))
+    made = plan(large, tmp_path, pool, told)
+    plan(settings(clips, "svtav1-best", BLOCKS), tmp_path, pool, best)
+    assert [kind for kind, _ in told.notes] == ["enlarged", "opponent"] and not best.notes
+    assert told.notes[0][1].startswith("day (48 lines) to 288, night (48 lines) to 288; --size")
+    assert "Add --codec svtav1-best" in told.notes[1][1]
+    assert {one.clip.lines for one in made.cells} == {48}
+
+
 def test_one_run_at_a_time(tmp_path: Path) -> None:
     with (
         BenchFolder(tmp_path).locked(),

@@ -51,7 +51,7 @@ clips [CLIP...]         a set, SET/CLIP, a video or a folder (packaged)
 --out -o RUN!           the folder of the run
 --codec +NAME[:KEY=VALUE,...]  may be repeated; only these run, RUN's others stay as they are;
                         svtav1:crf=50+60+70,scale=1 has rates of gsvc's levels
---metric +NAME          may be repeated (bench list metrics)
+--metric +NAME          may be repeated (bench list metrics); vmaf, ms_ssim need gsvc[bench]
 --anchor +CODEC         codec to compare with; may be repeated (conventional codecs)
 --size +288|480|native  shorter side (288)
 --levels N,N            levels of gsvc (0,1,2,3)

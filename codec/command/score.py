@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from gsvc.eval.bench.score import Measured, VideoPair
 
 USAGE = """Score video B against video A by the metrics of gsvc bench. Both start together;
-frames shown at the same time are compared. Most metrics need gsvc[eval]; psnr_y does not.
+frames shown at the same time are compared. Most metrics need gsvc[eval], vmaf
+and ms_ssim gsvc[bench], psnr_y neither.
 
 source A                the original: a video, or a quoted glob of images
 test B                  the decoded video, or a .gsv stream

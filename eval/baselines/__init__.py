@@ -14,12 +14,13 @@ from gsvc.eval.late_loading import declared
 
 DEFAULT_CODECS = (
     *("x264", "x265", "x265+dis", "x265+rife", "vp9", "vvenc", "libaom"),
-    *("svtav1", "svtav1+offsets", "svtav1+sr", "svtav1+dis", "svtav1+rife"),
+    *("svtav1-best", "svtav1+offsets", "svtav1+sr", "svtav1+dis", "svtav1+rife"),
     *("hold", "motion", "gsvc"),
 )
 """What a benchmark runs unless asked otherwise; what a codec lacks on this machine is a gap."""
 
-SHORT_SPECS = {"svtav1-best": "svtav1:preset=2-qsc+2-vq-qsc,crf=70+63+55,scale=1+1/2"}
+BEST_PRESETS, BEST_SCALES = "2-qsc+2-vq-qsc", "1+1/2"
+SHORT_SPECS = {"svtav1-best": f"svtav1:preset={BEST_PRESETS},crf=70+63+55,scale={BEST_SCALES}"}
 """Of codecs as the results page has them, by name. Smaller pictures only lower its least rate."""
 
 _STANDARDS = {"h264": "x264", "avc": "x264", "h265": "x265", "hevc": "x265", "av1": "svtav1"}

@@ -280,6 +280,13 @@ class ClipFacts:
     moving: float
     """The share of its pixels that move, see `movement.moving_share`."""
     thumbnails: Thumbnails = field(repr=False, compare=False)
+    lines: int
+    """Short side of the source in pixels."""
+
+    @property
+    def is_enlarged(self) -> bool:
+        """Whether it is coded larger than the source is."""
+        return self.lines < min(self.format.width, self.format.height)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from gsvc.codec.bitstream import errors
 from gsvc.codec.weights.extras import machine
 from gsvc.datasets.clips.sets import ClipSource, find_clips
-from gsvc.eval.baselines.base import Codec, Settings
+from gsvc.eval.baselines.base import Codec, Settings, self_description
 from gsvc.eval.bench import cells as asked, store
 from gsvc.eval.bench.progress import Reporter, RunProgress
 from gsvc.eval.bench.store import BenchFolder, CellRecord
@@ -23,6 +23,7 @@ from gsvc.eval.bench.work import Batch, Outcome, Reading, Trial, failed
 from gsvc.eval.bench.workers import Crash, Workers
 from gsvc.eval.late_loading import reason
 from gsvc.eval.metrics.base import Metric
+from gsvc.eval.summary.bd_comparisons import other_anchor
 from gsvc.eval.summary.bd_rate import NARROW, RatePoint, below, lower_hull, quality_share
 from gsvc.eval.summary.curves import clip_label, distance
 
@@ -95,20 +96,32 @@ def make_plan(
     absent = {gap.name: gap.reason for gap in gaps if gap.kind == "metric"}
     versions = {name: one["version"] for name, one in metrics.items() if name not in absent}
     cells = _cells(clips, codecs, versions, absent)
-    jobs = list(_jobs(cells, folder, reporter))
-    if settings.stride == asked.RunSettings.stride and any(_SLOW in j.cell.metrics for j in jobs):
-        reporter.note("time", f"{_SLOW} takes most; until the first score, --stride N lowers it")
-    return RunPlan(
+    plan = RunPlan(
         settings,
         cells,
         gaps,
-        jobs,
+        list(_jobs(cells, folder, reporter)),
         {(reading.source.name, reading.size): reading for reading in readings},
         {codec.name: version for _, codec, version in codecs},
         {codec.name: asdict(codec.facts) for _, codec, _ in codecs},
         metrics,
         records,
     )
+    _tell_terms(plan, clips, reporter)
+    return plan
+
+
+def _tell_terms(plan: RunPlan, clips: Iterable[asked.ClipFacts], reporter: Reporter) -> None:
+    """What a person might change before hours have passed."""
+    grown = [one for one in clips if one.is_enlarged]
+    if listed := ", ".join(f"{one.name} ({one.lines} lines) to {one.size}" for one in grown):
+        reporter.note("enlarged", f"{listed}; --size native leaves clips as they are")
+    ran = [(one.codec, one.settings) for one in plan.kept]
+    if other := other_anchor([*ran, *((one.codec_name, one.settings) for one in plan.cells)]):
+        reporter.note("opponent", other)
+    slow = any(_SLOW in job.cell.metrics for job in plan.jobs)
+    if slow and plan.settings.stride == asked.RunSettings.stride:
+        reporter.note("time", f"{_SLOW} takes most; until the first score, --stride N lowers it")
 
 
 _SLOW = "st_lpips_vgg"
@@ -286,9 +299,8 @@ def carry_out(plan: RunPlan, folder: BenchFolder, workers: Workers, reporter: Re
     for job, outcome in _outcomes(plan, workers, reporter):
         folder.write(outcome.record, outcome.stream, job.cell.suffix)
         shares.add(outcome.record, reporter)
-        if (size := len(outcome.stream or b"")) > (counted := outcome.record.bits // 8):
-            text = f"{size - counted} of {size} bytes are its container's: they do not count"
-            reporter.note("rate", f"{job.cell.label}: {text}", key=job.cell.key, bytes=counted)
+        if outcome.stream:
+            _tell_rate(job.cell, outcome.stream, outcome.record.bits // 8, reporter)
         if not outcome.done:
             continue
         failures += bool(outcome.record.error)
@@ -301,6 +313,15 @@ def carry_out(plan: RunPlan, folder: BenchFolder, workers: Workers, reporter: Re
         values["seconds"] += monotonic() - began
     folder.write_settings(values)
     return failures
+
+
+def _tell_rate(cell: asked.Cell, stream: bytes, counted: int, reporter: Reporter) -> None:
+    """What a stream holds beside video; `counted`: bytes that count."""
+    told = [self_description(stream)]
+    if beside := len(stream) - counted:
+        told.append(f"{beside} of {len(stream)} bytes are its container's: they do not count")
+    for text in filter(None, told):
+        reporter.note("rate", f"{cell.label}: {text}", key=cell.key, bytes=counted)
 
 
 class _Shares:
@@ -409,6 +430,11 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
         "codec_facts": plan.codec_facts,
         "metrics": plan.metrics,
         "moving": {clip_label(one.empty_record()): one.clip.moving for one in plan.cells},
+        "enlarged": {
+            clip_label(one.empty_record()): one.clip.lines
+            for one in plan.cells
+            if one.clip.is_enlarged
+        },
     }
     return {
         "schema": store.SCHEMA,

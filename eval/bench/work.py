@@ -104,8 +104,9 @@ class Reading:
         try:
             clip = _clip(self)
             moving, small = moving_share(clip.frames), cells.thumbnails(clip.frames)
-            names = self.source.name, self.size
-            yield cells.ClipFacts(*names, clip.format, clip.sha256, moving, small)
+            own, names = self.source.load("native", 1), (self.source.name, self.size)
+            facts = *names, clip.format, clip.sha256, moving, small
+            yield cells.ClipFacts(*facts, min(own.width, own.height))
         except Exception as error:  # noqa: BLE001 - one clip's trouble is not the run's
             yield reason(error)
 

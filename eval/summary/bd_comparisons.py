@@ -6,11 +6,12 @@ reaches quality Q0 with decoder compute of at most C, over the hulls of our own 
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import log
 from statistics import fmean, geometric_mean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -141,6 +142,18 @@ def headline(
     codec = {curve: curve.split(",")[0] for curve in found}
     order = sorted(found, key=lambda one: (codec[one] != curves.OURS, codec[one] not in FLOORS))
     return Headline(HEADLINE_ANCHOR, missing, [_row(curve, found[curve]) for curve in order])
+
+
+def other_anchor(points: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
+    """A sentence if SVT-AV1 ran, but not as in our results; else "". `points`: codec, settings."""
+    from gsvc.eval.baselines import BEST_PRESETS, BEST_SCALES
+
+    mine = (settings for codec, settings in points if codec == HEADLINE_ANCHOR)
+    ran = {(str(one.get("preset")), str(one.get("scale"))) for one in mine}
+    if not ran or ran.issuperset(product(BEST_PRESETS.split("+"), BEST_SCALES.split("+"))):
+        return ""
+    best = f"SVT-AV1 at presets {BEST_PRESETS} and scales {BEST_SCALES}"
+    return f"OTHER OPPONENT: gsvc's results have {best}. Add --codec svtav1-best."
 
 
 def _row(curve: str, found: Mapping[str, PooledBdComparison]) -> HeadlineRow:

@@ -38,6 +38,8 @@ def protocol(summary: Summary) -> str:
     whole = " (CVVDP: all)" * any(one.name.startswith("cvvdp") for one in summary.metrics)
     some = f"one frame in {summary.stride} from the first{whole}"
     measured = some if summary.stride > 1 else "every frame"
+    grown = ", ".join(f"{clip} from {lines} lines" for clip, lines in summary.enlarged.items())
+    measured += f"; enlarged: {grown}" if grown else ""
     warning = f" {RANDOM.upper()}: what is restored here says nothing about the model."
     return (
         f"{len(summary.frames)} clip{'s' * (len(summary.frames) != 1)}, {frames} frames coded of "
@@ -120,6 +122,9 @@ def headline_gaps(summary: Summary) -> Iterator[str]:
         yield f"No headline without {judge}: {why}."
     if not summary.headline.rows and len(missing) < len(PRIMARY):
         yield f"No headline without points of {summary.headline.anchor} and of another codec."
+    if summary.headline.rows:
+        ran = ((row.codec, row.settings) for row in summary.points)
+        yield from filter(None, [bd_comparisons.other_anchor(ran)])
     if summary.headline.rows and len(summary.frames) < LEAST_CLIPS:
         yield f"No interval with fewer than {LEAST_CLIPS} clips."
     yield from _doubts(summary)
