@@ -138,7 +138,8 @@ def test_the_command_of_a_plan_gives_what_the_plan_says(
     part = "--start", "0.1", "--frames", "16"
     wanted = "--bandwidth", "4k", "--size", "48", "--no-measure"
     assert main(["plan", str(clip), *wanted, *part]) == 0
-    told = capsys.readouterr().out
+    told, beside = capsys.readouterr()
+    assert "takes about half a minute" in beside
     encode = next(line for line in told.splitlines() if line.startswith("gsvc encode")).split()
     target = tmp_path / "again.gsv"
     assert "--size" in encode and "--total-bitrate" in encode

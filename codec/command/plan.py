@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError, one_line
 from gsvc.codec.command import arguments
 from gsvc.codec.command.main import Verb
 from gsvc.codec.media.output import atomic_output, refuse_foreign
@@ -186,7 +186,6 @@ def run(options: Namespace) -> int:
         held = models.as_json(source) if models else {}
         arguments.json_lines(options).put("plan", **plan_search.as_json(source, plan), **held)
         return 0
-    arguments.say(options, "")
     lines = plan_search.as_lines(source, plan)
     if kind is not None:
         lines.insert(0, f"{kind.name}: by {clips_of(kind)} clips; a trial of a video is nearer")
@@ -253,7 +252,9 @@ def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -
     found = Carried(LinkLoad(TCP, most=budgets.bandwidth))
     if isinstance(source, str):
         found = carried(source, budgets, options)
-        arguments.say(options, f"trying the video at three rates, {source}: about half a minute")
+        if not (options.quiet or options.json):
+            told = f"{source}: trying it at three rates takes about half a minute"
+            print(one_line(told), file=sys.stderr)
     with trial_judge(options.measure and isinstance(source, str)) as judge:
         return planner_for(
             source, budgets, receiver=receiver, watts=options.watts, joules_per_bit=joules,

@@ -33,7 +33,7 @@ _LINK = Adaptation(8_000, 120_000)
 DEFAULTS = (Namespace(load=0.8), *recv.DEFAULTS, *send.DEFAULTS)
 """A player's video waits for nothing, so drawing may take this share of the time."""
 TYPES = {**send.TYPES, **recv.TYPES}
-_UNASKED = {"start": 0.0, "frames": None, "loop": False, "audio": "none", "sdp": None}
+_UNASKED = {"start": 0.0, "frames": None, "loop": False, "audio": None, "sdp": None}
 """What else gsvc send takes."""
 
 

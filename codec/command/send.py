@@ -55,7 +55,7 @@ address ADDRESS         udp://host:port, tcp://host:port, ws://host:port
 --events-only
 --loop                  repeat the video without end
 --fast -> not realtime  send as fast as possible, not in real time
---audio {{{",".join(AUDIO_CODINGS)}}}     send the sound, over UDP only (=none)
+--audio {{{",".join(AUDIO_CODINGS)}}}     send the sound, over UDP only (none)
 --audio-bitrate RATE    rate of the sound; mono below 18k (mono 16k, stereo 24k)
 --sdp FILE              write a session description (SDP) of the RTP stream
 {SECURITY}"""
@@ -87,7 +87,7 @@ def settings_for(options: Namespace) -> tuple[video_sender.SendSettings, Encoder
     encoding = arguments.with_options(EncoderSettings, options)
     if options.loop and options.source == places.STANDARD_INPUT:
         raise ConfigError("--loop needs a source that can be read again: not standard input")
-    if options.audio != "none":
+    if options.audio == "opus":
         _check_sound(options)
     if options.sdp and settings.key:
         raise ConfigError("--sdp describes plain RTP, which a key replaces: leave one of them out")
@@ -137,7 +137,7 @@ async def send_video(
         encoder = Encoder(video.format, encoding, audio=bool(sound))
         sender = video_sender.VideoSender(options.address, encoder, settings)
         may_go = not 0 < (options.total_bitrate or 0) < link_rate.LEAST_WITH_SOUND
-        if video.has_sound and options.audio == "none" and may_go:
+        if video.has_sound and options.audio is None and may_go:
             why = getattr(options, "no_sound", "--audio opus sends it")
             _log.warning("%s: its sound is not sent: %s", options.source, why)
         if options.sdp:
@@ -166,7 +166,7 @@ def _suited(options: Namespace, wire: WireSettings) -> encode_job.EncodeJob:
     )  # fmt: skip
     sound = 0.0
     if options.total_bitrate is not None:
-        if options.audio != "none" and Path(options.source).is_file():  # no camera is opened twice
+        if options.audio == "opus" and Path(options.source).is_file():  # no camera is opened twice
             with job.open() as video:
                 sound = _least_sound(options, has_any=video.has_sound)
         rate = link_rate.pictures_within(options.total_bitrate, sound, wire)
@@ -179,7 +179,7 @@ def _suited(options: Namespace, wire: WireSettings) -> encode_job.EncodeJob:
 def _least_sound(options: Namespace, *, has_any: bool) -> float:
     """Bits per second of the link that sound takes at least, its headers included. Raises
     ConfigError where it leaves pictures too little."""
-    if options.audio == "none" or not has_any or Path(options.source).is_fifo():
+    if options.audio != "opus" or not has_any or Path(options.source).is_fifo():
         return 0.0
     lowest = target_size.SOUND[0]
     rate = options.audio_bitrate or lowest
@@ -210,7 +210,7 @@ def _within_link(
 
 
 def _sound(options: Namespace, *, has_any: bool) -> track_source.Sound:
-    if options.audio == "none":
+    if options.audio != "opus":
         return track_source.Sound(iter(()))
     if has_any and Path(options.source).is_fifo():
         _log.warning("%s: %s", options.source, track_source.READ_ONCE)
