@@ -437,7 +437,7 @@ def test_enlarged_clips_and_an_opponent_unlike_the_results_are_told(
     plan(settings(clips, "svtav1-best", BLOCKS), tmp_path, pool, best)
     assert [kind for kind, _ in told.notes] == ["enlarged", "opponent"] and not best.notes
     assert told.notes[0][1].startswith("day (48 lines) to 288, night (48 lines) to 288; --size")
-    assert "Add --codec svtav1-best" in told.notes[1][1]
+    assert "add --codec svtav1-best" in told.notes[1][1]
     assert {one.clip.lines for one in made.cells} == {48}
 
 

@@ -50,7 +50,7 @@ clips [CLIP...]         a set, SET/CLIP, a video or a folder (packaged)
 --clips +CLIP -> more_clips  CLIP as an option
 --out -o RUN!           the folder of the run
 --codec +NAME[:KEY=VALUE,...]  may be repeated; only these run, RUN's others stay as they are;
-                        svtav1:crf=50+60+70,scale=1 has rates of gsvc's levels
+                        svtav1-best is the opponent of gsvc's results, with rates of its levels
 --metric +NAME          may be repeated (bench list metrics); vmaf, ms_ssim need gsvc[bench]
 --anchor +CODEC         codec to compare with; may be repeated (conventional codecs)
 --size +288|480|native  shorter side (288)

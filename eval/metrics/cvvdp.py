@@ -315,7 +315,7 @@ def _of_pictures(reference: Picture, tests: Sequence[Picture]) -> NDArray[np.flo
 def _metric() -> Any:
     # The package loads what looks for a compiler, and warns of one without a GPU: none is needed.
     logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
-    with optional("ColorVideoVDP cannot be imported ({error}): pip install 'gsvc[bench]'"):
+    with optional("ColorVideoVDP cannot be imported ({error}): pip install 'gsvc[eval]'"):
         import pycvvdp
     return pycvvdp.cvvdp(display_name=DISPLAY, device=torch.device("cpu"), quiet=True)
 

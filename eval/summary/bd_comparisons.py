@@ -153,7 +153,7 @@ def other_anchor(points: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
     if not ran or ran.issuperset(product(BEST_PRESETS.split("+"), BEST_SCALES.split("+"))):
         return ""
     best = f"SVT-AV1 at presets {BEST_PRESETS} and scales {BEST_SCALES}"
-    return f"OTHER OPPONENT: gsvc's results have {best}. Add --codec svtav1-best."
+    return f"gsvc's results have {best}: add --codec svtav1-best"
 
 
 def _row(curve: str, found: Mapping[str, PooledBdComparison]) -> HeadlineRow:

@@ -124,7 +124,8 @@ def headline_gaps(summary: Summary) -> Iterator[str]:
         yield f"No headline without points of {summary.headline.anchor} and of another codec."
     if summary.headline.rows:
         ran = ((row.codec, row.settings) for row in summary.points)
-        yield from filter(None, [bd_comparisons.other_anchor(ran)])
+        if other := bd_comparisons.other_anchor(ran):
+            yield f"OTHER OPPONENT, {other}."
     if summary.headline.rows and len(summary.frames) < LEAST_CLIPS:
         yield f"No interval with fewer than {LEAST_CLIPS} clips."
     yield from _doubts(summary)
