@@ -349,6 +349,13 @@ def test_an_outage_of_any_length_heals_at_the_next_intra(gone: int) -> None:
     assert came[-1].type == PacketType.END and not depacketizer.needs_key
 
 
+def test_a_copy_from_before_a_pause_breaks_nothing() -> None:
+    """The INTRA packet after it comes with one."""
+    depacketizer, packets = Depacketizer(), [*stream([200] * 8)[:-1], *stream([200], 8, 8, 36_000)]
+    assert len(received(sent(packets), depacketizer)) == 10
+    assert not depacketizer.needs_key and not depacketizer.counts.damaged
+
+
 def test_the_end_waits_for_the_pictures_before_it() -> None:
     packets = stream([200] * 4)
     *others, last, end = sent(packets, PLAIN)

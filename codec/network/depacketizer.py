@@ -352,7 +352,8 @@ class Depacketizer:
     def _take(self, unit: rtp.PayloadUnit, timestamp: int, now: float) -> None:
         number = self._number(unit)
         time = rtp.unwrap((timestamp - unit.age) % (1 << 32), self._clock, 32)
-        is_known = self._head >= 0  # which numbers and times are near
+        is_known = self._head >= 0 and not (unit.is_copy and number < self._head)
+        # Which numbers and times are near; after a pause, a copy of what came before is far.
         if is_known and (number > self._head + _AHEAD or abs(time - self._clock) > _FAR_TICKS):
             self._take_far(number, time, unit, now)
         elif unit.kind == rtp.UnitKind.OTHER:
