@@ -503,6 +503,8 @@ def test_a_cameras_clock_is_told_apart_from_the_streams() -> None:
             assert encoder.origin == 0
             grey = np.full((48, 64, 3), 128, np.uint8)
             packets = encoder.encode(grey, first) + encoder.encode(grey, first + 3600)
+            with pytest.raises(ConfigError, match=f"{first} follows {first + 3600}, give "):
+                encoder.encode(grey, first)
             last = [p.pts or 0 for p in packets + encoder.flush() if p.is_picture][-1]
             assert encoder.origin == origin and last + origin == first + 3600
 

@@ -351,8 +351,9 @@ class Encoder:
         own = video.width, video.height, float(video.frame_rate)
         shape = shape_for(rate, *own, is_asked=True) if rate else None
         if rate and shape and (shape[0] / min(own[:2])) ** 2 * shape[1] < _SUITS * own[2]:
-            why = "%dx%d, %.3g frames/s is too large for %.3g kbit/s of pictures: %dx%d, %.3g suits"
-            _log.warning(why, *own, rate / 1000, *fitted_size(*own[:2], shape[0]), shape[1])
+            why = "%dx%d, %.3g frames/s is too large for %.3g kbit/s of pictures: "
+            why += "a new Encoder(VideoFormat(%d, %d, ...)) suits: size=%d, fps=%.3g"
+            _log.warning(why, *own, rate / 1000, *fitted_size(*own[:2], shape[0]), *shape)
 
     def _watch_pace(self, intervals: float) -> None:
         """Warn of first frames at another rate than the format's, by which each gets its bits."""
@@ -445,14 +446,15 @@ class FrameInput:
         # Where a frame takes about a tick or less, times of their own would not rise.
         due = max(self._due, Fraction(self._last + 1)) if pts is None else Fraction(pts - origin)
         time = round(due)
+        given, last = time + origin, self._last + origin  # by the clock of whoever gives frames
         if time <= self._last:
             if self.origin is None:
                 raise errors.ConfigError(f"the first frame's time is {time}: begin at 0 or later")
-            told = f"frame times must rise: {time} follows {self._last}, give {self._last + 1}"
+            told = f"frame times must rise: {given} follows {last}, give {last + 1}"
             raise errors.ConfigError(f"{told} or more, or take a finer time_base")
         if time > self._last + MOST_TICKS + self._interval:
             raise errors.ConfigError(
-                f"frame time {time} follows {self._last}: a stream holds no gap above {MOST_TICKS} "
+                f"frame time {given} follows {last}: a stream holds no gap above {MOST_TICKS} "
                 "ticks, take a coarser time base or begin another stream"
             )
         self._due, self._last, self.origin = due + self._interval, time, origin
