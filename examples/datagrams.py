@@ -27,19 +27,28 @@ class Sender:
 
     def __init__(self, video: gsvc.VideoFormat, rate: float, began: float) -> None:
         settings = gsvc.EncoderSettings(
-            bitrate=rate / 2, low_delay=True, preset="fast", faces=False
+            bitrate=rate / 2,  # to begin with: headers, copies and parity take about as much
+            low_delay=True,
+            preset="fast",
+            faces=False,
         )
         self.encoder = gsvc.Encoder(video, settings)
         self.encoder.keyframes_on_request = True
         self.packetizer = gsvc.Packetizer(self.encoder.header)
-        self.link, self.began = gsvc.LinkRate(self.encoder, rate), began
+        self.link, self.rate, self.began = gsvc.LinkRate(self.encoder, rate), rate, began
         self.bits = self.wire_bits = 0
+        self.key_left = 0.0  # when the last INTRA packet has left the link
 
     def send(self, frame: gsvc.Frame, seconds: float) -> list[bytes]:
         """The datagrams that leave once the frame has come; none if it only waits."""
         if not self.link.lets(seconds - self.began, unprotected=self.packetizer.unprotected):
             return []  # no room: the frame is left out
         return self._sent(self.encoder.encode(frame, frame.pts + CLOCK), seconds)
+
+    def answer(self, seconds: float) -> None:
+        """The receiver asks for a keyframe: one that is on its way, as after a cut, will do."""
+        if seconds >= self.key_left:  # and a round trip, where it is long
+            self.encoder.force_keyframe()
 
     def end(self, seconds: float) -> list[bytes]:
         """The datagrams of the frames that still wait."""
@@ -50,6 +59,8 @@ class Sender:
         self.bits += sum(8 * len(packet.to_bytes()) for packet in packets)
         self.wire_bits += sum(8 * (len(one) + IP_UDP) for one in datagrams)
         self.link.sent(seconds - self.began, self.bits, self.wire_bits)
+        if any(packet.is_intra for packet in packets):
+            self.key_left = seconds + self.link.left(seconds - self.began) / self.rate
         return datagrams
 
 
@@ -116,7 +127,7 @@ def main(source: str, target: str, rate: float) -> None:
             if sender is None or (sender.began == 0 and now > RESTART):
                 sender = Sender(video.format, rate, 0.0 if sender is None else now)
             if now > LATE and receiver.asks(now):
-                sender.encoder.force_keyframe()
+                sender.answer(now)
             link(sender.send(frame, now), now)
         if sender:
             link(sender.end(now), now)

@@ -577,6 +577,7 @@ def test_what_waits_once_a_link_got_slower_is_gone_in_seconds() -> None:
     encoder = SimpleNamespace(target_bitrate=9000.0, keyframes_on_request=True, is_low_delay=True)
     encoder.hold = lambda *, is_held, **_: held.append(is_held)
     link = LinkRate(cast(gsvc.Encoder, encoder), 24_000)
+    assert link.left(60) == 0 < link.left(0)
     with pytest.raises(gsvc.ConfigError, match="a rate of 12 bit/s: give 1000 or more: did you"):
         link.meet(12)
     for frame in range(20 * 25):

@@ -70,7 +70,8 @@ class Frame:
     pts: int
     """Presentation time in units of the format's `time_base`."""
     concealed: bool = False
-    """The decoder made this frame up because its packet was lost."""
+    """The decoder made this frame up: its packet, or one that it builds on, was lost. Other frames
+    are as they were sent, which over a thin link may be torn, too."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Frame):

@@ -206,7 +206,7 @@ class LinkRate:
         """
         if not self._encoder.is_low_delay:
             return True
-        waits = self._left(seconds) / self._total
+        waits = self.left(seconds) / self._total
         rate = max(_LEAST_SHARE * self._total, self._total - beside)
         # A group that nobody asked for comes every few seconds: it is not to take most of them.
         is_free = self._encoder.keyframes_on_request or not self._sent[0]
@@ -218,8 +218,8 @@ class LinkRate:
         ahead = _AHEAD if self._sent[1] else _LONGEST_WAIT  # the first picture waits for nothing
         return self._pacer.lets(seconds, waits, share * rate, most, ahead)
 
-    def _left(self, seconds: float) -> float:
-        """Bits of the queue that wait at this second."""
+    def left(self, seconds: float) -> float:
+        """Bits of what was sent that have not left at this second: they wait before the link."""
         taken = self._total * (seconds - self._sent[0])
         return max(0.0, self._queue - taken + min(self._owed, taken / 2))
 
@@ -232,7 +232,7 @@ class LinkRate:
         """Note what was sent up to this second of the video: bits of `pictures`, of all with
         headers, and of `sound` among them, since the beginning."""
         # What was not used is gone; what was too much waits before the link.
-        queue, (before, others), self._sent = self._left(seconds), self._sent, (seconds, total)
+        queue, (before, others), self._sent = self.left(seconds), self._sent, (seconds, total)
         self._owed = max(0.0, self._owed - self._total * (seconds - before) / 2)
         self._queue = queue + total - others
         if seconds - self._at < _LOOK:

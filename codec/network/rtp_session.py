@@ -74,7 +74,7 @@ class RtpSender:
         return sent
 
     def left(self, datagram: bytes, now: float) -> None:
-        """A datagram left at the time of day `now`."""
+        """A datagram leaves, and has left the link at the time of day `now`."""
         if not rtcp.is_rtcp(datagram):
             self.kept.left(sequence := int.from_bytes(datagram[2:4]), now)
             self._key_at = now if sequence in self._keys else self._key_at
@@ -469,9 +469,9 @@ class UdpSender(asyncio.DatagramProtocol):
         while self._queue and (self._rate is None or self._free_at <= loop.time()):
             data, _ = self._queue.popleft()
             self._transport.sendto(data)
-            self._rtp.left(data, time.time())
             if self._rate is not None:
                 self._free_at = max(self._free_at, loop.time()) + stats.wire_bits(data) / self._rate
+            self._rtp.left(data, time.time() + max(0.0, self._free_at - loop.time()))
         if self._timer:
             self._timer.cancel()
         self._timer = loop.call_at(self._free_at, self._drain) if self._queue else None
