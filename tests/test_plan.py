@@ -264,10 +264,10 @@ def test_without_a_profile_a_built_in_one_is_scaled_and_said_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
-    assert main(["plan", "--class", "sport", "--bandwidth", "20k"]) == 0
+    assert main(["plan", "--class", "sport", "--bandwidth", "3k", "--size", "auto"]) == 0
     shown = capsys.readouterr()
     assert "a built-in one is taken" in shown.err and "gsvc profile" in shown.err
-    assert "gsvc encode" in shown.out and "--motion rife" not in shown.out  # not pulled
+    assert "--size auto" in shown.out and "--motion rife" not in shown.out  # not pulled
     assert main(["plan", "--class", "sport", "--bandwidth", "5"]) == 2
 
 
@@ -333,7 +333,9 @@ def test_the_command_plans_a_class_and_tells_models_that_a_gpu_holds(
         (["--class", "sport", "--size", "64"], "write 640x360"),
         (["--class", "sport", "--seconds", "0"], "a frame at least"),
         (["--class", "sport", "--seconds", "nan"], "a frame at least"),
-        (["--class", "sport", "--latency", "400ms"], "give a video"),
+        (["--class", "sport", "--latency", "400ms"], "gsvc send VIDEO udp://HOST:5004\n"),
+        (["--latency", "4s", "--bandwidth", "8k"], " 8000 --size 180 --fps 12.5\n"),
+        (["--latency", "4s", "--no-feedback"], " --redundancy 2 --parity 2\n"),
         (["--class", "sport", "--vram", "8"], "has no unit: write 8G"),
         (["--class", "sport", "--judge", "texture", "--quality", "jod:6"], "take one"),
         (["--class", "sport", "--quality", "jod:9.9", "--bandwidth", "2k"], "and --quality bind;"),

@@ -17,9 +17,11 @@ from gsvc.codec.bitstream.errors import ConfigError, one_line
 from gsvc.codec.command import arguments
 from gsvc.codec.command.main import Verb
 from gsvc.codec.media.output import atomic_output, refuse_foreign
+from gsvc.codec.media.video_reader import fitted_size
 from gsvc.codec.planning import budgets as asked
 from gsvc.codec.planning.budgets import JUDGES, Budgets, HeldModel, VideoClass
 from gsvc.codec.planning.process import RADIOS
+from gsvc.encoders.tuning import shape_for
 
 if TYPE_CHECKING:
     from gsvc.codec.planning.machine_profile import Profile, ResourceUsage
@@ -171,11 +173,15 @@ TYPES = {"--bandwidth": str}
 
 def run(options: Namespace) -> int:
     """Plan, and show the plan."""
-    from gsvc.codec.command.planned import in_pieces
+    from gsvc.codec.command.planned import in_pieces, unplanned
     from gsvc.codec.planning import plan_search
     from gsvc.codec.planning.video_trial import clips_of
 
-    budgets, kind = budgets_of(options), kind_of(options)
+    budgets = budgets_of(options)
+    if budgets.is_live and options.source is None:
+        told = "a live plan tries a video: record some seconds to plan for, or send without a plan"
+        raise ConfigError(f"{told}: {unplanned(options, budgets.bandwidth)}")
+    kind = kind_of(options, budgets)
     if not (options.feedback or budgets.is_live):
         told = "--no-feedback is for live video: add a --latency below 8s, or send a file in pieces"
         raise ConfigError(f"{told}: {in_pieces(options, budgets.bandwidth)}")
@@ -205,7 +211,7 @@ def _planned(options: Namespace, source: str | VideoClass, budgets: Budgets) -> 
         raise
 
 
-def kind_of(options: Namespace) -> VideoClass | None:
+def kind_of(options: Namespace, budgets: Budgets) -> VideoClass | None:
     """The video of --class; None: there is one to try. Raises ConfigError for both or neither."""
     if options.kind is None:
         if options.source is None:
@@ -219,12 +225,15 @@ def kind_of(options: Namespace) -> VideoClass | None:
         raise ConfigError("--start and --frames need the video: of a --class write --seconds")
     usual = VideoClass(options.kind)
     size = (usual.width, usual.height) if options.size is None else options.size
+    rate = usual.rate if options.fps is None else options.fps
+    if size == "auto" and budgets.bandwidth is not None:
+        form = usual.width, usual.height
+        lines, rate = shape_for(budgets.bandwidth, *form, rate, is_asked=True) or (None, rate)
+        size = fitted_size(*form, lines)
     if not isinstance(size, tuple):
         raise ConfigError(f"--size {size} needs the video: of a --class write 640x360")
-    return VideoClass(
-        options.kind, size[0], size[1], usual.rate if options.fps is None else options.fps,
-        usual.seconds if options.seconds is None else options.seconds,
-    )  # fmt: skip
+    seconds = usual.seconds if options.seconds is None else options.seconds
+    return VideoClass(options.kind, size[0], size[1], rate, seconds)
 
 
 def budgets_of(options: Namespace) -> Budgets:
@@ -249,7 +258,8 @@ def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -
         raise ConfigError(f"--watts {options.watts:g}: a power is above 0")
     receiver = options.receiver and load_profile(Path(options.receiver), foreign=True)
     joules = RADIOS[options.radio].joules_per_bit if options.radio else 0.0
-    found = Carried(LinkLoad(TCP, most=budgets.bandwidth))
+    shape = ("--size", "auto") if options.size == "auto" else ()
+    found = Carried(LinkLoad(TCP, arguments=shape, most=budgets.bandwidth))
     if isinstance(source, str):
         found = carried(source, budgets, options)
         if not (options.quiet or options.json):

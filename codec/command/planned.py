@@ -27,10 +27,11 @@ from gsvc.codec.network import link_rate as live
 from gsvc.codec.network.depacketizer import UNDER_WAY
 from gsvc.codec.network.rtp import WireSettings
 from gsvc.codec.planning import plan_search, prediction, process, realtime
-from gsvc.codec.planning.budgets import Budgets, option, read_budgets, time_of
+from gsvc.codec.planning.budgets import CLASSES, Budgets, VideoClass, option, read_budgets, time_of
 from gsvc.codec.planning.machine_profile import known_profile
 from gsvc.codec.planning.video_trial import Judge
 from gsvc.codec.weights.extras import EXTRAS
+from gsvc.encoders.tuning import shape_for
 
 _log = logging.getLogger(__name__)
 
@@ -76,11 +77,7 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         texts=False, size=options.size, sound_may_go=options.audio is None,
     )  # fmt: skip
     sound = heads = 0.0
-    wire = WireSettings(mtu=getattr(options, "mtu", None) or WireSettings.mtu)
-    loss, is_one_way = getattr(options, "loss", None) or 0.0, not getattr(options, "feedback", True)
-    if is_one_way:
-        copies = _COPIES * (loss >= _LOSSY)
-        wire = replace(wire, redundancy=copies, parity_span=copies)
+    wire, loss = _wire(options), getattr(options, "loss", None) or 0.0
     how = "opus" * is_live if is_heard else "none"
     if total is None:
         job = suited(job, None)
@@ -107,8 +104,7 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
     told += _part(job.start, job.frames)
     told += ["--audio", how] if how else []
     told += ["--audio-bitrate", str(job.audio_bitrate)] if job.audio_bitrate else []
-    told += ["--mtu", str(options.mtu)] if is_live and getattr(options, "mtu", None) else []
-    told += ["--redundancy", str(copies), "--parity", str(copies)] if is_one_way else []
+    told += _wire_options(wire) * is_live
     link = plan_search.LinkLoad(TCP, TCP * sound, tuple(told), most=total, loss=loss)
     part = _part(options.start, options.frames)
     if heads and total:
@@ -125,7 +121,7 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         longest, bits, least = *live.THIN, live.LINK_ROOM  # of an intra picture
         intra = min(longest, max(least, bits * factor / (total - beside))) if total else 0.0
         link = replace(link, factor=factor, beside=beside, is_live=True, wait=wait, intra=intra)
-        if is_one_way:
+        if not getattr(options, "feedback", True):
             wire = replace(wire, redundancy=0, parity_span=0)
             bare = live.pictures_within(rate + heard, heard, wire)
             link = replace(link, one_way=factor * bare / rate - 1)
@@ -139,6 +135,35 @@ def in_pieces(options: Namespace, rate: float | None) -> str:
     seconds = job.seconds if options.source and rate else 0
     bits, part = (rate or 0) * float(seconds), _part(options.start, options.frames)
     return plan_search.pieces_command(options.source or "", bits, options.loss, part)
+
+
+def unplanned(options: Namespace, total: float | None) -> str:
+    """What sends a live video that is not there to try, at the size and rate of frames that a video
+    of the usual size gets on a link of `total` bits per second; None: not known."""
+    wire, usual, told = _wire(options), VideoClass(CLASSES[0]), []
+    if total:
+        told = ["--total-bitrate", f"{total:.0f}"]
+        form = usual.width, usual.height, usual.rate
+        if shape := shape_for(live.pictures_within(total, 0.0, wire), *form, is_asked=True):
+            told += ["--size", str(shape[0]), "--fps", f"{shape[1]:.6g}"]
+    command = ["gsvc", "send", "VIDEO", "udp://HOST:5004", *told]
+    return shlex.join(command + _wire_options(wire))
+
+
+def _wire(options: Namespace) -> WireSettings:
+    """How a live link's datagrams are cut and, without a way back, protected from their loss."""
+    wire = WireSettings(mtu=getattr(options, "mtu", None) or WireSettings.mtu)
+    if getattr(options, "feedback", True):
+        return wire
+    copies = _COPIES * (options.loss >= _LOSSY)
+    return replace(wire, redundancy=copies, parity_span=copies)
+
+
+def _wire_options(wire: WireSettings) -> list[str]:
+    told = ["--mtu", str(wire.mtu)] if wire.mtu != WireSettings.mtu else []
+    if wire.redundancy != WireSettings.redundancy:  # one way
+        told += ["--redundancy", str(wire.redundancy), "--parity", str(wire.parity_span)]
+    return told
 
 
 def _part(start: float, frames: int | None) -> list[str]:

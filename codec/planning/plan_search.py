@@ -368,14 +368,12 @@ def planner_for(
     Where memory is too short for any preset's look-ahead, the encoder does without.
 
     `receiver`, `watts`: as of `Predictor`; `joules_per_bit`, `link`: as of `BudgetPlanner`;
-    `judge`: as of `try_pictures`; `opened`: as of `open_video`. Raises ConfigError for a class
-    within a short latency, and as of `try_video`.
+    `judge`: as of `try_pictures`; `opened`: as of `open_video`. Raises as `try_video`. Classes were
+    measured with look-ahead: none is for a short latency.
     """
     profile, fitted = known_profile(), own_numbers()
     short = budgets.is_live
     if isinstance(source, VideoClass):
-        if short:
-            raise ConfigError("classes were measured with look-ahead: for --latency give a video")
         trial = trial_of(source, profile)
     else:
         trial = try_video(source, low_delay=short, judge=judge, **opened)
