@@ -15,7 +15,7 @@ import gsvc
 from gsvc import ConfigError
 from gsvc.codec.bitstream.stream_info import StreamIndex
 from gsvc.codec.command.main import main
-from gsvc.codec.command.planned import TCP, trial_judge
+from gsvc.codec.command.planned import TCP, carried, trial_judge
 from gsvc.codec.media.video_reader import open_video
 from gsvc.codec.planning.budgets import (
     CLASSES,
@@ -282,6 +282,16 @@ def test_a_plan_of_a_video_names_the_commands(
     assert "gsvc encode" in shown and "gsvc decode" in shown and "--memory does not bind" in shown
 
 
+@pytest.mark.parametrize(("loss", "is_short"), [(0.05, False), (0.1, True)])
+def test_one_way_groups_are_short_where_much_is_lost(
+    clip: Path, loss: float, is_short: bool
+) -> None:
+    asked = {"audio": "none", "size": None, "fps": None, "start": 0.0, "frames": None}
+    options = Namespace(**asked, feedback=False, loss=loss)
+    told = carried(str(clip), Budgets(bandwidth=8e3, latency=4.0), options).link.arguments
+    assert ("--gop" in told) is is_short
+
+
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_class_is_planned_without_a_video(name: str) -> None:
     kind = VideoClass(name, 640, 360, 30.0, 10.0)
@@ -493,6 +503,8 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     one_way = replace(thin, link=replace(thin.link, one_way=0.0, loss=0.01))
     *lines, receive, _ = as_lines("", one_way)
     assert any("1 % loss (--loss), and an intra picture every 4 to 12 s" in line for line in lines)
+    lossy = replace(one_way, link=replace(one_way.link, arguments=("--gop", "4")))
+    assert any("an intra picture every 4 s" in line for line in as_lines("", lossy))
     assert receive.endswith(" --no-feedback") and "--no-feedback" not in told[0]
     with pytest.raises(ConfigError, match=r"--latency binds; .* --latency 1\.\ds"):
         planner.plan(replace(live, latency=1.0))  # an intra picture alone takes as long

@@ -490,7 +490,8 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
     else:
         copies = link.one_way * plan.best.settings.bitrate / 1000
         told = f"one way: {copies:.2f} kbit/s of copies and parity for {100 * link.loss:g} % loss"
-        yield f"{told} (--loss), and an intra picture every {LIVE_GOP:g} to 12 s"
+        most = "" if "--gop" in link.arguments else " to 12"
+        yield f"{told} (--loss), and an intra picture every {LIVE_GOP:g}{most} s"
     if link.most is not None and plan.best.settings.bitrate < FACES:
         how = pieces_command(source, plan.duration * link.most, link.loss, link.part)
         told = f"below {FACES / 1000:g} kbit/s the first picture stands for {link.intra:.2g} s,"
