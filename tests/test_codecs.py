@@ -358,7 +358,7 @@ def test_nearest_rate_outside_the_range_gives_its_end() -> None:
         nearest_rate(X265(), clip(1), 0, lowest=30, highest=51)
 
 
-OPPONENTS = ("svtav1+offsets", "svtav1+sr", "svtav1+dis", "svtav1+rife", "x265+dis", "x265+rife")
+OPPONENTS = ("svtav1+sr", "svtav1+dis", "svtav1+rife", "x265+dis", "x265+rife")
 
 
 def cut_clip() -> TestClip:
@@ -451,19 +451,6 @@ def test_an_enlarging_network_is_mixed_and_counted() -> None:
     assert compute is not None
     assert compute.flops_per_pixel == 2 * 9 * (3 * 64 + 16 * 64 * 64 + 64 * 48) / 4
     assert compute.model_bytes > 1e6
-
-
-def test_offsets_reach_below_the_lowest_rate_factor() -> None:
-    source, codec = clip(25), find_codec("svtav1+offsets", preset="4/0/0")
-    lowest = conventional("svtav1")
-    size = len(codec.encode(source, codec.rate_points()[0]).data)
-    assert size < 0.95 * len(lowest.encode(source, at(lowest, 70)).data)
-
-
-@pytest.mark.parametrize("preset", ["4", "4/0", "4/-65/0", "4/0/64", "4/0/a", "4/0/1/2/3/4/5/6/7"])
-def test_offsets_that_av1_does_not_have_are_refused(preset: str) -> None:
-    with pytest.raises(ConfigError, match="write 4/-60/-30/-10"):
-        find_codec("svtav1+offsets", preset=preset)
 
 
 def test_without_its_network_an_opponent_is_missing_and_says_how_to_get_it(

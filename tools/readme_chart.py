@@ -24,7 +24,7 @@ _TABLES = ("headline.csv", "summary.csv", "summary.md")
 _SHEETS = ("level0.jpg", "level1.jpg", "level2.jpg", "level1-strips.jpg")
 _PAIRS = ("duels", "beside", "frontier")
 _CODECS = {
-    *("x264", "x265", "vvenc", "svtav1", "svtav1+offsets", "svtav1+rife", "hold", "motion"),
+    *("x264", "x265", "vvenc", "svtav1", "svtav1+rife", "hold", "motion"),
     OURS,
 }
 """Those that charts show: all of them would hide each other."""

@@ -14,7 +14,7 @@ from gsvc.eval.late_loading import declared
 
 DEFAULT_CODECS = (
     *("x264", "x265", "x265+dis", "x265+rife", "vp9", "vvenc", "libaom"),
-    *("svtav1-best", "svtav1+offsets", "svtav1+sr", "svtav1+dis", "svtav1+rife"),
+    *("svtav1-best", "svtav1+sr", "svtav1+dis", "svtav1+rife"),
     *("hold", "motion", "gsvc"),
 )
 """What a benchmark runs unless asked otherwise; what a codec lacks on this machine is a gap."""

@@ -1,7 +1,5 @@
-"""SVT-AV1 at its best: preset 4, random access, long groups; tuned for PSNR and for the eye.
-
-Two variants: a fixed quantiser for each temporal layer, and half the size, enlarged by Real-ESRGAN,
-which a user can put together in an afternoon.
+"""SVT-AV1 at its best, random access, long groups, tuned for PSNR and for the eye; and at half the
+size, enlarged by Real-ESRGAN, which a user can put together in an afternoon.
 """
 
 import re
@@ -26,7 +24,6 @@ from gsvc.eval.late_loading import CodecFacts, torch
 prior_drawings = Late("gsvc.decoders.keyframes.priors.prior_drawings")
 AV1_FAMILY = "AV1, all that one can do"
 """The joint hull of SVT-AV1 and of what can be done before and after it."""
-VISUAL_TUNING = ":tune=0:sharpness=7"
 _VISUAL, _FLATTER = "-vq", "-qsc"
 _PRESET = re.compile(f"(-?[0-9]+)({_VISUAL})?({_FLATTER})?")
 _LIBAV_MOST = 63
@@ -63,56 +60,12 @@ class SvtAv1(conventional.ConventionalCodec):
         if known is None:
             raise ConfigError(f"preset {preset!r} is not known: write 4, 4{_VISUAL} or 4{_FLATTER}")
         speed, visual, flatter = known.groups()
-        params = f"lp={conventional.THREADS}{VISUAL_TUNING if visual else ''}"
+        params = f"lp={conventional.THREADS}{':tune=0:sharpness=7' if visual else ''}"
         params += ":qp-scale-compress-strength=1" if flatter else ""
         params += ":keyint=-1" if interval == conventional.NO_LIMIT else ""
         if quality > _LIBAV_MOST:
             return {"preset": speed, "svtav1-params": f"crf={quality}:{params}"}
         return {"preset": speed, "crf": str(quality), "svtav1-params": params}
-
-
-_LAYERS = 6
-"""Temporal layers that SVT-AV1 takes offsets for."""
-_MOST = 64
-
-
-class SvtAv1Offsets(SvtAv1):
-    """Preset "4/-60/-30/-10": preset 4 with visual tuning; quantiser offsets, -64 to 63 in AV1's
-    index of 0 to 255, of key pictures and of temporal layers from the lowest, the last repeated.
-
-    `qp`: 0 to 63, to which the offsets are added after it is turned into that index. SVT-AV1's rate
-    factor gives base pictures more bits as the rate falls, down to "crf 70, the lowest rate". Fixed
-    offsets go lower, and spend what there is where motion compensation carries it furthest.
-    """
-
-    name = "svtav1+offsets"
-    facts = CodecFacts(family=AV1_FAMILY, colour="#13a0d4", marker="D")
-    quality = "qp"
-    max_crf = 63
-    preset: ClassVar[Value] = "4/0/0"
-    tuned: ClassVar[tuple[Value, ...]] = ("4/-60/-30/-10",)
-    points: ClassVar[conventional.Points] = {"1": (63, 57)}
-
-    def options(self, preset: Value, quality: int, interval: int) -> dict[str, str]:
-        speed, *texts = str(preset).split("/")
-        try:
-            key, *layers = map(int, texts)
-        except ValueError:
-            layers = []
-        are_as_many = 0 < len(layers) <= _LAYERS
-        if not are_as_many or not all(-_MOST <= one < _MOST for one in (key, *layers)):
-            raise ConfigError(
-                f"preset {preset!r}: write 4/-60/-30/-10, a preset and quantiser offsets from "
-                f"-{_MOST} to {_MOST - 1} of key pictures and of up to {_LAYERS} layers"
-            )
-        # Added to the quantiser's index, 0 to 255; of temporal layers from the lowest.
-        listed = f"[{','.join(map(str, [*layers, *layers[-1:] * (_LAYERS - len(layers))]))}]"
-        params = (
-            f"rc=0:qp={quality}:aq-mode=0:use-fixed-qindex-offsets=1:key-frame-qindex-offset={key}"
-            f":key-frame-chroma-qindex-offset={key}:qindex-offsets={listed}"
-            f":chroma-qindex-offsets={listed}:lp={conventional.THREADS}{VISUAL_TUNING}"
-        )
-        return {"preset": speed, "svtav1-params": params}
 
 
 _PROTOCOL = 1
@@ -209,4 +162,4 @@ def _flops(name: str, size: conventional.Size) -> int:
     return count_flops(lambda: prior_drawings.enlarged(network, given))
 
 
-CODECS = SvtAv1, SvtAv1Offsets, SvtAv1Sr
+CODECS = SvtAv1, SvtAv1Sr
