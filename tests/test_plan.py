@@ -484,7 +484,7 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     assert "JOD, live 0-2 less" in shown and "live, encoding takes" in shown
     assert f"JOD: against the video at {TRIAL.width}x{TRIAL.height}, 25 frames/s" in shown
     assert "smear:" not in shown  # it does below 8 kbit/s
-    assert "encoding in real time on this machine binds: take a smaller --size" in shown
+    assert "no preset slower than fast keeps real time on this machine: take a smaller" in shown
     assert "much, a lower --fps is safer" in shown and plan.best.settings.preset == "fast"
     verdict = replace(link, silent=6_000, verdict="sound leaves so little")
     loud = BudgetPlanner(Predictor(trial, MACHINE), link=verdict).plan(live)

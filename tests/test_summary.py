@@ -239,10 +239,9 @@ def test_the_usual_interval_is_the_same_cell_told_or_not_other_frames_are_not(
     assert "## BD-rate of B against A\n\nNone." in text
 
 
-def test_the_commit_an_enlarged_clip_and_a_hull_of_two_points_are_told() -> None:
+def test_the_commit_and_a_hull_of_two_points_are_told() -> None:
     cells = [cell(name, b, b / n) for n, name in ((8, "gsvc"), (10, "x265")) for b in (1, 2)]
-    made = summarise({**RUN, "commit": "abc123", "enlarged": {"one": 144}}, cells)
-    assert "enlarged: one from 144 lines; rates" in summary_markdown(made)
+    made = summarise({**RUN, "commit": "abc123"}, cells)
     assert "Commit abc123." in summary_markdown(made)
     assert "2 points" in pooled_table(made, made.metrics[0]).rows[0][1]
 

@@ -362,7 +362,7 @@ class Encoder:
             if len(self._pace) == 100 and not 2 / 3 < (mean := sum(self._pace) / 100) < 3 / 2:
                 own = float(self.header.format.frame_rate)
                 told = "%.2g frames come a second, not %.3g: the stream misses its rate as much, "
-                _log.warning(told + "correct the pts or frame_rate", own / mean, own)
+                _log.warning(told + "correct the frame rate or times", own / mean, own)
 
     @contextmanager
     def _dropped_if_refused(self) -> Iterator[None]:

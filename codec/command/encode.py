@@ -239,7 +239,7 @@ others
                         the source last
 --fps N                 at most N frames a second; for images, their frame rate (25)
 --size --deinterlace
---audio {{{",".join(AUDIO_CODINGS)}}}     send the sound, or drop it (sent if the rate allows)
+--audio {{{",".join(AUDIO_CODINGS)}}}     send the sound or not (if the rate allows; pieces: none)
 --audio-bitrate RATE    rate of the sound; mono below 18k (mono 16k, stereo 24k, or by the size)
 --no-texts              drop title, chapters and subtitles
 {_LAYERS}--seed 0..65535         seed of the decoder's refiner (%(default)s)

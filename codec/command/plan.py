@@ -224,12 +224,12 @@ def kind_of(options: Namespace, budgets: Budgets) -> VideoClass | None:
     if options.start or options.frames is not None:
         raise ConfigError("--start and --frames need the video: of a --class write --seconds")
     usual = VideoClass(options.kind)
-    size = (usual.width, usual.height) if options.size is None else options.size
+    own = usual.width, usual.height
+    size = own if options.size is None else options.size
     rate = usual.rate if options.fps is None else options.fps
     if size == "auto" and budgets.bandwidth is not None:
-        form = usual.width, usual.height
-        lines, rate = shape_for(budgets.bandwidth, *form, rate, is_asked=True) or (None, rate)
-        size = fitted_size(*form, lines)
+        lines, rate = shape_for(budgets.bandwidth, *own, rate, is_asked=True) or (None, rate)
+        size = fitted_size(*own, lines)
     if not isinstance(size, tuple):
         raise ConfigError(f"--size {size} needs the video: of a --class write 640x360")
     seconds = usual.seconds if options.seconds is None else options.seconds

@@ -248,7 +248,7 @@ class LinkRate:
             self._encoder.target_bitrate = max(LEAST_BITRATE, share * room)
 
 
-FACES = 4_000.0  # bits per second of live pictures below which faces are blobs, by eye
+FACES = 4_000.0  # bits per second of live pictures below which faces are coarse, by eye
 
 
 def sound_verdict(total: float, sound: float, wire: rtp.WireSettings) -> str:
@@ -258,7 +258,7 @@ def sound_verdict(total: float, sound: float, wire: rtp.WireSettings) -> str:
         return ""
     least = ceil((sound + (total - sound) * FACES / left) / 1000)
     return (
-        f"sound leaves so little of {total / 1000:g} kbit/s that faces are blobs: take --audio "
+        f"sound leaves so little of {total / 1000:g} kbit/s that faces are coarse: take --audio "
         f"none (pictures then get {alone / 1000:.1f} kbit/s) or about {least} kbit/s in all"
     )
 

@@ -387,7 +387,6 @@ def planner_for(
     return BudgetPlanner(model, joules_per_bit, link)
 
 
-_FACES_JOD = 5.5  # below it faces are blobs, by eye: a speaker's at 4.5, at 6.1 no more
 _SCALES = (
     "pictures in bit/s; JOD: against the video at {}x{}, {:.3g} frames/s, lower once enlarged (do "
     "not compare sizes by it); 10 is perfect, three in four see a step of 1; texture: ST-LPIPS "
@@ -458,7 +457,7 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
     told = f"{plan.link.verdict}. JOD at this size: {seen.jod.mean:.1f}, "
     told += f"without sound {plan.silent.mean:.1f}"
     return [
-        *([told, ""] if plan.link.verdict and seen.jod.mean < _FACES_JOD else ()),
+        *([told, ""] if plan.link.verdict else ()),
         f"{'':<11}{'pictures':>8}{'preset':>8}  {'decoding':<22}{jod:>20}{'texture':>9}",
         *(_row(name, choice) for name, choice in rows),
         _SCALES.format(*plan.size, plan.frame_rate),
@@ -550,7 +549,7 @@ def _price_line(plan: BudgetPlan, price: Price) -> str:
         highest = "level 3, the highest, takes no more of this video"
         return f"{name} does not bind: {highest if is_highest else f'{more} would gain nothing'}"
     if price is plan.real_time:
-        name = f"{price.budget} in real time on this machine binds"
+        name = f"no preset slower than {plan.best.settings.preset} keeps real time on this machine"
         more = "take a smaller --size or a lower --fps; a fast machine"
     gain = f"{100 * price.gain:.0f} % of {plan.goal.replace('_', ' ')}"
     if plan.goal == "quality":

@@ -1,6 +1,7 @@
 """What the benchmark asks of a codec, and what codecs share: options, length-prefixed parts."""
 
 import io
+import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -119,18 +120,16 @@ def without_container(data: bytes) -> int:
     return len(data)
 
 
-_SIGNATURES = {
-    b"x264 - core": "x264's words on itself: ffmpeg -bsf:v filter_units=remove_types=6",
-    b"x265 (build": "x265's words on itself: -x265-params info=0",
-}
+_NAMED = re.compile(rb"(x26[45]) (?:- core|\(build)[^\0]*")
 
 
 def self_description(data: bytes) -> str:
     """Bytes of text in which x264 or x265 names itself, and what leaves them out; "" without."""
-    for begin, told in _SIGNATURES.items():
-        if (at := data.find(begin)) >= 0:
-            return f"{data.find(0, at) - at} of {len(data)} bytes are {told} leaves them out"
-    return ""
+    if (found := _NAMED.search(data)) is None:
+        return ""
+    how = {b"x264": "ffmpeg -bsf:v filter_units=remove_types=6", b"x265": "-x265-params info=0"}
+    told = f"{len(found[0])} of {len(data)} bytes are {found[1].decode()}'s words on itself"
+    return f"{told}: {how[found[1]]} leaves them out"
 
 
 def require_frames(clip: TestClip) -> None:

@@ -26,8 +26,6 @@ AV1_FAMILY = "AV1, all that one can do"
 """The joint hull of SVT-AV1 and of what can be done before and after it."""
 _VISUAL, _FLATTER = "-vq", "-qsc"
 _PRESET = re.compile(f"(-?[0-9]+)({_VISUAL})?({_FLATTER})?")
-_LIBAV_MOST = 63
-"""FFmpeg's own option ends here; SVT-AV1 goes on to 70 since 3.1, with coarser rate decisions."""
 
 
 class SvtAv1(conventional.ConventionalCodec):
@@ -63,9 +61,7 @@ class SvtAv1(conventional.ConventionalCodec):
         params = f"lp={conventional.THREADS}{':tune=0:sharpness=7' if visual else ''}"
         params += ":qp-scale-compress-strength=1" if flatter else ""
         params += ":keyint=-1" if interval == conventional.NO_LIMIT else ""
-        if quality > _LIBAV_MOST:
-            return {"preset": speed, "svtav1-params": f"crf={quality}:{params}"}
-        return {"preset": speed, "crf": str(quality), "svtav1-params": params}
+        return {"preset": speed, "svtav1-params": f"crf={quality}:{params}"}  # FFmpeg's ends at 63
 
 
 _PROTOCOL = 1

@@ -283,11 +283,6 @@ class ClipFacts:
     lines: int
     """Short side of the source in pixels."""
 
-    @property
-    def is_enlarged(self) -> bool:
-        """Whether it is coded larger than the source is."""
-        return self.lines < min(self.format.width, self.format.height)
-
 
 @dataclass(frozen=True)
 class Cell:

@@ -113,11 +113,11 @@ def make_plan(
 
 def _tell_terms(plan: RunPlan, clips: Iterable[asked.ClipFacts], reporter: Reporter) -> None:
     """What a person might change before hours have passed."""
-    grown = [one for one in clips if one.is_enlarged]
+    grown = [one for one in clips if one.lines < min(one.format.width, one.format.height)]
     if listed := ", ".join(f"{one.name} ({one.lines} lines) to {one.size}" for one in grown):
         reporter.note("enlarged", f"{listed}; --size native leaves clips as they are")
     ran = [(one.codec, one.settings) for one in plan.kept]
-    if other := other_anchor([*ran, *((one.codec_name, one.settings) for one in plan.cells)]):
+    for other in other_anchor([*ran, *((one.codec_name, one.settings) for one in plan.cells)]):
         reporter.note("opponent", other)
     slow = any(_SLOW in job.cell.metrics for job in plan.jobs)
     if slow and plan.settings.stride == asked.RunSettings.stride:
@@ -430,11 +430,6 @@ def _run_json(plan: RunPlan, kept: Mapping[str, Any] | None) -> dict[str, Any]:
         "codec_facts": plan.codec_facts,
         "metrics": plan.metrics,
         "moving": {clip_label(one.empty_record()): one.clip.moving for one in plan.cells},
-        "enlarged": {
-            clip_label(one.empty_record()): one.clip.lines
-            for one in plan.cells
-            if one.clip.is_enlarged
-        },
     }
     return {
         "schema": store.SCHEMA,

@@ -121,9 +121,8 @@ class BenchRun:
     `settings` has "schema", "clips", "places" (clips as asked for), "sizes", "specs" (codecs as
     asked for), "codecs" (name: version), "metrics" (name: version, unit, direction), "condition",
     "frames", "stride", "moving" (clip: share of pixels that move), "gaps" (what could not run:
-    reason), "enlarged" (clip: lines of its smaller source), "anchors" (codecs that the others are
-    measured against; none: the conventional ones), "cells" (of each: key, clip, size, codec,
-    settings), "versions", "machine", "commit", "seconds".
+    reason), "anchors" (codecs that the others are measured against; none: the conventional ones),
+    "cells" (of each: key, clip, size, codec, settings), "versions", "machine", "commit", "seconds".
     """
 
     settings: dict[str, Any]

@@ -6,7 +6,7 @@ reaches quality Q0 with decoder compute of at most C, over the hulls of our own 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import log
@@ -144,16 +144,14 @@ def headline(
     return Headline(HEADLINE_ANCHOR, missing, [_row(curve, found[curve]) for curve in order])
 
 
-def other_anchor(points: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
-    """A sentence if SVT-AV1 ran, but not as in our results; else "". `points`: codec, settings."""
+def other_anchor(points: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+    """A sentence if SVT-AV1 ran, but not as in our results. `points`: codec, settings."""
     from gsvc.eval.baselines import BEST_PRESETS, BEST_SCALES
 
-    mine = (settings for codec, settings in points if codec == HEADLINE_ANCHOR)
-    ran = {(str(one.get("preset")), str(one.get("scale"))) for one in mine}
-    if not ran or ran.issuperset(product(BEST_PRESETS.split("+"), BEST_SCALES.split("+"))):
-        return ""
-    best = f"SVT-AV1 at presets {BEST_PRESETS} and scales {BEST_SCALES}"
-    return f"gsvc's results have {best}: add --codec svtav1-best"
+    ran = {(str(one["preset"]), one["scale"]) for codec, one in points if codec == HEADLINE_ANCHOR}
+    if ran and not ran.issuperset(product(BEST_PRESETS.split("+"), BEST_SCALES.split("+"))):
+        best = f"SVT-AV1 at {BEST_PRESETS}, {BEST_SCALES}"
+        yield f"gsvc's results have {best}: add --codec svtav1-best"
 
 
 def _row(curve: str, found: Mapping[str, PooledBdComparison]) -> HeadlineRow:

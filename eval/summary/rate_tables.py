@@ -38,8 +38,6 @@ def protocol(summary: Summary) -> str:
     whole = " (CVVDP: all)" * any(one.name.startswith("cvvdp") for one in summary.metrics)
     some = f"one frame in {summary.stride} from the first{whole}"
     measured = some if summary.stride > 1 else "every frame"
-    grown = ", ".join(f"{clip} from {lines} lines" for clip, lines in summary.enlarged.items())
-    measured += f"; enlarged: {grown}" if grown else ""
     warning = f" {RANDOM.upper()}: what is restored here says nothing about the model."
     return (
         f"{len(summary.frames)} clip{'s' * (len(summary.frames) != 1)}, {frames} frames coded of "
@@ -124,8 +122,7 @@ def headline_gaps(summary: Summary) -> Iterator[str]:
         yield f"No headline without points of {summary.headline.anchor} and of another codec."
     if summary.headline.rows:
         ran = ((row.codec, row.settings) for row in summary.points)
-        if other := bd_comparisons.other_anchor(ran):
-            yield f"OTHER OPPONENT, {other}."
+        yield from (f"OTHER OPPONENT, {one}." for one in bd_comparisons.other_anchor(ran))
     if summary.headline.rows and len(summary.frames) < LEAST_CLIPS:
         yield f"No interval with fewer than {LEAST_CLIPS} clips."
     yield from _doubts(summary)

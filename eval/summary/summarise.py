@@ -171,8 +171,6 @@ class Summary:
     """Quality was measured on one frame in so many."""
     frames: dict[str, int]
     """Frames coded, by clip label."""
-    enlarged: dict[str, int]
-    """Short side of the source in pixels, by clip label, where the clip was coded larger."""
     versions: dict[str, str]
     codecs: dict[str, CodecFacts]
     metrics: list[run.MetricInfo]
@@ -229,7 +227,6 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
         schema=SCHEMA,
         stride=int(settings.get("stride", 1)),
         frames={clip_label(cell): cell.frames for cell in cells},
-        enlarged=settings.get("enlarged", {}),
         versions={cell.codec: cell.codec_version for cell in cells},
         codecs=codecs,
         metrics=metrics,
