@@ -18,6 +18,10 @@ LOSS, LATE, RESTART = 0.05, 2.0, 6.0
 RETRY_BITS = 24_000
 """Bits of the link from one request for a keyframe to the next, about what it takes."""
 IP_UDP = 28
+WAIT = 1.5
+"""Seconds that pictures wait for a datagram that is asked for again."""
+KEPT, TIMES = 64, 2
+"""Datagrams that the sender keeps for that, and how often it sends one again at most."""
 CLOCK = 1 << 31
 """Ticks of a camera's clock at its first frame: the encoder makes them 0, of each sender anew."""
 
@@ -37,6 +41,7 @@ class Sender:
         self.packetizer = gsvc.Packetizer(self.encoder.header)
         self.link, self.rate, self.began = gsvc.LinkRate(self.encoder, rate), rate, began
         self.bits = self.wire_bits = 0
+        self.kept: dict[int, tuple[bytes, int]] = {}  # by number; how often sent again
         self.key_left = 0.0  # when the last INTRA packet has left the link
 
     def send(self, frame: gsvc.Frame, seconds: float) -> list[bytes]:
@@ -50,17 +55,34 @@ class Sender:
         if seconds >= self.key_left:  # and a round trip, where it is long
             self.encoder.force_keyframe()
 
+    def again(self, numbers: list[int], seconds: float) -> list[bytes]:
+        """The datagrams that the receiver asks for once more."""
+        found = []
+        for number in filter(self.kept.__contains__, numbers):
+            datagram, times = self.kept[number]
+            if times < TIMES:
+                self.kept[number] = datagram, times + 1
+                found.append(datagram)
+        return self._counted(found, seconds)
+
     def end(self, seconds: float) -> list[bytes]:
         """The datagrams of the frames that still wait."""
         return self._sent(self.encoder.flush(), seconds)
 
     def _sent(self, packets: list[gsvc.Packet], seconds: float) -> list[bytes]:
-        datagrams = [one.to_bytes() for one in self.packetizer.packetize(packets)]
+        made = self.packetizer.packetize(packets)
+        self.kept.update((one.sequence, (one.to_bytes(), 0)) for one in made)
+        for old in list(self.kept)[:-KEPT]:
+            del self.kept[old]
         self.bits += sum(8 * len(packet.to_bytes()) for packet in packets)
-        self.wire_bits += sum(8 * (len(one) + IP_UDP) for one in datagrams)
-        self.link.sent(seconds - self.began, self.bits, self.wire_bits)
+        datagrams = self._counted([one.to_bytes() for one in made], seconds)
         if any(packet.is_intra for packet in packets):
             self.key_left = seconds + self.link.left(seconds - self.began) / self.rate
+        return datagrams
+
+    def _counted(self, datagrams: list[bytes], seconds: float) -> list[bytes]:
+        self.wire_bits += sum(8 * (len(one) + IP_UDP) for one in datagrams)
+        self.link.sent(seconds - self.began, self.bits, self.wire_bits)
         return datagrams
 
 
@@ -68,7 +90,8 @@ class Receiver:
     """Datagrams to frames. `asks` says when to ask for a keyframe."""
 
     def __init__(self, rate: float) -> None:
-        self.depacketizer = gsvc.Depacketizer(gsvc.Limits.restrictive())
+        patience = gsvc.ReorderLimits(seconds=WAIT)
+        self.depacketizer = gsvc.Depacketizer(gsvc.Limits.restrictive(), patience)
         self.decoder: gsvc.Decoder | None = None
         self.header: gsvc.Header | None = None
         self.retry = RETRY_BITS / rate  # seconds
@@ -128,6 +151,8 @@ def main(source: str, target: str, rate: float) -> None:
                 sender = Sender(video.format, rate, 0.0 if sender is None else now)
             if now > LATE and receiver.asks(now):
                 sender.answer(now)
+            if now > LATE:
+                link(sender.again(receiver.depacketizer.to_nack(now), now), now)
             link(sender.send(frame, now), now)
         if sender:
             link(sender.end(now), now)

@@ -172,7 +172,7 @@ def test_a_rate_that_falls_by_half_tells_of_a_size_too_large(
         encoder.target_bitrate = 3000
         encoder.target_bitrate = 2900
     (line,) = [record.getMessage() for record in caplog.records]
-    assert "512x288, 25 frames/s is too large for 3 kbit/s of pictures: a new Encoder(Vid" in line
+    assert "512x288, 25 frames/s is too large for 3 kbit/s of pictures: 320x180" in line
 
 
 @pytest.mark.parametrize(

@@ -351,9 +351,8 @@ class Encoder:
         own = video.width, video.height, float(video.frame_rate)
         shape = shape_for(rate, *own, is_asked=True) if rate else None
         if rate and shape and (shape[0] / min(own[:2])) ** 2 * shape[1] < _SUITS * own[2]:
-            why = "%dx%d, %.3g frames/s is too large for %.3g kbit/s of pictures: "
-            why += "a new Encoder(VideoFormat(%d, %d, ...)) suits: size=%d, fps=%.3g"
-            _log.warning(why, *own, rate / 1000, *fitted_size(*own[:2], shape[0]), *shape)
+            why = "%dx%d, %.3g frames/s is too large for %.3g kbit/s of pictures: %dx%d, %.3g suits"
+            _log.warning(why, *own, rate / 1000, *fitted_size(*own[:2], shape[0]), shape[1])
 
     def _watch_pace(self, intervals: float) -> None:
         """Warn of first frames at another rate than the format's, by which each gets its bits."""

@@ -6,6 +6,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from math import ceil, inf
 
@@ -245,7 +246,8 @@ class LinkRate:
         room = max(_LEAST_SHARE * self._total, self._total - beside - queue / _LOOK)
         now = self._encoder.target_bitrate
         if now is None or abs(share * room / now - 1) > _MOVES:
-            self._encoder.target_bitrate = max(LEAST_BITRATE, share * room)
+            with suppress(ConfigError):  # after its last packets it takes no rate
+                self._encoder.target_bitrate = max(LEAST_BITRATE, share * room)
 
 
 FACES = 4_000.0  # bits per second of live pictures below which faces are coarse, by eye
