@@ -148,7 +148,7 @@ def other_anchor(points: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[st
     """A sentence if SVT-AV1 ran, but not as in our results. `points`: codec, settings."""
     from gsvc.eval.baselines import BEST_PRESETS, BEST_SCALES
 
-    ran = {(str(one["preset"]), str(one["scale"])) for n, one in points if n == HEADLINE_ANCHOR}
+    ran = {(one.get("preset"), str(one.get("scale"))) for n, one in points if n == HEADLINE_ANCHOR}
     if ran and not ran.issuperset(product(BEST_PRESETS.split("+"), BEST_SCALES.split("+"))):
         yield f"our results have SVT-AV1 at {BEST_PRESETS}, {BEST_SCALES}: add --codec svtav1-best"
 
