@@ -318,7 +318,7 @@ def carry_out(plan: RunPlan, folder: BenchFolder, workers: Workers, reporter: Re
 def _tell_rate(cell: asked.Cell, stream: bytes, counted: int, reporter: Reporter) -> None:
     """What a stream holds beside video; `counted`: bytes that count."""
     told = [self_description(stream)]
-    if beside := len(stream) - counted:
+    if (beside := len(stream) - counted) > 0:
         told.append(f"{beside} of {len(stream)} bytes are its container's: they do not count")
     for text in filter(None, told):
         reporter.note("rate", f"{cell.label}: {text}", key=cell.key, bytes=counted)
