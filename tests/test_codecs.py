@@ -1,6 +1,7 @@
 """Each codec of the benchmark: what it counts, what comes back, what it refuses."""
 
 import csv
+import io
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -22,7 +23,7 @@ from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.datasets.clips.packaged import packaged_clip
 from gsvc.decoders.interpolation.rife import loaded_rife
 from gsvc.eval.baselines import DEFAULT_CODECS, SHORT_SPECS, codecs, find_codec
-from gsvc.eval.baselines.base import Codec, Settings, Value
+from gsvc.eval.baselines.base import Codec, Encoded, Settings, Value
 from gsvc.eval.baselines.conventional import X264, X265, ConventionalCodec
 from gsvc.eval.baselines.ffmpeg_encoders import VVenC
 from gsvc.eval.baselines.svtav1 import SvtAv1
@@ -173,6 +174,23 @@ def test_x264_stream_says_nothing_of_x264_and_its_parameter_sets_once() -> None:
     assert b"x264" not in data
     assert [types.count(kind) for kind in (6, 7, 8)] == [0, 1, 1]
     assert types.count(5) == 2, "one instantaneous refresh every four seconds"
+
+
+def av1_in(container: str) -> bytes:
+    data = io.BytesIO()
+    with av.open(data, "w", format=container) as file:
+        stream = file.add_stream("libsvtav1", rate=10, options={"preset": "10"})
+        stream.width, stream.height, stream.pix_fmt = 256, 192, "yuv420p"
+        for picture in moving():
+            file.mux(stream.encode(av.VideoFrame.from_ndarray(picture)))
+        file.mux(stream.encode(None))
+    return data.getvalue()
+
+
+@pytest.mark.parametrize("container", ("obu", "ivf", "mp4", "matroska"))
+def test_av1_counts_in_every_container_without_temporal_delimiters(container: str) -> None:
+    units = len(av1_in("obu")) - 2 * len(moving())
+    assert Encoded(av1_in(container), 0, {}).bits == 8 * units
 
 
 def test_svtav1_has_a_random_access_point_every_four_seconds() -> None:

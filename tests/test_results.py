@@ -1,8 +1,6 @@
 """Figures of the README and of the results page are those of the runs that are kept."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -109,17 +107,6 @@ def test_the_readme_has_the_headline_of_the_whole_run() -> None:
         assert float(share) == pytest.approx(mean, abs=HALF)
 
 
-def test_the_readme_says_what_is_left_without_temporal_delimiters() -> None:
-    text = " ".join((ROOT / "README.md").read_text().split())
-    told = re.search(r"as in MP4, gsvc takes (\d+) and (\d+) % fewer", text)
-    command = sys.executable, ROOT / "tools/without_delimiters.py", ROOT / "eval/results/whole"
-    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    (row,) = (line for line in shown.splitlines() if line.startswith("| gsvc, steps 1 "))
-    assert told
-    for share, cell in zip(told.groups(), row.split("|")[3:5], strict=True):
-        assert float(share) == pytest.approx(-float(cell.split()[0]), abs=HALF)
-
-
 def test_the_readme_says_how_the_saving_shrinks_as_rates_rise() -> None:
     text = " ".join((ROOT / "README.md").read_text().split())
     told = text.partition("shrinks as rates rise:")[2].partition("SVT-AV1 ran")[0]
@@ -191,7 +178,7 @@ def test_smaller_pictures_of_av1_only_lower_its_least_rate() -> None:
         assert pooled and float(share) == pytest.approx(pooled.mean, abs=HALF)
         lines = fixed_rate_table(joint, judge).rows
         line = next(one for one in lines if one[0] == "gsvc, steps 1 against svtav1")
-        assert line[2].endswith("(4)")
+        assert line[2].endswith("(5)")
         assert float(gain) == pytest.approx(abs(float(line[2].split()[0])), abs=within)
 
 
@@ -207,12 +194,12 @@ def test_tables_that_are_kept_follow_from_the_points_that_are_kept(run: str) -> 
 def test_rows_of_different_clips_and_little_overlap_are_told_with_the_headline() -> None:
     kept = load_kept(ROOT / "eval/results/whole")
     cells = [one for one in kept.cells if (one.clip, one.codec) != ("city", "vp9")]
-    different, little, few, *slideshow = headline_gaps(summarise(kept.settings, cells))
+    different, little, few, slideshow = headline_gaps(summarise(kept.settings, cells))
     assert "vp9 lacks city by cvvdp, city by st_lpips_vgg" in different and "gsvc" not in different
     lower, _, higher = little.partition(" Add rates below ")[2].partition("; above ")
     assert "gsvc (level 0)" in lower and "x264 (crf 40, scale 1)" in higher
     assert "x264 (5 of 10, least 36 %)" in little and "svtav1+dis, svtav1+rife" in few
-    assert [judge in told for judge, told in zip(JUDGES.values(), slideshow, strict=True)] == [1, 1]
+    assert "by st_lpips_vgg a slideshow wins" in slideshow
 
 
 def test_shares_of_the_layers_are_those_of_the_whole_run() -> None:

@@ -121,7 +121,7 @@ class _Search:
             encoded = self.codec.encode(self.clip, settings)
             size = self.clip.format
             pixels = len(self.clip.frames) * size.width * size.height
-            self.tried[quality] = CodedClip(settings, encoded, 8 * len(encoded.data) / pixels)
+            self.tried[quality] = CodedClip(settings, encoded, encoded.bits / pixels)
         return log(self.tried[quality].bpp / self.target_bpp)
 
 
@@ -197,8 +197,7 @@ def _decoded(
 
 
 def _result(name: str, encoded: Encoded, decoded: Decoded) -> Result:
-    bits = 8 * len(encoded.data)
-    return Result(name, bits, decoded.frames, encoded.seconds, decoded.seconds)
+    return Result(name, encoded.bits, decoded.frames, encoded.seconds, decoded.seconds)
 
 
 def _baselines(clip: TestClip, bpp: float, say: Callable[[str], None]) -> list[Result]:

@@ -71,7 +71,7 @@ def rows(name: str) -> tuple[list[Picture], str]:
     encoded = ours.encode(clip, settings)
     (way,) = ours.ways_to_decode(settings)
     form = clip.format
-    bpp = 8 * len(encoded.data) / (len(clip.frames) * form.width * form.height)
+    bpp = encoded.bits / (len(clip.frames) * form.width * form.height)
     columns = [("gsvc", bpp, ours.decode(encoded.data, form, settings, way).frames)]
     columns += [(codec, coded.bpp, frames) for codec, coded, frames in opponents(clip, bpp)]
     rate = form.width * form.height * float(clip.frame_rate) / 1000

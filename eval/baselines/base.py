@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 import av
 
+from gsvc.codec.bitstream.coded_pictures import restore_temporal_unit
 from gsvc.codec.bitstream.container import Cutter, read_varint, varint
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
@@ -19,6 +20,10 @@ from gsvc.eval.late_loading import CodecFacts
 Value = int | float | str
 Settings = Mapping[str, Value]
 """Names and values that decide what is done, defaults included; they are part of the cell's key."""
+
+_DELIMITER = restore_temporal_unit(b"")
+_FILES = "mov,mp4", "matroska", "ivf", "avi", "mpegts", "flv", "obu"
+"""Formats of FFmpeg."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,21 @@ class Encoded:
     """Wall-clock time from frames to bytes."""
     ledger: Mapping[str, int]
     """Bits by layer; they sum to the bits of `data`. One layer where the codec has no others."""
+
+    @property
+    def bits(self) -> int:
+        """Those that count: of a file of video, its packets and parameter sets; else all.
+
+        AV1 counts without temporal delimiters, two bytes a frame, as MP4 and Matroska carry it.
+        """
+        with suppress(av.FFmpegError), av.open(io.BytesIO(self.data), mode="r") as file:
+            if file.format.name.startswith(_FILES):
+                # Those of AV1 are in its first packet, too.
+                codecs = [stream.codec_context for stream in file.streams.video]
+                sets = [o.extradata or b"" for o in codecs if o.codec.canonical_name != "av1"]
+                packets = [bytes(packet).removeprefix(_DELIMITER) for packet in file.demux()]
+                return 8 * sum(map(len, [*sets, *packets])) or 8 * len(self.data)
+        return 8 * len(self.data)
 
 
 @dataclass(frozen=True)
@@ -107,17 +127,6 @@ def all_frames(name: str, frames: Sequence[Picture], clip: ClipFormat) -> Sequen
         why = f"the {name} stream holds {len(frames)} of {clip.frame_count} frames: code it again"
         raise BitstreamError(why)
     return frames
-
-
-def without_container(data: bytes) -> int:
-    """Bytes of packets and parameter sets where it is a file of video: what we count. Else all."""
-    with suppress(av.FFmpegError), av.open(io.BytesIO(data), mode="r") as file:
-        if file.format.name.startswith(("mov,mp4", "matroska", "ivf", "avi", "mpegts", "flv")):
-            # Those of AV1 are in its first packet, too.
-            sets = [o.codec_context.extradata for o in file.streams.video if o.name != "av1"]
-            carried = sum(len(one or b"") for one in sets) + sum(p.size for p in file.demux())
-            return carried or len(data)
-    return len(data)
 
 
 _NAMED = re.compile(rb"(x26[45]) (?:- core|\(build)[^\0]*")

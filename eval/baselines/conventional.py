@@ -88,8 +88,8 @@ NO_LIMIT = 1 << 16
 THREADS = 2
 _PROBE = 320, 192
 """A size that every encoder takes."""
-PROTOCOL = 1
-"""Part of every version: raise it when a change to a codec in this module alters output."""
+PROTOCOL = 2
+"""Part of every version: raise it when a change to a codec here alters output or what counts."""
 
 
 class Coding(NamedTuple):

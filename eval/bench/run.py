@@ -319,7 +319,7 @@ def _tell_rate(cell: asked.Cell, stream: bytes, counted: int, reporter: Reporter
     """What a stream holds beside video; `counted`: bytes that count."""
     told = [self_description(stream)]
     if (beside := len(stream) - counted) > 0:
-        told.append(f"{beside} of {len(stream)} bytes are its container's: they do not count")
+        told.append(f"{beside} of {len(stream)} bytes are its container's, which do not count")
     for text in filter(None, told):
         reporter.note("rate", f"{cell.label}: {text}", key=cell.key, bytes=counted)
 

@@ -23,7 +23,7 @@ from gsvc.codec.bitstream.frames import Picture
 from gsvc.datasets.clips.clip_reader import TestClip, frames_sha256
 from gsvc.datasets.clips.sets import ClipSource
 from gsvc.decoders.interpolation.optical_flow import dense_flow, gray
-from gsvc.eval.baselines.base import Codec, Decoded, Encoded, without_container
+from gsvc.eval.baselines.base import Codec, Decoded, Encoded
 from gsvc.eval.bench import cells
 from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
 from gsvc.eval.bench.workers import DECODE, ENCODE, SCORE, Tell, told
@@ -239,8 +239,7 @@ class _CellWork:
             encoded = codec.encode(self.clip, self.cell.settings)
         _check(encoded)
         self.data = self.stream = encoded.data
-        count = without_container if self.cell.codec.is_own else len
-        bits = 8 * count(encoded.data)
+        bits = encoded.bits
         self.record = replace(
             self.record,
             bits=bits,
