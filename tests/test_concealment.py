@@ -49,7 +49,7 @@ def stream(request: pytest.FixtureRequest, moving_pictures: Pictures) -> Stream:
                 encoder.force_keyframe()
             packets += encoder.encode(picture)
         packets += encoder.flush()
-    assert sum(packet.is_key for packet in packets) == 3 and len(packets) > 8
+    assert sum(packet.is_intra for packet in packets) == 3 and len(packets) > 8
     return encoder.header, packets
 
 
@@ -64,7 +64,7 @@ def same(a: Frame, b: Frame) -> bool:
 
 def heals_at(packets: Sequence[Packet], lost: Packet) -> int:
     """The pts of the next intra picture after a packet, the end where there is none."""
-    later = (p.pts for p in packets if p.is_key and (p.number or 0) > (lost.number or 0))
+    later = (p.pts for p in packets if p.is_intra and (p.number or 0) > (lost.number or 0))
     return next((pts for pts in later if pts is not None), 45)
 
 
@@ -100,7 +100,7 @@ def test_every_single_packet_can_go(stream: Stream, is_damaged: bool) -> None:
 def test_bursts_can_go_too(stream: Stream) -> None:
     header, packets = stream
     whole = decode(header, packets, PLAIN)
-    keys = [k for k, packet in enumerate(packets) if packet.is_key]
+    keys = [k for k, packet in enumerate(packets) if packet.is_intra]
     for start, end in (
         (keys[0] + 1, keys[1]),
         (keys[0] + 1, keys[1] + 1),
@@ -115,7 +115,7 @@ def test_bursts_can_go_too(stream: Stream) -> None:
 def test_what_begins_without_an_intra_picture_waits_for_one(stream: Stream) -> None:
     header, packets = stream
     whole = decode(header, packets, PLAIN)
-    keys = [k for k, packet in enumerate(packets) if packet.is_key]
+    keys = [k for k, packet in enumerate(packets) if packet.is_intra]
     for settings in (PLAIN, CONCEAL):
         for key in keys:
             shown = decode(header, packets[key:], settings)
@@ -139,7 +139,7 @@ def test_without_times_they_are_guessed(stream: Stream) -> None:
 def test_a_packet_that_comes_late_mends_its_group(stream: Stream) -> None:
     header, packets = stream
     whole = decode(header, packets, PLAIN)
-    keys = [k for k, packet in enumerate(packets) if packet.is_key]
+    keys = [k for k, packet in enumerate(packets) if packet.is_intra]
     for late in (keys[0] + 1, keys[1]):
         order = [*packets]
         order.insert(late + 1, order.pop(late))
@@ -184,7 +184,7 @@ def test_a_stream_that_is_sent_again_is_shown_again(stream: Stream) -> None:
 @pytest.mark.parametrize("is_late", [False, True], ids=["lost", "late"])
 def test_a_decoder_tells_when_it_needs_a_keyframe(stream: Stream, *, is_late: bool) -> None:
     header, packets = stream
-    key = next(k for k, packet in enumerate(packets) if k and packet.is_key)
+    key = next(k for k, packet in enumerate(packets) if k and packet.is_intra)
     first, lost, after = packets[:3]
     with Decoder(header, CONCEAL) as decoder:
         assert decoder.needs_key
@@ -248,7 +248,7 @@ def test_no_time_orders_more_frames_than_the_limit(stream: Stream) -> None:
 
 def test_what_arrived_over_a_lossy_link_can_be_written(stream: Stream, tmp_path: Path) -> None:
     header, packets = stream
-    key = next(k for k, packet in enumerate(packets) if k and packet.is_key)
+    key = next(k for k, packet in enumerate(packets) if k and packet.is_intra)
     with open(tmp_path / "it.gsv", "wb") as file:
         writer = StreamWriter(file, header)
         writer.write(packets[0])
@@ -266,7 +266,7 @@ def test_what_arrived_over_a_lossy_link_can_be_written(stream: Stream, tmp_path:
 
 def test_who_does_not_conceal_is_told(stream: Stream) -> None:
     header, packets = stream
-    key = next(k for k, packet in enumerate(packets) if k and packet.is_key)
+    key = next(k for k, packet in enumerate(packets) if k and packet.is_intra)
     with Decoder(header, PLAIN) as decoder:
         decoder.decode(packets[0])
         with pytest.raises(BitstreamError, match="packets were lost"):
@@ -293,7 +293,7 @@ def test_lost_last_packets_are_told(stream: Stream, *, has_numbers: bool) -> Non
                 decoder.decode(packet)
             with pytest.raises(BitstreamError, match="were lost: the stream's end"):
                 decoder.decode(given[-1])
-    joined = given[next(k for k, packet in enumerate(given) if k and packet.is_key) :]
+    joined = given[next(k for k, packet in enumerate(given) if k and packet.is_intra) :]
     with Decoder(header, PLAIN) as decoder:
         decoder.reset()
         assert [frame for packet in joined for frame in decoder.decode(packet)]

@@ -368,7 +368,7 @@ def test_frames_wait_for_one_picture_and_an_intra_picture_fits() -> None:
         encoder.hold(is_held=False, intra_bits=4 * len(first.payload))
         encoder.force_keyframe()
         (late,) = encoder.encode(frames(41)[-1])
-        assert late.is_key and late.frames == 40
+        assert late.is_intra and late.frames == 40
         assert len(late.payload) < len(first.payload)
 
 

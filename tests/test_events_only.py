@@ -69,10 +69,10 @@ def test_nothing_takes_next_to_nothing(coded: tuple[gsvc.Header, list[gsvc.Packe
     _, packets = coded
     pictures = [packet for packet in packets if packet.is_picture]
     still, *_ = pictures
-    assert still.is_key and still.frames == 1
-    beats = [packet for packet in pictures if not packet.is_key and packet.frames > 40]
+    assert still.is_intra and still.frames == 1
+    beats = [packet for packet in pictures if not packet.is_intra and packet.frames > 40]
     assert len(beats) >= 2 and {len(packet.to_bytes()) for packet in beats} <= set(range(24))
-    intra = [n for n, packet in enumerate(pictures) if packet.is_key]
+    intra = [n for n, packet in enumerate(pictures) if packet.is_intra]
     before = sum(packet.frames for packet in pictures[: intra[1]])
     assert QUIET - 12 <= before <= QUIET  # the pre-roll has pictures
 
@@ -99,7 +99,7 @@ def test_a_receiver_that_joins_gets_a_picture_while_nothing_happens() -> None:
         joined = encoder.encode(empty)
         rest = [p for _ in range(30) for p in encoder.encode(empty)] + encoder.flush()
     assert [packet.frames for packet in packets] == [1]
-    assert joined[-1].is_key and sum(packet.frames for packet in joined) == 30
+    assert joined[-1].is_intra and sum(packet.frames for packet in joined) == 30
     with gsvc.Decoder(encoder.header, PLAIN) as decoder:
         assert len([f for p in [joined[-1], *rest] for f in decoder.decode(p)]) == 31
 

@@ -231,7 +231,7 @@ def test_faces_take_nothing_from_the_next_scene(tell: Tell) -> None:
     pictures = [*first, *(np.roll(wall(5)[::-1], 2 * k, axis=1) for k in range(FRAMES))]
     tell(pictures, [np.concatenate([landmarks(states()), nobody()])])
     sent, none = (packets_of(pictures, faces=faces)[1] for faces in (True, False))
-    begin = [k for k, packet in enumerate(none) if packet.is_key][1]
+    begin = [k for k, packet in enumerate(none) if packet.is_intra][1]
     assert [one.payload for one in sent[:begin]] != [one.payload for one in none[:begin]]
     assert [one.payload for one in sent[begin:]] == [one.payload for one in none[begin:]]
 

@@ -124,7 +124,7 @@ def test_joining_where_frames_are_held_gives_them_all() -> None:
     begun, end = set(), 0
     for number, interval in enumerate(parse(header, packets)):
         start, end = end, end + interval.length
-        if not packets[number].is_key:
+        if not packets[number].is_intra:
             continue
         begun.add(interval.place)
         first = replace(packets[number], pts=end - 1)

@@ -82,7 +82,7 @@ def told_of(given: list[ArrivedPacket]) -> tuple[LiveAnalysis, list[FrameAnalysi
 
 def test_who_joins_reads_objects_from_there_on() -> None:
     given = arrivals(SETTINGS, forced=20)
-    keys = [n for n, one in enumerate(given) if one.packet.is_key]
+    keys = [n for n, one in enumerate(given) if one.packet.is_intra]
     assert given[keys[1] + 1].packet.type == gsvc.PacketType.OBJECTS
     _, told = told_of(given[keys[1] :])
     assert {one.kind for frame in told for one in frame.objects} == {"square"}

@@ -259,7 +259,7 @@ def test_low_delay_begins_a_group_every_four_seconds_and_after_a_cut(
     data = encode(frames, replace(FAST, level=0, low_delay=True))
     packets = list(StreamReader(io.BytesIO(data)))
     ends = accumulate(packet.frames for packet in packets)
-    intra = [end for end, packet in zip(ends, packets, strict=True) if packet.is_key]
+    intra = [end for end, packet in zip(ends, packets, strict=True) if packet.is_intra]
     assert intra[0] == 1 and intra[-1] == 151
     assert all(b - a <= 100 for a, b in pairwise(intra))
     assert encoded_anew(frames, replace(FAST, level=0, low_delay=True)) == data
@@ -275,7 +275,7 @@ def test_low_delay_uses_its_rate_from_the_second_second_on(
     assert 0.7 * rate < 8 * len(data) / 4 < 1.3 * rate
     sizes, ends = [0.0], [0.0]
     for packet in StreamReader(io.BytesIO(data)):
-        if packet.is_key and ends[-1]:
+        if packet.is_intra and ends[-1]:
             assert sum(sizes) < rate * ends[-1]  # it waits until what came before is paid for
         sizes.append(8 * len(packet.to_bytes()))
         ends.append(ends[-1] + packet.frames / float(RATE))

@@ -188,7 +188,7 @@ def test_a_forced_key_frame_begins_a_group(
                 encoder.force_keyframe()
             packets += encoder.encode(picture)
             if number == 13 and settings.low_delay:
-                assert packets[-1].is_key and packets[-1].pts == 13
+                assert packets[-1].is_intra and packets[-1].pts == 13
         packets += encoder.flush()
     reader, intra, end = GroupReader(encoder.header), set(), -1
     for packet in (packet for packet in packets if packet.is_picture):

@@ -266,7 +266,7 @@ def test_a_receiver_joins_at_an_intra_packet() -> None:
     came = received(datagrams, depacketizer)
     # Numbers count on where 16 bits wrap around.
     assert [packet.number for packet in came[:-1]] == list(range(65_535, 65_544))
-    assert came[0].is_key and came[0].pts == packets[5].pts
+    assert came[0].is_intra and came[0].pts == packets[5].pts
     assert depacketizer.header == HEADER
 
 

@@ -138,11 +138,6 @@ class Packet:
         """Whether a decoder can start here: INTRA."""
         return self.type == PacketType.INTRA
 
-    @property
-    def is_key(self) -> bool:
-        """The older name of `is_intra`."""
-        return self.is_intra
-
     def __repr__(self) -> str:
         known = {"pts": self.pts, "number": self.number, "group": self.group}
         also = "".join(f", {name}={value}" for name, value in known.items() if value is not None)

@@ -75,41 +75,31 @@ FLOPS = main.Verb(_FLOPS, _flops)
 
 _CAPACITIES = "0,2,5,10,20,50,100"
 _CACHE = f"""Decode streams, one after another, with latent caches of several capacities. Show the
-hit rate, the steps saved, how far frames differ from those without it, and two fits of hit rates.
+hit rate, the steps saved, and how far frames differ from those without it.
 
 streams STREAM...       streams, in the order of decoding
 --capacity MB,MB        capacities in megabytes (={_CAPACITIES})
 --backend NAME          back end that keeps latents (=compact:nano)
 --steps N               steps of a run (=8)
 --device
---plot IMAGE            also plot to a .svg or .png file
---json                  rows and fits as one JSON object a line
+--json                  rows as one JSON object a line
 """
 
 
 def _cache(options: Namespace) -> int:
-    need("eval", "gsvc bench cache")
-    from gsvc.eval.bench.cache_replay import fits, plot, replay, table
+    from gsvc.eval.bench.cache_replay import replay, table
 
     missing = [path for path in options.streams if not path.is_file()]
     if missing:
         raise InputError(f"{missing[0]}: no such stream")
-    if options.plot and options.plot.suffix not in (".png", ".svg"):
-        raise ConfigError(f"--plot {options.plot}: draws .svg or .png")
     dials = options.backend, options.steps, options.device
     rows = list(replay(options.streams, _capacities(options.capacity), *dials))
-    found = fits(rows)
     if options.json:
         lines = JsonLines(sys.stdout)
         for row in rows:
             lines.put("replay", **asdict(row))
-        for fit in found:
-            lines.put("fit", **asdict(fit))
     else:
         print(table(rows))
-        print(*("", *found), sep="\n")
-    if options.plot:
-        plot(rows, options.plot)
     return 0
 
 
@@ -120,7 +110,7 @@ def _capacities(text: str) -> list[int]:
         raise ConfigError(f"capacity {text!r}: write megabytes as {_CAPACITIES}") from None
 
 
-CACHE = main.Verb(_CACHE, _cache, TYPES={"STREAM": Path, "IMAGE": Path})
+CACHE = main.Verb(_CACHE, _cache, TYPES={"STREAM": Path})
 
 
 _BACKEND = f"""Measure a pretrained back end on a machine that has its weights: seconds and memory

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.command.main import Verb
 from gsvc.codec.media.output import make_folder
-from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:
     from gsvc.codec.planning.machine_profile import Profile
@@ -115,7 +114,6 @@ it was not judged. Energy of sending is that of a bit by a stated model: Huang e
 
 
 def _surface(options: Namespace) -> int:
-    need("eval", "gsvc bench surface")
     from gsvc.datasets.clips.sets import find_clips
     from gsvc.eval.layout import markdown, write_bytes, write_text
     from gsvc.eval.planning import surface

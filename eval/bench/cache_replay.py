@@ -5,12 +5,11 @@ decode without a cache is measured on the frames.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.bitstream.errors import ConfigError
@@ -19,8 +18,7 @@ from gsvc.decoders.keyframes.backends import load_refiner
 from gsvc.decoders.keyframes.latent_cache import LatentCache
 from gsvc.decoders.keyframes.refiner import WindowRefiner
 from gsvc.eval.baselines import gsvc
-from gsvc.eval.layout import markdown, write_bytes
-from gsvc.eval.report.exhibits import image, label, legend, panels
+from gsvc.eval.layout import markdown
 
 _HEADER = ("capacity, MB", "entries", "hit rate", "steps saved", "PSNR to no cache, dB")
 
@@ -33,8 +31,6 @@ class Replay:
     """Bytes."""
     entries: int
     """That it held in the end."""
-    entry: float
-    """Mean bytes of an entry; 0 without any."""
     hit_rate: float
     """Share of the loops that began with another's latents."""
     saved: float
@@ -42,20 +38,6 @@ class Replay:
     psnr: float
     """In dB, of all frames against those of loops that all ran whole, with the same noise; at
     capacity 0 against those without a cache. Infinite where they are equal."""
-
-
-@dataclass(frozen=True)
-class CapacityFit:
-    """A family of hit rates over capacity M, with the parameters that come nearest."""
-
-    text: str
-    values: tuple[float, ...]
-    error: float
-    """Root of the mean squared error of the hit rate."""
-
-    def __str__(self) -> str:
-        values = ", ".join(f"{value:.3g}" for value in self.values)
-        return f"{self.text}: {values}; error {self.error:.3f}"
 
 
 def replay(
@@ -85,8 +67,7 @@ def replay(
             error = float(np.mean([np.square(a.astype(np.float32) - b).mean() for a, b in pairs]))
             told = cache.report()
         psnr = float(10 * np.log10(255**2 / error)) if error else float("inf")
-        entry, saved = told.size / max(1, told.entries), told.saved / told.steps
-        yield Replay(capacity, told.entries, entry, told.hit_rate, saved, psnr)
+        yield Replay(capacity, told.entries, told.hit_rate, told.saved / told.steps, psnr)
 
 
 class _Alone(LatentCache):
@@ -98,27 +79,6 @@ class _Alone(LatentCache):
         super().__init__("", 0)
 
 
-def fits(rows: Sequence[Replay]) -> list[CapacityFit]:
-    """Both families, fitted to the hit rates; none where nothing hit."""
-    from scipy.optimize import least_squares
-
-    sizes = [row.entry for row in rows if row.entry]
-    rates = np.array([row.hit_rate for row in rows])
-    if not sizes or not rates.any():
-        return []
-    entries = np.array([row.capacity for row in rows]) / np.mean(sizes)
-    families: dict[str, tuple[Callable[..., NDArray[np.float64]], tuple[float, ...]]] = {
-        "1 - exp(-b M/s), b": (lambda b: 1 - np.exp(-b * entries), (0.01,)),
-        "1 - (1 + k M/s)^-g, k and g": (lambda k, g: 1 - (1 + k * entries) ** -g, (0.1, 0.5)),
-    }
-    found = []
-    for text, (family, begin) in families.items():
-        solved = least_squares(lambda v, f=family: f(*v) - rates, begin, bounds=(0, np.inf))
-        error = float(np.sqrt(np.mean(np.square(solved.fun))))
-        found.append(CapacityFit(text, tuple(map(float, solved.x)), error))
-    return found
-
-
 def table(rows: Sequence[Replay]) -> str:
     """As Markdown."""
     shown = []
@@ -127,18 +87,3 @@ def table(rows: Sequence[Replay]) -> str:
         shares = f"{row.hit_rate:.1%}", f"{row.saved:.1%}"
         shown.append([f"{row.capacity / 1e6:.3g}", str(row.entries), *shares, psnr])
     return markdown(_HEADER, shown)
-
-
-def plot(rows: Sequence[Replay], path: Path) -> None:
-    """Hit rate, saved steps and lost quality over capacity, as an image. Raises OutputError."""
-    sizes = [row.capacity / 1e6 for row in rows]
-    figure, places = panels(["", " "], "Latent caches")
-    (_, left), (_, right) = places
-    left.plot(sizes, [row.hit_rate for row in rows], "o-", label="hit rate")
-    left.plot(sizes, [row.saved for row in rows], "s-", label="steps saved")
-    lossy = [(row.capacity / 1e6, row.psnr) for row in rows if row.psnr != float("inf")]
-    right.plot([size for size, _ in lossy], [psnr for _, psnr in lossy], "o-")
-    label(left, "", "capacity, MB", "share")
-    label(right, "", "capacity, MB", "PSNR to no cache, dB")
-    legend(figure)
-    write_bytes(path, image(figure, path.suffix.removeprefix(".")))
