@@ -187,6 +187,12 @@ def av1_in(container: str) -> bytes:
     return data.getvalue()
 
 
+def test_delimiters_of_vvenc_do_not_count() -> None:
+    codec = conventional("vvenc")
+    coded = codec.encode(clip(), at(codec, 46))
+    assert coded.bits == 8 * (len(coded.data) - 7 * len(moving()))
+
+
 @pytest.mark.parametrize("container", ("obu", "ivf", "mp4", "matroska"))
 def test_av1_counts_in_every_container_without_temporal_delimiters(container: str) -> None:
     units = len(av1_in("obu")) - 2 * len(moving())

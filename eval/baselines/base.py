@@ -10,7 +10,6 @@ from typing import Protocol, TypeVar
 
 import av
 
-from gsvc.codec.bitstream.coded_pictures import restore_temporal_unit
 from gsvc.codec.bitstream.container import Cutter, read_varint, varint
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
@@ -21,8 +20,11 @@ Value = int | float | str
 Settings = Mapping[str, Value]
 """Names and values that decide what is done, defaults included; they are part of the cell's key."""
 
-_DELIMITER = restore_temporal_unit(b"")
-_FILES = "mov,mp4", "matroska", "ivf", "avi", "mpegts", "flv", "obu"
+_DELIMITER = re.compile(
+    rb"\A(\x12\x00|\x00\x00\x00\x01(\x09|\x46\x01|\x00[\xa1-\xa7]).)", re.DOTALL
+)
+"""Before a frame: of AV1 a temporal delimiter, of H.264, H.265, H.266 an access unit delimiter."""
+_FILES = "mov,mp4", "matroska", "ivf", "avi", "mpegts", "flv", "obu", "h264", "hevc", "vvc"
 """Formats of FFmpeg."""
 
 
@@ -41,15 +43,17 @@ class Encoded:
     def bits(self) -> int:
         """Those that count: of a file of video, its packets and parameter sets; else all.
 
-        AV1 counts without temporal delimiters, two bytes a frame, as MP4 and Matroska carry it.
+        Units that only delimit frames do not count: MP4 has none.
         """
         with suppress(av.FFmpegError), av.open(io.BytesIO(self.data), mode="r") as file:
             if file.format.name.startswith(_FILES):
-                # Those of AV1 are in its first packet, too.
+                packets = [bytes(packet) for packet in file.demux()]
                 codecs = [stream.codec_context for stream in file.streams.video]
+                # Those of AV1 are in its first packet, too, in another form.
                 sets = [o.extradata or b"" for o in codecs if o.codec.canonical_name != "av1"]
-                packets = [bytes(packet).removeprefix(_DELIMITER) for packet in file.demux()]
-                return 8 * sum(map(len, [*sets, *packets])) or 8 * len(self.data)
+                beside = [one for one in sets if one not in packets[0]]
+                carried = [*beside, *(_DELIMITER.sub(b"", packet) for packet in packets)]
+                return 8 * sum(map(len, carried)) or 8 * len(self.data)
         return 8 * len(self.data)
 
 

@@ -41,8 +41,8 @@ def protocol(summary: Summary) -> str:
     warning = f" {RANDOM.upper()}: what is restored here says nothing about the model."
     return (
         f"{len(summary.frames)} clip{'s' * (len(summary.frames) != 1)}, {frames} frames coded of "
-        f"each, quality measured on {measured}; rates are those of the elementary stream (AV1: "
-        "without temporal delimiters), or of the whole .gsv file without audio."
+        f"each, quality measured on {measured}; rates are those of the elementary stream "
+        "without delimiters of frames, or of the whole .gsv file without audio."
         f"{warning if has_random_weights(summary) else ''}"
     )
 
