@@ -156,7 +156,6 @@ source [IN]             the video; omit it with --class
 --latency TIME          longest time from capture to display without loss: 2s; below 8s, sent live
 --energy ENERGY         energy of encoding and decoding: 500J, 1Wh
 --quality JUDGE:N       quality to reach: at least jod:6, or at most texture:0.2
---budgets FILE          TOML file of budgets: bandwidth = "12k"
 --judge {{{",".join(JUDGES)}}}   measure of quality ({JUDGES[0]}, or that of --quality)
 --receiver FILE         profile of the decoding machine (this one)
 --watts W               power while computing, if no counter tells
@@ -237,12 +236,8 @@ def kind_of(options: Namespace, budgets: Budgets) -> VideoClass | None:
 
 
 def budgets_of(options: Namespace) -> Budgets:
-    """Those of the command line, or of its file. Raises ConfigError."""
+    """Those of the command line. Raises ConfigError."""
     given = asked.parse_budgets({one.name: getattr(options, one.name) for one in fields(Budgets)})
-    if options.budgets is not None:
-        if given.given:
-            raise ConfigError("--budgets FILE and budgets beside it: write all in one place")
-        given = asked.read_budgets(options.budgets)
     if options.judge and given.quality and options.judge != given.quality[0]:
         raise ConfigError(f"--judge {options.judge} beside --quality {given.quality[0]}: take one")
     return given

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.random import default_rng
 
 from gsvc import __version__
@@ -162,7 +161,6 @@ def _manifest(folder: pipeline.Folder, selected: Selection, settings: Settings) 
     tables = [json.loads(folder.table(number).read_text()) for number in range(shards)]
     poison = {row["address"]: row["error"] for row in rows if row["error"]}
     poison |= {key: why for table in tables for key, why in table["poison"].items()}
-    measured = {name: [clip.measures[name] for clip in clips] for name in clips[0].measures}
     return {
         "format": 1,
         "version": __version__,
@@ -194,10 +192,6 @@ def _manifest(folder: pipeline.Folder, selected: Selection, settings: Settings) 
         ),
         "reasons": dict(reasons),
         "poison": poison,
-        "statistics": {
-            name: {f"p{share}": round(float(np.percentile(row, share)), 4) for share in (5, 50, 95)}
-            for name, row in measured.items()
-        },
     }
 
 

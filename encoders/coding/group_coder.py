@@ -37,7 +37,8 @@ class GroupCoder(Protocol):
 
     @property
     def quality(self) -> float | None:
-        """See `Encoder.estimated_quality`."""
+        """See `Encoder.estimated_quality`; None where there are no probes to measure it in."""
+        return None
 
     def push(
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
@@ -81,7 +82,6 @@ class NoPictures(GroupCoder):
     """See `GroupCoder`."""
 
     delay = 0
-    quality = None
 
     def push(
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool

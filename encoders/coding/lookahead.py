@@ -85,10 +85,7 @@ class Lookahead(GroupCoder):
     def push(
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
     ) -> list[CodedPacket]:
-        """Keep a frame; at a cut or where the group is full, code what waits.
-
-        `ticks`: since the frame before; `is_cut`, `opens_group`: a scene, a group begins with it.
-        """
+        """Keep a frame; at a cut or where the group is full, code what waits."""
         coded: list[CodedPacket] = []
         if is_cut and self._group:
             self._cuts.append(len(self._group))

@@ -103,10 +103,6 @@ class LowDelay(GroupCoder):
     def delay(self) -> int:
         return self._spacing - 1
 
-    @property
-    def quality(self) -> float | None:
-        return None  # It is measured in probes, and there are none.
-
     def push(
         self, picture: Picture, ticks: int, *, is_cut: bool, opens_group: bool
     ) -> list[CodedPacket]:

@@ -1,4 +1,4 @@
-"""A run's figures: RD curves, quality over compute, B*(Q0, C), bits by layer, quality by frame.
+"""A run's figures: RD curves, quality over decoding time, bits by layer, quality by frame.
 
 The front of the two judges shows where each tune lies at equal bits.
 """
@@ -13,7 +13,6 @@ from gsvc.eval.layout import write_bytes
 from gsvc.eval.report import exhibits
 from gsvc.eval.report.exhibits import Axes, Figure
 from gsvc.eval.summary import curves
-from gsvc.eval.summary.bd_comparisons import PUBLISHED
 from gsvc.eval.summary.summarise import Summary, curves_by_metric, load_summary
 
 _BY_WEIGHT = sorted(TUNES, key=lambda tune: TUNES[tune].structure_weight)
@@ -82,9 +81,6 @@ def figures(summary: Summary, cells: Sequence[CellRecord]) -> Iterator[tuple[str
         if metric.name in curves.PRIMARY:
             if any(row.codec == curves.OURS and row.decode_ratio for row in summary.points):
                 yield f"compute_{metric.name}", quality_compute(summary, metric)
-            for unit in ("time", "flops"):
-                if any(r.metric == metric.name and r.unit == unit for r in summary.frontier):
-                    yield f"frontier_{unit}_{metric.name}", frontier(summary, metric, unit)
             if metric.per_frame:
                 yield f"frames_{metric.name}", by_frame(summary, cells, metric)
     if any(row.codec in (curves.OURS, curves.ABLATION) for row in summary.points):
@@ -148,32 +144,6 @@ def _join_streams(axis: Axes, rows: Sequence[curves.PointRow], metric: curves.Me
         _annotate(axis, f"{stream[0].bpp:.4f} bpp", dots[-1])
 
 
-def frontier(summary: Summary, metric: curves.MetricInfo, unit: str) -> Figure:
-    """B*(Q0, C) of each clip at its qualities; the dotted line is the published claim."""
-    rows = [row for row in summary.frontier if row.metric == metric.name and row.unit == unit]
-    what = _TIME if unit == "time" else "FLOPs a pixel"
-    title = f"Least rate for a quality and a compute: {metric.title}"
-    figure, places = exhibits.panels((row.clip for row in rows), title)
-    for clip, axis in places:
-        qualities = list(dict.fromkeys(row.quality for row in rows if row.clip == clip))
-        for index, quality in enumerate(qualities):
-            line = [r.point for r in rows if r.clip == clip and r.quality == quality]
-            reached = [(point.compute, point.bpp) for point in line if point.bpp]
-            shade = ("#ee7d22", "#dd3c2a", "#6d1160")[index % 3]
-            place = ("coarse", "middle", "fine")[index % 3]
-            axis.plot(*_columns(reached), "o-", color=shade, ms=4, lw=1.5, label=place)
-            axis.annotate(
-                f"{quality:.3g}", reached[-1], fontsize=6.5, color=exhibits.INK, va="bottom"
-            )
-            if index == 0:
-                _claim(axis, reached)
-        exhibits.label(axis, clip, what, "bits a pixel")
-        exhibits.log_scale(axis.xaxis)
-        exhibits.log_scale(axis.yaxis)
-    exhibits.legend(figure)
-    return figure
-
-
 def layers(summary: Summary) -> Figure:
     """Bits by layer of each of our streams: a bar as long as its bits per pixel, in parts."""
     ours = (row for row in summary.points if row.codec in (curves.OURS, curves.ABLATION))
@@ -229,11 +199,3 @@ def _hull(axis: Axes, curve: curves.Curve, colour: str, marker: str) -> None:
     line = [(bpp, curves.distance(far, curve.higher_is_better)) for bpp, far in curve.hull]
     look = {"lw": 2, "ms": 4, "zorder": 3} if own else {"lw": 1.2, "ms": 3, "zorder": 2}
     axis.plot(*_columns(line), color=colour, marker=marker, label=curve.name, **look)
-
-
-def _claim(axis: Axes, reached: Sequence[tuple[float, float | None]]) -> None:
-    (first, rate), (last, _) = reached[0], reached[-1]
-    assert rate is not None
-    claim = rate * (last / first) ** -PUBLISHED.exponent
-    told = f"{PUBLISHED.compute:g}x compute buys {PUBLISHED.compression:g}x"
-    axis.plot([first, last], [rate, claim], ":", color="#808080", lw=1.2, label=told)
