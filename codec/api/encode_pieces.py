@@ -65,16 +65,12 @@ def encode_pieces(
             few as let at most 1 transfer in 100 fail at `loss`.
         loss: Share of pieces that the link loses, 0 to below 1, one independent of the other.
         settings: How to encode, without a rate or a quality.
-        start: Second of the source to begin at.
+        start, fps, audio_bitrate, deinterlace, progress: As of `encode`.
         frames: Most frames; 1 makes a still.
-        fps: Most frames a second.
         audio: Whether to carry the sound.
-        audio_bitrate: Bits per second of the sound, as of `encode`.
-        deinterlace: Draw whole pictures of interlaced video.
         size: As of `encode`. None is "auto" for video; a still is shrunk where its bytes are far
             too few. Of a long video only so many seconds are sent as leave 1 kbit/s.
         overwrite: Replace pieces that are in the folder.
-        progress: Called as by `encode`.
 
     Returns:
         Size of the pieces together, and of what is in them.

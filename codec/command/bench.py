@@ -115,10 +115,12 @@ folder FOLDER           the folder of the set
 
 def _write(options: Namespace) -> int:
     from gsvc.datasets.clips import published_sets
+    from gsvc.eval.layout import csv_text
 
     with atomic_output(options.write, options.overwrite) as path:
         entries = list(published_sets.folder_entries(options.folder, but=options.write))
-        Path(path).write_text(published_sets.manifest_text(entries), encoding="utf-8", newline="")
+        text = csv_text([published_sets.FileEntry._fields, *entries])
+        Path(path).write_text(text, encoding="utf-8", newline="")
     print(f"{options.write}: {len(entries)} files, {sum(one.bytes for one in entries)} bytes")
     return 0
 

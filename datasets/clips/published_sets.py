@@ -8,7 +8,6 @@ repeats that checks theirs against it.
 """
 
 import csv
-import io
 import os
 import re
 import tomllib
@@ -191,9 +190,6 @@ def _raw_format(path: Path, sequence: PublishedSequence) -> clip_reader.RawForma
     )
 
 
-_COLUMNS = "path", "bytes", "sha256"
-
-
 class FileEntry(NamedTuple):
     """One file."""
 
@@ -226,21 +222,14 @@ def folder_files(folder: str | Path, but: str | Path) -> list[str]:
     return sorted(one.relative_to(root).as_posix() for one in found if os.path.abspath(one) != own)
 
 
-def manifest_text(entries: Sequence[FileEntry]) -> str:
-    """The table of a manifest, CSV."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([_COLUMNS, *entries])
-    return text.getvalue()
-
-
 def read_manifest(path: str | Path) -> list[FileEntry]:
     """The entries of a manifest. Raises InputError with the line of a fault."""
     path = Path(path)
     rows = csv.reader(read_text(path).splitlines())
     entries: dict[str, FileEntry] = {}
     try:
-        if tuple(next(rows, ())) != _COLUMNS:
-            raise ValueError(f"its first line must be {','.join(_COLUMNS)}")
+        if tuple(next(rows, ())) != FileEntry._fields:
+            raise ValueError(f"its first line must be {','.join(FileEntry._fields)}")
         for row in rows:
             entry = _entry(row)
             if entry.path in entries:
@@ -254,8 +243,8 @@ def read_manifest(path: str | Path) -> list[FileEntry]:
 
 
 def _entry(row: list[str]) -> FileEntry:
-    if len(row) != len(_COLUMNS):
-        raise ValueError(f"{len(row)} columns: write {', '.join(_COLUMNS)}")
+    if len(row) != len(FileEntry._fields):
+        raise ValueError(f"{len(row)} columns: write {', '.join(FileEntry._fields)}")
     path, size, digest = row
     parts = PurePosixPath(path)
     if not path or parts.is_absolute() or ".." in parts.parts or "\\" in path or "\0" in path:

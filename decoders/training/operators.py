@@ -3,6 +3,7 @@
 Beside a sample, masks, poses, faces and flow of the source may be extracted.
 """
 
+import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -153,7 +154,8 @@ def _cut_out(
         if name == "masks":
             return {"mask.webp": picture_bytes(cut[..., None].astype(np.uint8))}, {}
         small = cut[:, ::FLOW_STRIDE, ::FLOW_STRIDE].astype(np.float16)
-        return {"flow.npy": pipeline.array_bytes(small)}, {}
+        np.save(file := io.BytesIO(), small, allow_pickle=False)
+        return {"flow.npy": file.getvalue()}, {}
     corner = np.array((left, top), np.float32)
     moved = [np.concatenate([p[..., :2] - corner, p[..., 2:]], -1) for p in seen]
     return {}, {name: [each.round(2).tolist() for each in moved]}

@@ -4,7 +4,6 @@ Each shard has a table of what is where in it. The manifest says what a folder o
 where it is from, and what making it took.
 """
 
-import io
 import json
 import pickle
 import sys
@@ -14,9 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import GsvcError, InputError
 from gsvc.codec.bitstream.frames import Picture
@@ -149,13 +145,6 @@ def of_row(row: dict[str, bytes]) -> Item:
     """The item of a row that the pipeline itself made."""
     item: Item = pickle.loads(row["item"])
     return item
-
-
-def array_bytes(array: NDArray[np.generic]) -> bytes:
-    """An array as a .npy file."""
-    file = io.BytesIO()
-    np.save(file, array, allow_pickle=False)
-    return file.getvalue()
 
 
 MANIFEST = "manifest.json"
