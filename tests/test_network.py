@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -139,6 +139,30 @@ def test_loss_never_stops_the_picture() -> None:
         assert len(times) >= 0.8 * coded
 
     run(main())
+
+
+def test_a_file_waits_for_late_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LiveDecoder, "due", lambda _: pytest.fail("frames were made up"))
+
+    async def main() -> None:
+        port = free_port()
+        shown: list[Frame] = []
+        receiving = asyncio.create_task(collect(receiver_at(port, waits=True), shown))
+        await listening(port)
+        await asyncio.sleep(0.3)
+        await sender_to(port, realtime=False).run(frames(20))
+        await receiving
+        assert len(shown) == 20
+
+    run(main())
+
+
+def test_what_is_no_iterable_is_refused_at_once() -> None:
+    async def camera() -> AsyncIterator[Frame]:
+        yield frames(1)[0]
+
+    with pytest.raises(TypeError, match="async_generator: give an ordinary iterable"):
+        run(sender_to(free_port()).run(camera()))  # type: ignore[arg-type]
 
 
 def test_what_came_with_the_end_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -697,7 +721,7 @@ def test_the_remedy_is_of_what_was_slow() -> None:
     quick, slow = (Latency(99, s, s, s) for s in (0.1, 0.9))
     assert told(receiver, replace(came, decoding=quick)).startswith("decoding took 10% of the time")
     assert "--load 0.8x" in told(receiver, replace(came, decoding=slow))
-    assert "--load 0.8x" in told(receiver, replace(came, decoding=quick, dropped=1))
+    assert "--load 0.8x" in told(receiver, replace(came, decoding=slow, dropped=1))
     overdue = replace(came, latency=Latency(0), concealed=12, overdue=9)
     assert "allow more --wait" in told(receiver, overdue)
     assert "--wait" not in told(receiver, replace(overdue, lost=30))  # an outage: they never came

@@ -188,6 +188,15 @@ def test_one_way_any_picture_in_pieces_may_lose_one(is_answered: bool) -> None:
     assert (1 in numbers) != is_answered and {0, 2, 3} <= set(numbers)
 
 
+@pytest.mark.parametrize("lost", [range(3, 13), (0, 5, 8, 17), (2, 7, 20, 24)])
+def test_a_picture_of_many_pieces_bears_several_losses(lost: Sequence[int]) -> None:
+    """Two of a stripe are lost, or a parity with them: another split has what repairs them."""
+    packets = stream([4000])
+    datagrams = sent(packets, WireSettings(mtu=240, parity_span=2))
+    assert len(datagrams) == 20 + 5 + 6 + 1
+    same(received(one for at, one in enumerate(datagrams) if at not in lost), packets)
+
+
 def test_without_redundancy_a_loss_is_a_gap_up_to_the_next_group() -> None:
     packets = stream([200] * 12, group=6)
     datagrams = sent(packets, PLAIN)

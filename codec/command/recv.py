@@ -76,7 +76,8 @@ def status_text(stats: SenderStats | ReceiverStats, split: str = "") -> str:
         if waiting := max(0, stats.frames - stats.sent - stats.dropped):  # for encoder or link
             told = f"{waiting} waiting, {told}, of {stats.frames} read"
         return f"sent {stats.sent} frames, {told}, {rate}{loss}{receivers}"
-    why = "slow_decoder" if stats.dropped > stats.packets_lost else "packets_lost"
+    dropped = "slow_decoder" if _busy(stats) > _BUSY else "busy_machine"
+    why = dropped if stats.dropped > stats.packets_lost else "packets_lost"
     causes = {why: stats.concealed - stats.overdue, "packets_late": stats.overdue}
     late = "" if stats.latency.p50 is None else f", {stats.latency.p50:.1f} s late"
     late += f" (95 %: {stats.latency.p95:.1f})" if stats.latency.p95 else ""
@@ -84,6 +85,11 @@ def status_text(stats: SenderStats | ReceiverStats, split: str = "") -> str:
         f"received {stats.frames} frames, {_counted('concealed', **causes)}, "
         f"{stats.lost} datagrams never came, {rate}{late}"
     )
+
+
+def _busy(stats: ReceiverStats) -> float:
+    """The share of the time that decoding took."""
+    return (stats.decoding.p50 or 0.0) * stats.packets / max(1e-6, stats.seconds)
 
 
 def _counted(what: str, **causes: int) -> str:
@@ -159,9 +165,9 @@ class Watch:
                 cause = "the link was full, allow more; a first picture takes seconds of a thin one"
                 remedy = f": {cause if is_link else main.as_options(faster(self._preset))}"
         elif stats.dropped or (stats.latency.p95 or 0.0) > _LATE:
-            busy = (stats.decoding.p50 or 0.0) * stats.packets / seconds
+            busy = _busy(stats)
             cause = "the sender looks ahead, the link is full, or a machine has other work"
-            todo = "give --load 0.8x or --steps 0" if stats.dropped or busy > _BUSY else cause
+            todo = "give --load 0.8x or --steps 0" if busy > _BUSY else cause
             remedy = f": decoding took {busy:.0%} of the time, {todo}"
         elif stats.overdue > max(stats.lost, stats.concealed / 2):
             remedy = f": packets of {stats.overdue} frames came too late, allow more --wait"
@@ -209,7 +215,7 @@ def run(options: Namespace) -> int:
     from gsvc.codec.media.video_writer import try_target
     from gsvc.codec.network.video_receiver import VideoReceiver
 
-    settings = receive_settings(options)
+    settings = replace(receive_settings(options), waits=options.output != STANDARD_OUTPUT)
     if STANDARD_OUTPUT == options.output == options.stats:
         raise ConfigError("video and --stats cannot both go to standard output: give one a file")
     try_target(options.output, options.overwrite)  # not hours later, with the first picture

@@ -7,6 +7,7 @@ its fragments and their parity.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from gsvc.codec.bitstream.container import Packet, PacketType
 from gsvc.codec.bitstream.errors import DEFAULT_LIMITS, BitstreamError, Limits, typed
@@ -16,6 +17,7 @@ from gsvc.codec.network.rtcp import ReportBlock
 
 PIECE_COST = 128
 """Bytes of memory that a piece takes beside its data."""
+_Key = TypeVar("_Key", int, tuple[int, int])
 
 
 @dataclass
@@ -30,9 +32,11 @@ class PendingPacket:
     packet: Packet | None = None
     size: int = 0
     _count: int = 0
-    _stripes: int = 0
+    _splits: set[int] = field(default_factory=set)
+    """Numbers of stripes into which the fragments are split for parity."""
     _fragments: dict[int, bytes] = field(default_factory=dict)
-    _parities: dict[int, bytes] = field(default_factory=dict)
+    _parities: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    """By the number of stripes, and the stripe."""
 
     def add(self, piece: rtp.PacketPiece, data: bytes) -> bytes | None:
         """Add a piece and repair what it allows; gives the packet's bytes once all are there.
@@ -40,12 +44,15 @@ class PendingPacket:
         Raises BitstreamError for a piece that contradicts those before it.
         """
         self._count = self._count or piece.count
-        self._stripes = self._stripes or piece.stripes
-        if piece.count != self._count or piece.stripes not in (0, self._stripes):
+        self._splits |= {piece.stripes} - {0}
+        if piece.count != self._count or len(self._splits) > 2:
             raise BitstreamError("pieces of a packet do not fit together: one is damaged")
-        self._keep(self._parities if piece.stripes else self._fragments, piece.index, data)
-        if self._stripes:
-            self._repair(piece.index % self._stripes)
+        if stripe := piece.stripes and (piece.stripes, piece.index):
+            self._keep(self._parities, stripe, data)
+            self._repair([stripe])
+        else:
+            self._keep(self._fragments, piece.index, data)
+            self._repair(self._stripes_of(piece.index))
         if len(self._fragments) < self._count:
             return None
         return b"".join(self._fragments[index] for index in range(self._count))
@@ -55,19 +62,25 @@ class PendingPacket:
         self.packet, self.size = packet, size + PIECE_COST
         self._fragments, self._parities = {}, {}
 
-    def _keep(self, pieces: dict[int, bytes], index: int, data: bytes) -> None:
+    def _keep(self, pieces: dict[_Key, bytes], index: _Key, data: bytes) -> None:
         if index not in pieces:
             pieces[index] = data
             self.size += len(data) + PIECE_COST
 
-    def _repair(self, stripe: int) -> None:
-        """Restore the one fragment that a stripe lacks, if its parity came. The packet's last
-        fragment may come back padded with zeros."""
-        members = range(stripe, self._count, self._stripes)
-        lost = [index for index in members if index not in self._fragments]
-        if stripe in self._parities and len(lost) == 1:
-            known = [self._fragments[index] for index in members if index != lost[0]]
-            self._keep(self._fragments, lost[0], rtp.parity([*known, self._parities[stripe]]))
+    def _stripes_of(self, fragment: int) -> list[tuple[int, int]]:
+        return [(stripes, fragment % stripes) for stripes in self._splits]
+
+    def _repair(self, waiting: list[tuple[int, int]]) -> None:
+        """Restore the one fragment that a stripe lacks, if its parity came, then what that allows.
+        The packet's last fragment may come back padded with zeros."""
+        while waiting:
+            stripes, stripe = place = waiting.pop()
+            members = range(stripe, self._count, stripes)
+            lost = [index for index in members if index not in self._fragments]
+            if place in self._parities and len(lost) == 1:
+                known = [self._fragments[index] for index in members if index != lost[0]]
+                self._keep(self._fragments, lost[0], rtp.parity([*known, self._parities[place]]))
+                waiting += self._stripes_of(lost[0])
 
 
 _WINDOW, _SEEN = 512, 1024

@@ -45,6 +45,9 @@ class ReceiveSettings:
     silence: float | None = None
     """Seconds without a packet after which the stream has ended; inf: never. None: 30 over UDP,
     from the first packet on, as END may be lost."""
+    waits: bool = False
+    """Wait for late packets, as a file can: frames are concealed where a later packet comes. Else
+    they are concealed when they are due, as a display needs them."""
     limits: errors.Limits = field(default_factory=errors.Limits.restrictive)
     """Limits on the stream: restrictive by default, because senders are not trusted."""
     key: WireKey | None = None
@@ -62,7 +65,9 @@ class ReceiveSettings:
             raise errors.ConfigError(f"load {self.load:g}: choose a positive share, as 0.8")
 
 
-_WAITING_PACKETS = 32  # packets that wait for the decoder; beyond, the oldest are dropped
+_WAITING_PACKETS, _OF_GROUPS = 32, 512
+"""Packets that wait for the decoder; beyond, the oldest are dropped. Those of a group coded with
+look-ahead come at once, and a file can wait for them."""
 _LOOK_SECONDS = 0.1  # seconds between checks for frames that are due without a packet
 _FROZEN = 5.0  # seconds without a packet for which such frames are made up: the end may be lost
 _SILENCE = 30.0  # the usual `silence`: what sends events alone sends something every ten
@@ -87,7 +92,9 @@ class VideoReceiver:
             raise errors.ConfigError(why)
         chosen = self._settings = settings or ReceiveSettings()
         self._tls = tls_context(self._address, chosen.tls)
-        self._queue: LatestQueue[live_decoder.ArrivedPacket] = LatestQueue(_WAITING_PACKETS)
+        self._queue: LatestQueue[live_decoder.ArrivedPacket] = LatestQueue(
+            _OF_GROUPS if chosen.waits else _WAITING_PACKETS
+        )
         steps = chosen.decoder.steps
         pace = live_decoder.LivePace(chosen.load, steps=steps) if chosen.load else None
         self._pictures = lambda: pace.pictures if pace else None
@@ -281,7 +288,8 @@ class VideoReceiver:
                 arrival = await asyncio.wait_for(anext(self._queue, None), _LOOK_SECONDS)
             except TimeoutError:
                 silence = time.monotonic() - heard
-                async for frame in made_in(worker, live.due() if silence < _FROZEN else iter(())):
+                is_due = silence < _FROZEN and not self._settings.waits
+                async for frame in made_in(worker, live.due() if is_due else iter(())):
                     yield frame
                 if self._is_over(silence):
                     break

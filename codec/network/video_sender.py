@@ -15,7 +15,7 @@ from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import check_bitrate
 from gsvc.codec.bitstream.audio_and_text import SAMPLE_RATE
 from gsvc.codec.bitstream.container import Packet
-from gsvc.codec.bitstream.errors import ConfigError, OutputError, typed
+from gsvc.codec.bitstream.errors import ConfigError, OutputError, WrongTypeError, typed
 from gsvc.codec.bitstream.frames import AudioChunk, Frame
 from gsvc.codec.media.track_source import Sound
 from gsvc.codec.network import address as addresses, congestion_control, rtp, stats
@@ -151,9 +151,13 @@ class VideoSender:
         The sound is sent as its frames are, timed by the first one; the encoder must be one with
         `audio`, and the address udp://: over a connection receivers do not know when it began.
 
-        Raises ConfigError for sound that cannot be sent, OutputError or InputError when the address
-        cannot be used or nobody took the stream, and what reading and encoding the frames raise.
+        Raises ConfigError for sound that cannot be sent and frames that are no ordinary iterable,
+        OutputError or InputError when the address cannot be used or nobody took the stream, and
+        what reading and encoding the frames raise.
         """
+        if not isinstance(frames, Iterable):
+            kind = type(frames).__name__
+            raise WrongTypeError(f"frames is of type {kind}: give an ordinary iterable, as a list")
         self._sound = self._cut(sound)
         with (
             self._encoder,
