@@ -299,7 +299,7 @@ def carry_out(plan: RunPlan, folder: BenchFolder, workers: Workers, reporter: Re
     for job, outcome in _outcomes(plan, workers, reporter):
         folder.write(outcome.record, outcome.stream, job.cell.suffix)
         shares.add(outcome.record, reporter)
-        if outcome.stream:
+        if outcome.stream and job.cell.codec.is_own:
             _tell_rate(job.cell, outcome.stream, outcome.record.bits // 8, reporter)
         if not outcome.done:
             continue
