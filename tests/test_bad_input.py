@@ -142,7 +142,7 @@ def test_a_forged_checksum_gives_pictures_or_our_error(stream: Path) -> None:
     data = stream.read_bytes()
     header, packets = data[:32], list(gsvc.StreamReader(io.BytesIO(data)))
     rng = np.random.default_rng(11)
-    for _ in range(150):
+    for _ in range(60):
         forged = [header]
         victim = rng.integers(0, len(packets))
         for index, packet in enumerate(packets):

@@ -26,7 +26,7 @@ need_models()
 
 TINY = ["--kind", "windows", "--lines", "128", "--frames", "9", "--lambdas", "30"]
 TINY += ["--shard-clips", "2", "--ray", "none", "--limits", "sharpness=1:", "--preset", "fast"]
-TINY += ["--extract", "masks", "pose", "faces", "flow", "drawings"]
+TINY += ["--extract", "masks", "pose", "faces", "flow"]
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:
@@ -94,9 +94,18 @@ def test_webdataset_reads_the_samples(whole: Path) -> None:
         again = sample_of_files(sample_files(sample, LOSSLESS), "")
         np.testing.assert_array_equal(again.stacks["rendering"], sample.stacks["rendering"])
         assert {"mask.webp", "flow.npy"} <= members.keys() and len(facts["pose"]) == frames
+
+
+@pytest.mark.slow
+def test_drawings_are_of_the_keys(tmp_path: Path) -> None:
+    write_clip(tmp_path / "a.mp4", [1])
+    prepare(tmp_path / "a.mp4", tmp_path / "out", "--extract", "drawings")
+    folder = Folder(tmp_path / "out")
+    for row in json.loads(folder.table(0).read_text())["samples"]:
+        members = read_members(folder.tar(0), row["files"])
         drawn = np.asarray(Image.open(io.BytesIO(members["drawn.webp"])))
         assert drawn.shape == (2 * 2 * 128, 128, 3)  # both keys, twice
-        keys = sample.stacks["keys"].reshape(-1, 128, 3)
+        keys = sample_of_files(members, "").stacks["keys"].reshape(-1, 128, 3)
         # A picture of theirs, not their very colours: the prior repaints random texture freely.
         assert np.corrcoef(drawn[:256].ravel(), keys.ravel())[0, 1] > 0.25
 
@@ -161,7 +170,7 @@ def test_a_few_clips_tell_what_many_take(whole: Path, capsys: pytest.CaptureFixt
     assert (small["samples"], small["shards"]) == (manifest["samples"], len(manifest["shards"]))
     assert large["samples"] == 1_000_000 * manifest["samples"]
     names = {row["name"] for row in told if row["type"] == "stage"}
-    assert {"survey", "read", "degrade", "drawings", "file"} <= names and "_release" not in names
+    assert {"survey", "read", "degrade", "flow", "file"} <= names and "_release" not in names
     hours = sum(row["core_hours"] for row in told if row["type"] == "stage")
     assert large["core_hours"] == pytest.approx(hours, rel=0.01)
     assert large["hours"] == pytest.approx(large["core_hours"] / 8, rel=0.01)

@@ -459,15 +459,17 @@ def test_real_video_encodes_to_the_same_bytes(tmp_path: Path) -> None:
     assert streams[0] == streams[1]
 
 
-@pytest.mark.parametrize(("rate", "tick"), [(Fraction(2503, 100), Fraction(1, 25)), (25, 25)])
+@pytest.mark.parametrize(
+    ("rate", "tick", "frames"), [(Fraction(2503, 100), Fraction(1, 25), 420), (25, 25, 60)]
+)
 def test_nominal_times_rise_where_a_frame_takes_less_than_a_tick(
-    rate: Fraction, tick: Fraction
+    rate: Fraction, tick: Fraction, frames: int
 ) -> None:
     video = VideoFormat(64, 48, Fraction(tick), Fraction(rate))
     with Encoder(video, EncoderSettings(low_delay=True, preset="fast")) as encoder:
         grey = np.full((48, 64, 3), 128, np.uint8)
-        count = sum(packet.frames for _ in range(420) for packet in encoder.encode(grey))
-        assert count + sum(packet.frames for packet in encoder.flush()) == 420
+        count = sum(packet.frames for _ in range(frames) for packet in encoder.encode(grey))
+        assert count + sum(packet.frames for packet in encoder.flush()) == frames
 
 
 @pytest.mark.parametrize(

@@ -168,8 +168,8 @@ def kinds(packets: Sequence[gsvc.Packet]) -> str:
 
 def test_shots_that_come_back_take_fewer_bits(moving_pictures: Pictures) -> None:
     pictures = turns(moving_pictures, "ABACBA")
-    plain, cut = coded(pictures, preset="medium")
-    shared, packets = coded(pictures, preset="medium", returning_shots=True)
+    plain, cut = coded(pictures)
+    shared, packets = coded(pictures, returning_shots=True)
     assert (kinds(cut), kinds(packets)) == ("iiiiii", "iSSSSS")
     assert [p.payload[0] for p in packets if p.type == gsvc.PacketType.SHOT][:3:2] == [1, 3]
     assert len(shared) < 0.8 * len(plain)

@@ -262,7 +262,7 @@ def test_no_packet_is_larger_than_allowed(settings: EncoderSettings) -> None:
 
 
 def test_small_packets_make_intra_pictures_coarse_and_no_others() -> None:
-    pictures, rate = load_clip(need_clip("carphone"), 100, 144)
+    pictures, rate = load_clip(need_clip("carphone"), 60, 144)
     video = VideoFormat(176, 144, 1 / rate, rate)
     settings = replace(LOW, bitrate=12_000, max_packet_bytes=500)
     packets = packets_of(video, settings, pictures)
