@@ -512,3 +512,15 @@ def test_the_estimate_takes_each_kind_of_step_at_its_own_pace(
     do(blocks[0], "decode", "blocks", 2)
     do(blocks[0], "score", DISTANCE, 30)
     assert (pace.done, pace.text()) == (0, "cell 0/2 (50 %), about 6:20 left")
+
+
+def test_the_estimate_follows_a_machine_that_is_busier_than_before(
+    clips: Path, tmp_path: Path, pool: Pool
+) -> None:
+    jobs = plan(settings(clips, f"{BLOCKS}:sides=4+8"), tmp_path, pool, Listener()).jobs
+    before = replace(jobs[0].cell.empty_record(), bits=8, encode_seconds=6.0)
+    pace = RunProgress(2, jobs, [before])
+    first = pace.left()[0]
+    step = CellStep("encode", "blocks", (jobs[0].cell.key,), 60.0)
+    pace.step(0, step)
+    assert pace.left()[0] > 8 * first

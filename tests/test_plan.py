@@ -31,7 +31,9 @@ from gsvc.codec.planning.plan_search import (
     LinkLoad,
     as_lines,
     commands,
+    encoder_settings,
     planner_for,
+    python_settings,
     quality_of,
 )
 from gsvc.codec.planning.prediction import Predictor, Range
@@ -139,7 +141,7 @@ def test_the_command_of_a_plan_gives_what_the_plan_says(
     wanted = "--bandwidth", "4k", "--size", "48", "--no-measure"
     assert main(["plan", str(clip), *wanted, *part]) == 0
     told, beside = capsys.readouterr()
-    assert "takes about half a minute" in beside
+    assert "takes half a minute" in beside
     encode = next(line for line in told.splitlines() if line.startswith("gsvc encode")).split()
     target = tmp_path / "again.gsv"
     assert "--size" in encode and "--total-bitrate" in encode
@@ -486,6 +488,12 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     assert "smear:" not in shown  # it does below 8 kbit/s
     assert "no preset slower than fast keeps real time on this machine: take a smaller" in shown
     assert "much, a lower --fps is safer" in shown and plan.best.settings.preset == "fast"
+    sent = replace(link, most=8e3, arguments=("--mtu", "240", "--redundancy", "2", "--parity", "2"))
+    names = {n: getattr(gsvc, n) for n in ("EncoderSettings", "SendSettings", "WireSettings")}
+    encoder, sender = eval(python_settings(plan.best.settings, sent), names)
+    assert encoder == encoder_settings(plan.best.settings)
+    assert sender.wire == gsvc.WireSettings(240, 2, 2)
+    assert f"--total-bitrate {sender.total_bitrate} " in commands("a", plan.best.settings, sent)[1]
     verdict = replace(link, silent=6_000, verdict="sound leaves so little")
     loud = BudgetPlanner(Predictor(trial, MACHINE), link=verdict).plan(live)
     low = replace(loud.best.prediction, jod=Range(4.2, 4.4, 4.6))
@@ -501,7 +509,7 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     )
     assert "go on even without loss" not in shown
     one_way = replace(thin, link=replace(thin.link, one_way=0.0, loss=0.01))
-    *lines, receive, _ = as_lines("", one_way)
+    *lines, receive, _, _ = as_lines("", one_way)
     assert any("1 % loss (--loss), and an intra picture every 4 to 12 s" in line for line in lines)
     lossy = replace(one_way, link=replace(one_way.link, arguments=("--gop", "4")))
     assert any("an intra picture every 4 s" in line for line in as_lines("", lossy))

@@ -231,6 +231,12 @@ def has_watcher(options: argparse.Namespace) -> bool:
     return sys.stderr is not None and sys.stderr.isatty() and not options.quiet
 
 
+def begin(options: argparse.Namespace, line: str) -> None:
+    """What a job begins with that may take minutes; into a log too."""
+    if not (options.quiet or options.json):
+        print(one_line(line), file=sys.stderr, flush=True)
+
+
 def say(options: argparse.Namespace, line: str) -> None:
     """Write over the line on a terminal."""
     if has_watcher(options):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gsvc.codec.bitstream.audio_and_text import AUDIO_CODINGS
-from gsvc.codec.bitstream.errors import ConfigError, one_line
+from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command import arguments
 from gsvc.codec.command.main import Verb
 from gsvc.codec.media.output import atomic_output, refuse_foreign
@@ -257,9 +257,8 @@ def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -
     found = Carried(LinkLoad(TCP, arguments=shape, most=budgets.bandwidth))
     if isinstance(source, str):
         found = carried(source, budgets, options)
-        if not (options.quiet or options.json):
-            told = f"{source}: trying it at three rates takes about half a minute"
-            print(one_line(told), file=sys.stderr)
+        told = "takes half a minute, several where this machine has other work"
+        arguments.begin(options, f"{source}: trying it at three rates {told}")
     with trial_judge(options.measure and isinstance(source, str)) as judge:
         return planner_for(
             source, budgets, receiver=receiver, watts=options.watts, joules_per_bit=joules,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, OutputError
-from gsvc.codec.command.arguments import say, with_options, without_warnings
+from gsvc.codec.command.arguments import begin, say, with_options, without_warnings
 from gsvc.codec.command.main import complain
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def run(options: Namespace) -> int:
     if options.stride < 1:
         raise ConfigError(f"stride {options.stride}: must be 1 or more")
     metrics = score.named_metrics(options.metric or DEFAULT_METRICS)
-    if not (options.quiet or options.json):  # into a log too: it may take minutes
-        print(f"reading both videos, then {', '.join(metrics)}", file=sys.stderr, flush=True)
+    begin(options, f"reading both videos, then {', '.join(metrics)}")
     with without_warnings(options.quiet):
         pair = with_options(score.read_pair, options, options.source, options.test)
         indices = range(0, len(pair.test), options.stride)

@@ -2,8 +2,8 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import product
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import pairwise, product
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -214,9 +214,9 @@ class BudgetPlanner:
     def kept(self, budgets: Budgets, measured: Mapping[str, float]) -> dict[str, bool]:
         """Of what was measured, by the names of a log of predictions: is each budget kept?"""
         found = {}
-        for name, fields in _MEASURED.items():
+        for name, numbers in _MEASURED.items():
             if (allowed := getattr(budgets, name)) is not None:
-                found[name] = max(measured[field] for field in fields) <= self._limit(allowed)
+                found[name] = max(measured[one] for one in numbers) <= self._limit(allowed)
         return found
 
     def joules(self, seen: Prediction) -> float | None:
@@ -406,11 +406,7 @@ def encoder_settings(settings: PlanSettings) -> EncoderSettings:
 def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) -> list[str]:
     """The commands that carry a plan out: sending and receiving where it is live."""
     link, way = link or LinkLoad(), settings.way.arguments
-    rate = settings.bitrate
-    if link.most is not None and link.is_live:  # all of it where it binds
-        rate = link.most if link.total(rate) > 0.8 * link.most else link.total(rate)
-    elif link.most is not None:  # of the file: pictures that aim as high, and what is beside them
-        rate = rate / AIM + link.beside / link.factor
+    rate = _rate(settings, link)
     told = ["--bitrate" if link.most is None else "--total-bitrate", f"{rate:.0f}"]
     told += ["--preset", settings.preset, *link.arguments]
     if link.is_live:
@@ -425,6 +421,34 @@ def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) 
     is_usual = settings.low_delay or settings.gop == FILE_GOP
     encode += [] if is_usual else ["--gop", f"{settings.gop:g}"]
     return [shlex.join(encode), shlex.join(["gsvc", "decode", stream, *way])]
+
+
+def _rate(settings: PlanSettings, link: LinkLoad) -> float:
+    """Bits per second that the command names: in all where the link's are known."""
+    rate = settings.bitrate
+    if link.most is not None and link.is_live:  # all of it where it binds
+        return link.most if link.total(rate) > 0.8 * link.most else link.total(rate)
+    # Of the file: pictures that aim as high, and what is beside them.
+    return rate if link.most is None else rate / AIM + link.beside / link.factor
+
+
+_OF_WIRE = {"--mtu": "mtu", "--redundancy": "redundancy", "--parity": "parity_span"}
+
+
+def python_settings(settings: PlanSettings, link: LinkLoad) -> str:
+    """The same for the library, without the size, the rate of frames and the sound."""
+    chosen = encoder_settings(settings)
+    own = {one.name: getattr(chosen, one.name) for one in fields(chosen)}
+    told = [
+        f"{one.name}={own[one.name]!r}" for one in fields(chosen) if own[one.name] != one.default
+    ]
+    found = f"EncoderSettings({', '.join(told)})"
+    if not link.is_live:
+        return found
+    given = dict(pairwise(link.arguments))
+    wire = ", ".join(f"{n}={given[option]}" for option, n in _OF_WIRE.items() if option in given)
+    total = f"total_bitrate={_rate(settings, link):.0f}, " * (link.most is not None)
+    return f"{found}, SendSettings({total}wire=WireSettings({wire}))"
 
 
 def pieces_command(source: str, bits: float, loss: float, part: Sequence[str] = ()) -> str:
@@ -474,6 +498,7 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
         *(_live_lines(source, plan) if plan.link.is_live else ()),
         "",
         *commands(source, plan.best.settings, plan.link),
+        f"# Python: {python_settings(plan.best.settings, plan.link)}",
     ]
 
 

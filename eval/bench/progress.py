@@ -3,6 +3,7 @@
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from statistics import median
 from time import monotonic
 from typing import TextIO
 
@@ -44,6 +45,7 @@ class RunProgress:
                 self._took((DECODE, cell.codec), one.seconds, pixels)
                 for name, scores in one.scores.items():
                     self._took((SCORE, name), scores.seconds, pixels)
+        self._older = {*self._pixels}
 
     def _took(self, kind: _Kind, seconds: float, pixels: float) -> None:
         if seconds:  # which a metric that this machine lacked has not
@@ -58,8 +60,11 @@ class RunProgress:
         self._now.pop(worker, None)
         for key in step.cells:
             self._ahead[key][step.kind, step.name] -= 1
-        pixels = sum(self._sizes[key] for key in step.cells)
-        self._took((step.kind, step.name), step.seconds, pixels)
+        pixels, kind = sum(self._sizes[key] for key in step.cells), (step.kind, step.name)
+        if kind in self._older:  # the machine may be busier now, or less
+            self._older.remove(kind)
+            del self._seconds[kind], self._pixels[kind]
+        self._took(kind, step.seconds, pixels)
 
     def end(self, key: str) -> None:
         """A cell has ended; steps that it left out are not ahead any more."""
@@ -91,13 +96,21 @@ class RunProgress:
 
         Codecs are alike until measured, metrics never are.
         """
-        step, name = kind
+        step = kind[0]
         like = [kind] if kind in self._pixels or step == SCORE else [*self._pixels]
         like = [one for one in like if one[0] == step]
         if pixels := sum(self._pixels[one] for one in like):
             return sum(self._seconds[one] for one in like) / pixels, True
-        usual = _USUAL.get(f"{step} {name}", _USUAL[step])
-        return usual / (self._stride if step == SCORE and name != "cvvdp" else 1), False
+        # What was measured so far tells how busy or slow this machine is.
+        paces = {one: self._seconds[one] / n for one, n in self._pixels.items() if n}
+        slow = [pace / self._usual(one) for one, pace in paces.items()]
+        return self._usual(kind) * (median(slow) if slow else 1), False
+
+    def _usual(self, kind: _Kind) -> float:
+        """Seconds a megapixel on two cores that do nothing else."""
+        step, name = kind
+        usual = usual_pace(step, name)
+        return usual / (self._stride if step == SCORE and name != "cvvdp" else 1)
 
     def slowest(self) -> str:
         """What a worker has been at for longest: "gsvc: encode, 95 s, bikes 288 gsvc level=3"."""
@@ -125,6 +138,11 @@ _USUAL |= dict.fromkeys(("decode svtav1+rife", "decode x265+rife", "decode svtav
 _USUAL |= {"score st_lpips_vgg": 11.0, "score st_lpips_alex": 3.0, "score cvvdp": 0.2}
 """Seconds a megapixel, of metrics of frames a scored one, on two cores."""
 _LATE = 0.25  # of a late step's time
+
+
+def usual_pace(step: str, name: str) -> float:
+    """Seconds a megapixel of the frames that the step takes."""
+    return _USUAL.get(f"{step} {name}", _USUAL[step])
 
 
 def time_text(seconds: float, is_known: bool) -> str:

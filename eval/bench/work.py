@@ -25,6 +25,7 @@ from gsvc.datasets.clips.sets import ClipSource
 from gsvc.decoders.interpolation.optical_flow import dense_flow, gray
 from gsvc.eval.baselines.base import Codec, Decoded, Encoded
 from gsvc.eval.bench import cells
+from gsvc.eval.bench.progress import usual_pace
 from gsvc.eval.bench.store import CellRecord, DecodeRecord, MetricScores
 from gsvc.eval.bench.workers import DECODE, ENCODE, SCORE, Tell, told
 from gsvc.eval.compute import PeakMemory, StepCost
@@ -159,7 +160,8 @@ class Batch:
         own = self.jobs[0].cell.clip.thumbnails
         ready = [one for one in decodes if one.decode(own, self.others)]
         indices = range(0, len(clip.frames), self.stride)
-        for name in sorted({name for one in ready for name in one.wanted}):
+        names = {name for one in ready for name in one.wanted}
+        for name in sorted(names, key=lambda name: (usual_pace(SCORE, name), name)):
             wanting = [one for one in ready if name in one.wanted]
             version = self.jobs[0].cell.metrics[name]
             tests = [one.frames for one in wanting]
