@@ -48,7 +48,7 @@ def test_companded_chroma_comes_back() -> None:
 
 
 def test_pale_colours_are_left_at_low_rates() -> None:
-    sources = street(9)
+    sources = street(9, 12)
     video = gsvc.VideoFormat(*SIZE, Fraction(1, 12), Fraction(12))
     encoder = gsvc.Encoder(video, gsvc.EncoderSettings(0, bitrate=1500, preset="fast"))
     packets = [packet for picture in sources for packet in encoder.encode(picture)]

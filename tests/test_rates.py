@@ -121,7 +121,7 @@ def test_a_better_quality_costs_more(pictures: list[Picture]) -> None:
     assert len(good) > 1.5 * len(bad)
 
 
-@pytest.mark.parametrize("quality", [0.1, 0.2])
+@pytest.mark.parametrize("quality", [pytest.param(0.1, marks=pytest.mark.slow), 0.2])
 def test_a_quality_is_met_by_the_estimate(pictures: list[Picture], quality: float) -> None:
     height, width = pictures[0].shape[:2]
     encoder = Encoder(VideoFormat(width, height, 1 / RATE, RATE), replace(FAST, quality=quality))
