@@ -205,6 +205,21 @@ def test_a_link_with_room_need_not_limit_intra_pictures(pictures: list[Picture])
         assert encoder.encode(pictures[0])[0].is_intra
 
 
+def test_after_a_cut_to_a_hard_scene_no_picture_blocks_a_thin_link() -> None:
+    """With the quantiser of the calm scene before, some take 14 kbit."""
+    rng, video = np.random.default_rng(3), VideoFormat(320, 240, Fraction(1, 8), Fraction(8))
+    noise = cv2.GaussianBlur(rng.integers(0, 256, (240, 640, 3)).astype(np.uint8), (0, 0), 2)
+    noise = cv2.convertScaleAbs(noise, alpha=3, beta=-250)
+    calm = cv2.circle(np.full((240, 320, 3), 60, np.uint8), (160, 120), 70, (200, 150, 120), -1)
+    with Encoder(video, replace(FAST, low_delay=True, bitrate=8000, faces=False)) as encoder:
+        packets = []
+        for picture in [calm] * 8 + [noise[:, 9 * n : 9 * n + 320] for n in range(8)]:
+            encoder.hold(is_held=False, intra_bits=9000, fills=True)
+            packets += encoder.encode(picture)
+    assert [packet.pts for packet in packets if packet.is_intra] == [0, 8]
+    assert max(8 * len(packet.to_bytes()) for packet in packets) < 9000
+
+
 def test_the_window_slides() -> None:
     rng = np.random.default_rng(5)
     for _ in range(50):

@@ -47,6 +47,9 @@ for which it is 1: the headers of a picture count more on a thin link. By hand."
 _MOST_INTRA, _FOLLOW = 80.0, 0.45
 """Its coarsest quantiser, and bits of a second after it in proportion to its own. By hand."""
 _LATE = 16  # coded pictures over which the bits of one are averaged
+_FINER, _EMPTY = 8.0, 12.0
+"""How much finer a new scene over a thin link may begin than the one before, unless its first
+picture takes less than this part of what it may."""
 _LARGE = 1.2  # multiple of what an intra picture may take from which it is coded again
 _OF_PACKET = 8 * 0.8
 """Bits that an intra picture may take, or is coded again, for each byte of the largest packet."""
@@ -91,7 +94,7 @@ class LowDelay(GroupCoder):
         self._coarser, self._scale = 0.0, 8
         self._jump = tuning.USUAL_JUMP
         self._group: _OpenGroup | None = None
-        self._ends_soon = self._is_judged = False
+        self._ends_soon = self._is_judged = self._is_new_scene = False
         self._packet_bits = _OF_PACKET * (config.packet_bytes or math.inf)
         self.hold(is_held=False)
         self._inter, self._inters, self._frames = 0.0, 0, 0
@@ -120,6 +123,7 @@ class LowDelay(GroupCoder):
             self._ends_soon = False  # The new scene's group will do.
             coded += self.flush()
             self.drop()
+            self._is_new_scene = True
         self._waiting.append((picture, ticks))
         if opens_group or self._is_full():
             self._end_group()
@@ -236,22 +240,26 @@ class LowDelay(GroupCoder):
 
     def _is_large(self, coded: CodedPacket) -> bool:
         """Whether an intra picture takes more than it may, and would take less if coarser; or is
-        the first over a link with room, whose quantiser it tells."""
+        the first of a scene over a link with room, whose quantiser it tells."""
         if not coded.is_intra or self._group is None:
             return False
         is_first, self._last_intra = self._last_intra is None, (self._group.intra, coded.bits)
+        is_new, self._is_new_scene = is_first or self._is_new_scene, False
         most = self._most_bits or math.inf
-        if is_first and self._fills:
-            self._crf = self._first_crf(coded.bits, most)
+        if is_new and self._fills:
+            # A nearly empty picture, as where a scene fades in, tells little of what follows.
+            finest = self._crf - _FINER * (coded.bits > most / _EMPTY)
+            wanted = self._first_crf(self._group.intra, coded.bits, most)
+            self._crf = max(wanted, _LEAST_CRF if is_first else finest)
             return True
         return coded.bits > _LARGE * most and self._group.intra < _MOST_INTRA
 
-    def _first_crf(self, bits: int, most: float) -> float:
-        """The first quantiser of a link with room, after an intra picture of `bits` at another:
-        that which has `most` bits, or a finer one where those after it would leave the rate."""
+    def _first_crf(self, crf: float, bits: int, most: float) -> float:
+        """The first quantiser of a link with room, after an intra picture of `bits` at `crf`: that
+        which has `most` bits, or a finer one where those after it would leave the rate."""
         least = self._bits_a_second / _FOLLOW
         excess = math.log(bits) - math.log(max(most, least))  # either may be infinite
-        return min(float(MAX_CRF), max(_LEAST_CRF, self._crf + excess / tuning.CRF_SLOPE))
+        return min(float(MAX_CRF), max(_LEAST_CRF, crf + excess / tuning.CRF_SLOPE))
 
     def _small(self, wanted: float) -> float:
         """The quantiser, coarser where the last intra picture would take more than it may."""
