@@ -1,6 +1,7 @@
 """The headline and the slideshow test, on curves whose BD-rates are known by construction."""
 
 import csv
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -195,3 +196,11 @@ def test_the_slowest_metric_codec_and_cell_are_named() -> None:
     assert metric.share == pytest.approx(20 / 32)
     assert cell.seconds == 22.0 and cell.name.startswith("runner, gsvc")
     assert [text.split()[1] for text in slowest(made.durations)] == ["cvvdp", "svtav1", "runner,"]
+
+
+def test_versions_of_one_codec_in_one_run_are_told() -> None:
+    cells = [curve(name, "runner", cvvdp=1, st_lpips_vgg=1) for name in ("svtav1", "other", "gsvc")]
+    for mine in cells:
+        mine[0] = replace(mine[0], codec_version="0")
+    told = [one for one in headline_gaps(summary(*cells)) if one.startswith("MIXED VERSIONS")]
+    assert [one.split()[3] for one in told] == ["svtav1", "other"]

@@ -73,6 +73,8 @@ def codecs_of(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> dict[
 
 
 OURS = "gsvc"
+SEVERAL = " | "
+"""Between the versions of one codec."""
 ABLATION = "gsvc-layers"
 """The codec whose settings switch layers off: it has a table of its own and is in no curve."""
 

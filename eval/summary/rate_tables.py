@@ -8,7 +8,7 @@ from gsvc.codec.weights.hub import RANDOM
 from gsvc.eval.layout import markdown
 from gsvc.eval.summary import bd_comparisons
 from gsvc.eval.summary.bd_rate import LEAST_CLIPS, NARROW, TWO_POINTS, Pooled, below, doubts
-from gsvc.eval.summary.curves import OURS, PRIMARY, MetricInfo, PointRow, short_labels
+from gsvc.eval.summary.curves import OURS, PRIMARY, SEVERAL, MetricInfo, PointRow, short_labels
 from gsvc.eval.summary.summarise import Summary
 
 NONE = "-"
@@ -124,6 +124,9 @@ def headline_gaps(summary: Summary) -> Iterator[str]:
     if summary.headline.rows:
         ran = ((row.codec, row.settings) for row in summary.points)
         yield from (f"OTHER OPPONENT, {one}." for one in bd_comparisons.other_anchor(ran))
+    for codec, several in summary.versions.items():  # Ours differ by their options, too.
+        if SEVERAL in several and codec not in {OURS, *bd_comparisons.FLOORS}:
+            yield f"MIXED VERSIONS of {codec} ({several}): run each into an --out of its own."
     if summary.headline.rows and len(summary.frames) < LEAST_CLIPS:
         yield f"No interval with fewer than {LEAST_CLIPS} clips."
     yield from _doubts(summary)

@@ -227,7 +227,7 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
         schema=SCHEMA,
         stride=int(settings.get("stride", 1)),
         frames={clip_label(cell): cell.frames for cell in cells},
-        versions={cell.codec: cell.codec_version for cell in cells},
+        versions=_versions(cells),
         codecs=codecs,
         metrics=metrics,
         headline=bd_comparisons.headline(pooled, metrics, unmeasured, not_run),
@@ -297,6 +297,14 @@ def load_summary(folder: str | Path) -> tuple[BenchRun, Summary]:
 
 
 _RATIOS = "reference_crf", "encode_ratio", "decode_ratio"
+
+
+def _versions(cells: Sequence[CellRecord]) -> dict[str, str]:
+    """Of each codec; several where its cells stem from several."""
+    found: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        found.setdefault(cell.codec, {})[cell.codec_version] = None
+    return {codec: run.SEVERAL.join(several) for codec, several in found.items()}
 
 
 def load_kept(place: str | Path) -> BenchRun:
