@@ -83,6 +83,16 @@ def shape_for(
     return None if factor == 1 and rate == frame_rate else (min(lines, shorter), rate)
 
 
+def shape_instead(
+    bitrate: float, width: int, height: int, frame_rate: float
+) -> tuple[int, float] | None:
+    """That which suits, where the video's own has over twice as many pixels a second; else None."""
+    shape = shape_for(bitrate, width, height, frame_rate, is_asked=True)
+    if shape and 2 * (shape[0] / min(width, height)) ** 2 * shape[1] < frame_rate:
+        return shape
+    return None
+
+
 STILL_BPP = 0.016
 """Bits per pixel below which a single picture is too large for its bytes. Above, a larger one is
 nearer to its source than a smaller one of as many bytes, by ST-LPIPS VGG (four photographs, 500 and

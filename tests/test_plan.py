@@ -488,6 +488,10 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     assert "smear:" not in shown  # it does below 8 kbit/s
     assert "no preset slower than fast keeps real time on this machine: take a smaller" in shown
     assert "much, a lower --fps is safer" in shown and plan.best.settings.preset == "fast"
+    few = replace(plan, best=replace(plan.best, settings=replace(plan.best.settings, bitrate=2e3)))
+    assert "is too large for 2 kbit/s of pictures: plan with --size 1" in "\n".join(
+        as_lines("", few)
+    )
     sent = replace(link, most=8e3, arguments=("--mtu", "240", "--redundancy", "2", "--parity", "2"))
     names = {n: getattr(gsvc, n) for n in ("EncoderSettings", "SendSettings", "WireSettings")}
     encoder, sender = eval(python_settings(plan.best.settings, sent), names)

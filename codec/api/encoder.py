@@ -32,7 +32,7 @@ from gsvc.encoders.coding.lookahead import Lookahead
 from gsvc.encoders.coding.low_delay import LowDelay
 from gsvc.encoders.config import CodedPacket, CodingConfig
 from gsvc.encoders.svt_av1 import check_size
-from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES, shape_for
+from gsvc.encoders.tuning import LEVELS, PRESETS, TUNES, shape_instead
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +43,6 @@ class Tensor(Protocol):
     def detach(self) -> Any: ...
 
 
-_SUITS = 0.5  # share of the pixels a second below which a size that suits the rate is told
 AnyFrame: TypeAlias = Frame | Picture | Tensor | av.VideoFrame
 """What `Encoder.encode` takes."""
 
@@ -349,8 +348,7 @@ class Encoder:
     def _warn_of_size(self) -> None:
         video, rate = self.header.format, self.target_bitrate if self.is_low_delay else None
         own = video.width, video.height, float(video.frame_rate)
-        shape = shape_for(rate, *own, is_asked=True) if rate else None
-        if rate and shape and (shape[0] / min(own[:2])) ** 2 * shape[1] < _SUITS * own[2]:
+        if rate and (shape := shape_instead(rate, *own)):
             why = "%dx%d, %.3g frames/s is too large for %.3g kbit/s of pictures: %dx%d, %.3g suits"
             _log.warning(why, *own, rate / 1000, *fitted_size(*own[:2], shape[0]), shape[1])
 

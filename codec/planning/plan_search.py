@@ -20,7 +20,7 @@ from gsvc.codec.planning.budgets import Budgets, Time, UnmetError, VideoClass, o
 from gsvc.codec.planning.machine_profile import WAYS, Profile, Way, known_profile
 from gsvc.codec.planning.prediction import PlanSettings, Prediction, Predictor, Range, own_numbers
 from gsvc.codec.planning.video_trial import Judge, trial_of, try_video
-from gsvc.encoders.tuning import DEFAULT_PRESET, FILE_GOP, LIVE_GOP, PRESETS
+from gsvc.encoders.tuning import DEFAULT_PRESET, FILE_GOP, LIVE_GOP, PRESETS, shape_instead
 
 _RATES = 33
 _RARER = 3.0
@@ -507,16 +507,22 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
     shares = [s.mean / plan.duration for s in (seen.encode_seconds, seen.decode_seconds)]
     told = "live, encoding takes {:.0%} of the time, decoding {:.0%}".format(*shares)
     told += ": much, a lower --fps is safer" if _CALM * max(shares) > 1 else ""
+    pictures = plan.best.settings.bitrate
+    if shape := shape_instead(pictures, *plan.size, plan.frame_rate):
+        large = "{}x{} at {:.3g} frames/s is too large for {:.3g} kbit/s of pictures: ".format(
+            *plan.size, plan.frame_rate, pictures / 1000
+        )
+        yield f"{large}plan with --size {shape[0]} --fps {shape[1]:.3g}"
     late = seen.latency + link.intra + link.wait
     yield f"{told}; a lost packet adds {link.wait:g} s (--wait): {late:.1f} s at most from capture"
     if link.one_way is None:
         yield "for a link without a way back, plan with --no-feedback"
     else:
-        copies = link.one_way * plan.best.settings.bitrate / 1000
+        copies = link.one_way * pictures / 1000
         told = f"one way: {copies:.2f} kbit/s of copies and parity for {100 * link.loss:g} % loss"
         most = "" if "--gop" in link.arguments else " to 12"
         yield f"{told} (--loss), and an intra picture every {LIVE_GOP:g}{most} s"
-    if link.most is not None and plan.best.settings.bitrate < FACES:
+    if link.most is not None and pictures < FACES:
         how = pieces_command(source, plan.duration * link.most, link.loss, link.part)
         told = f"below {FACES / 1000:g} kbit/s the first picture stands for {link.intra:.2g} s,"
         told += " faces and fast motion smear: a file looks better, one way in pieces, for"
