@@ -20,8 +20,8 @@ RETRY_BITS = 24_000
 IP_UDP = 28
 WAIT = 1.5
 """Seconds that pictures wait for a datagram that is asked for again."""
-KEPT, TIMES = 64, 2
-"""Datagrams that the sender keeps for that, and how often it sends one again at most."""
+KEPT = 64
+"""Datagrams that the sender keeps for that."""
 CLOCK = 1 << 31
 """Ticks of a camera's clock at its first frame: the encoder makes them 0, of each sender anew."""
 
@@ -41,7 +41,7 @@ class Sender:
         self.packetizer = gsvc.Packetizer(self.encoder.header)
         self.link, self.rate, self.began = gsvc.LinkRate(self.encoder, rate), rate, began
         self.bits = self.wire_bits = 0
-        self.kept: dict[int, tuple[bytes, int]] = {}  # by number; how often sent again
+        self.kept: dict[int, tuple[bytes, float]] = {}  # by number; when it left again
         self.key_left = 0.0  # when the last INTRA packet has left the link
 
     def send(self, frame: gsvc.Frame, seconds: float) -> list[bytes]:
@@ -56,14 +56,11 @@ class Sender:
             self.encoder.force_keyframe()
 
     def again(self, numbers: list[int], seconds: float) -> list[bytes]:
-        """The datagrams that the receiver asks for once more."""
-        found = []
-        for number in filter(self.kept.__contains__, numbers):
-            datagram, times = self.kept[number]
-            if times < TIMES:
-                self.kept[number] = datagram, times + 1
-                found.append(datagram)
-        return self._counted(found, seconds)
+        """The datagrams that the receiver asks for once more, unless that still waits to leave."""
+        found = [one for one in numbers if one in self.kept and seconds >= self.kept[one][1]]
+        datagrams = self._counted([self.kept[one][0] for one in found], seconds)
+        self.kept.update((one, (self.kept[one][0], self._left(seconds))) for one in found)
+        return datagrams
 
     def end(self, seconds: float) -> list[bytes]:
         """The datagrams of the frames that still wait."""
@@ -71,14 +68,18 @@ class Sender:
 
     def _sent(self, packets: list[gsvc.Packet], seconds: float) -> list[bytes]:
         made = self.packetizer.packetize(packets)
-        self.kept.update((one.sequence, (one.to_bytes(), 0)) for one in made)
+        self.kept.update((one.sequence, (one.to_bytes(), 0.0)) for one in made)
         for old in list(self.kept)[:-KEPT]:
             del self.kept[old]
         self.bits += sum(8 * len(packet.to_bytes()) for packet in packets)
         datagrams = self._counted([one.to_bytes() for one in made], seconds)
         if any(packet.is_intra for packet in packets):
-            self.key_left = seconds + self.link.left(seconds - self.began) / self.rate
+            self.key_left = self._left(seconds)
         return datagrams
+
+    def _left(self, seconds: float) -> float:
+        """When all that was sent has left the link."""
+        return seconds + self.link.left(seconds - self.began) / self.rate
 
     def _counted(self, datagrams: list[bytes], seconds: float) -> list[bytes]:
         self.wire_bits += sum(8 * (len(one) + IP_UDP) for one in datagrams)
