@@ -595,8 +595,9 @@ def test_all_that_is_sent_keeps_within_the_rate_of_a_link(is_answered: bool) -> 
     assert 18_000 < float(np.mean(rates[160:])) < 20_000
 
 
-def test_what_waits_once_a_link_got_slower_is_gone_in_seconds() -> None:
-    """It is told a second and a half late."""
+@pytest.mark.parametrize("late", [1.5, 0])
+def test_what_waits_once_a_link_got_slower_is_gone_in_seconds(late: float) -> None:
+    """And where it is told at once, all of the link is used at once."""
     held, sent, queue, waits = [False], 0.0, 0.0, []
     encoder = SimpleNamespace(target_bitrate=9000.0, keyframes_on_request=True, is_low_delay=True)
     encoder.hold = lambda *, is_held, **_: held.append(is_held)
@@ -604,15 +605,18 @@ def test_what_waits_once_a_link_got_slower_is_gone_in_seconds() -> None:
     assert link.left(60) == 0 < link.left(0)
     with pytest.raises(gsvc.ConfigError, match="a rate of 12 bit/s: give 1000 or more: did you"):
         link.meet(12)
+    with pytest.raises(gsvc.ConfigError, match="late -1: give seconds"):
+        link.meet(12_000, late=-1)
     for frame in range(20 * 25):
-        if frame == 288:
-            link.meet(12_000)
+        if frame == 250 + int(25 * late):
+            link.meet(12_000, late)
         queue = max(0.0, queue - (24_000 if frame < 10 * 25 else 12_000) / 25)
         if link.lets(frame / 25) and not held[-1]:
             sent, queue = sent + 2000, queue + 2000
             link.sent(frame / 25, sent, sent)
         waits.append(queue / 12_000)
-    assert 1 < max(waits) < 2 and max(waits[16 * 25 :]) < 0.5
+    assert late < max(waits) + 0.5 < late + 1 and max(waits[16 * 25 :]) < 0.5
+    assert late or waits[255:275].count(0.0) < 5, "the link idles"
 
 
 def test_only_a_sender_that_keeps_to_a_link_takes_another_rate() -> None:

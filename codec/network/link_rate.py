@@ -189,12 +189,16 @@ class LinkRate:
         self._pictures, self._all, self._before = 0.0, 0.0, (0.0, 0.0, 0.0)
         self._pacer = Pacer(encoder)
 
-    def meet(self, total: float) -> None:
+    def meet(self, total: float, late: float = _TOLD_LATE) -> None:
         """The link has another rate, in bits per second: the pictures' follows in seconds. After a
-        fall, half of the link takes what was sent too fast before anybody knew."""
+        fall, half of the link takes what was sent too fast in the `late` seconds before anybody
+        knew. Raises ConfigError for a rate that no link has and for another `late` than 0 or more.
+        """
         check_bitrate(total, LEAST_LINK)
+        if not 0 <= late < inf:
+            raise ConfigError(f"late {late:g}: give seconds, 0 where the fall is known at once")
         now, less = self._encoder.target_bitrate, _AIM * total / self._total
-        self._owed = max(0.0, self._owed + _TOLD_LATE * (1 - less) * self._total)
+        self._owed = max(0.0, self._owed + late * (1 - less) * self._total)
         self._total *= less
         if now and less < 1:
             self._encoder.target_bitrate = max(LEAST_BITRATE, less * now)
