@@ -85,12 +85,14 @@ def shape_for(
 
 def shape_instead(
     bitrate: float, width: int, height: int, frame_rate: float
-) -> tuple[int, float] | None:
-    """That which suits, where the video's own has over twice as many pixels a second; else None."""
+) -> tuple[str, int, float] | None:
+    """Where the video has over twice as many pixels a second as suit: what is wrong, and a shape
+    as of `shape_for`; else None."""
     shape = shape_for(bitrate, width, height, frame_rate, is_asked=True)
-    if shape and 2 * (shape[0] / min(width, height)) ** 2 * shape[1] < frame_rate:
-        return shape
-    return None
+    if not shape or 2 * (shape[0] / min(width, height)) ** 2 * shape[1] >= frame_rate:
+        return None
+    own = f"{width}x{height}, {frame_rate:.3g} frames/s"
+    return f"{own} is too large for {bitrate / 1000:.3g} kbit/s of pictures", *shape
 
 
 STILL_BPP = 0.016

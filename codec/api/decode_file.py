@@ -84,45 +84,42 @@ def decode(
     settings = settings or DecoderSettings()
     places.refuse_same(source, target)
     with places.open_any(source) as file:
-        lack = None
-        if isinstance(file, places.PieceStream) and file.lack:
+        lack, part, conceals = None, None, settings.conceal
+        if isinstance(file, places.PieceStream) and (lack := file.lack):
             part = None if start else partial_picture(file.found, settings, limits)
             if part is None and file.found.drafts:
                 file.found = file.found.without_drafts()
-            if settings.conceal:
-                _log.warning("%s: %s", places.display_name(source), file.lack)
-            else:
-                lack = file.lack
-            if part is not None:
-                report = _written_part(part, target, settings, began, overwrite=overwrite)
-                if lack is not None:
-                    raise lack
-                return report
             settings = replace(settings, conceal=True)
-        is_container, conceals = _is_container(target), settings.conceal
-        time_range = find_time_range(
-            file, start, frames, limits, is_container=is_container, conceals=conceals
-        )
-        header = time_range.header
-        _warn_of_other_model(header.model_id, settings)
-        output = open_writer(
-            target,
-            header.format,
-            audio=time_range.sound,
-            texts=time_range.texts if is_container else audio_and_text.NO_TEXTS,
-            mark=mark_of(settings),
-            overwrite=overwrite,
-        )
-        with Decoder(header, settings, limits, pace=pace) as decoder, output as writer:
-            decoding = FileDecoding(decoder, writer, progress)
-            decoding.write(time_range)
-        decoding.tell_damage(time_range.damage, source, target)
-        if not is_container and (lost := " and ".join(_beside(header, time_range.texts))):
-            _log.warning("%s carries no %s: left out, use .mp4 or .mkv", written(target), lost)
+        if part is not None:
+            report = _written_part(part, target, settings, began, overwrite=overwrite)
+        else:
+            is_container = _is_container(target)
+            time_range = find_time_range(
+                file, start, frames, limits, is_container=is_container, conceals=settings.conceal
+            )
+            header = time_range.header
+            _warn_of_other_model(header.model_id, settings)
+            output = open_writer(
+                target,
+                header.format,
+                audio=time_range.sound,
+                texts=time_range.texts if is_container else audio_and_text.NO_TEXTS,
+                mark=mark_of(settings),
+                overwrite=overwrite,
+            )
+            with Decoder(header, settings, limits, pace=pace) as decoder, output as writer:
+                decoding = FileDecoding(decoder, writer, progress)
+                decoding.write(time_range)
+            decoding.tell_damage(time_range.damage, source, target)
+            if not is_container and (lost := " and ".join(_beside(header, time_range.texts))):
+                _log.warning("%s carries no %s: left out, use .mp4 or .mkv", written(target), lost)
+            made = decoding.times, decoding.concealed
+            report = _report(target, header.format, settings.steps, began, *made)
         if lack is not None:
-            raise lack
-    made = decoding.times, decoding.concealed
-    return _report(target, header.format, settings.steps, began, *made)
+            if not conceals:
+                raise lack
+            _log.warning("%s: %s", places.display_name(source), lack)
+    return report
 
 
 def _written_part(

@@ -347,10 +347,10 @@ class Encoder:
 
     def _warn_of_size(self) -> None:
         video, rate = self.header.format, self.target_bitrate if self.is_low_delay else None
-        own = video.width, video.height, float(video.frame_rate)
-        if rate and (shape := shape_instead(rate, *own)):
-            why = "%dx%d, %.3g frames/s is too large for %.3g kbit/s of pictures: %dx%d, %.3g suits"
-            _log.warning(why, *own, rate / 1000, *fitted_size(*own[:2], shape[0]), shape[1])
+        own = video.width, video.height
+        if rate and (found := shape_instead(rate, *own, float(video.frame_rate))):
+            why, shorter, most = found
+            _log.warning("%s: %dx%d, %.3g suits", why, *fitted_size(*own, shorter), most)
 
     def _watch_pace(self, intervals: float) -> None:
         """Warn of first frames at another rate than the format's, by which each gets its bits."""

@@ -398,7 +398,7 @@ _UNJUDGED = "JOD is predicted from SSIM; where gsvc[eval] is installed, the tria
 def encoder_settings(settings: PlanSettings) -> EncoderSettings:
     """What the encoder is told."""
     return EncoderSettings(
-        bitrate=settings.bitrate, preset=settings.preset, low_delay=settings.low_delay,
+        bitrate=round(settings.bitrate), preset=settings.preset, low_delay=settings.low_delay,
         low_memory=settings.low_memory, gop=settings.gop,
     )  # fmt: skip
 
@@ -438,10 +438,8 @@ _OF_WIRE = {"--mtu": "mtu", "--redundancy": "redundancy", "--parity": "parity_sp
 def python_settings(settings: PlanSettings, link: LinkLoad) -> str:
     """The same for the library, without the size, the rate of frames and the sound."""
     chosen = encoder_settings(settings)
-    own = {one.name: getattr(chosen, one.name) for one in fields(chosen)}
-    told = [
-        f"{one.name}={own[one.name]!r}" for one in fields(chosen) if own[one.name] != one.default
-    ]
+    values = ((one, getattr(chosen, one.name)) for one in fields(chosen))
+    told = (f"{one.name}={value!r}" for one, value in values if value != one.default)
     found = f"EncoderSettings({', '.join(told)})"
     if not link.is_live:
         return found
@@ -508,11 +506,8 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
     told = "live, encoding takes {:.0%} of the time, decoding {:.0%}".format(*shares)
     told += ": much, a lower --fps is safer" if _CALM * max(shares) > 1 else ""
     pictures = plan.best.settings.bitrate
-    if shape := shape_instead(pictures, *plan.size, plan.frame_rate):
-        large = "{}x{} at {:.3g} frames/s is too large for {:.3g} kbit/s of pictures: ".format(
-            *plan.size, plan.frame_rate, pictures / 1000
-        )
-        yield f"{large}plan with --size {shape[0]} --fps {shape[1]:.3g}"
+    if found := shape_instead(pictures, *plan.size, plan.frame_rate):
+        yield "{}: plan with --size {} --fps {:.3g}".format(*found)
     late = seen.latency + link.intra + link.wait
     yield f"{told}; a lost packet adds {link.wait:g} s (--wait): {late:.1f} s at most from capture"
     if link.one_way is None:

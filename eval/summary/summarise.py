@@ -251,6 +251,14 @@ def summarise(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Summa
     )
 
 
+def _versions(cells: Sequence[CellRecord]) -> dict[str, str]:
+    """Of each codec; several where its cells stem from several."""
+    found: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        found.setdefault(cell.codec, {})[cell.codec_version] = None
+    return {codec: run.SEVERAL.join(several) for codec, several in found.items()}
+
+
 def check_codecs(names: Iterable[str], cells: Iterable[CellRecord]) -> None:
     """Raise ConfigError for a codec of which there is no cell."""
     known = list(dict.fromkeys(cell.codec for cell in cells))
@@ -297,14 +305,6 @@ def load_summary(folder: str | Path) -> tuple[BenchRun, Summary]:
 
 
 _RATIOS = "reference_crf", "encode_ratio", "decode_ratio"
-
-
-def _versions(cells: Sequence[CellRecord]) -> dict[str, str]:
-    """Of each codec; several where its cells stem from several."""
-    found: dict[str, dict[str, None]] = {}
-    for cell in cells:
-        found.setdefault(cell.codec, {})[cell.codec_version] = None
-    return {codec: run.SEVERAL.join(several) for codec, several in found.items()}
 
 
 def load_kept(place: str | Path) -> BenchRun:
