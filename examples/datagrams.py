@@ -22,6 +22,8 @@ WAIT = 1.5
 """Seconds that pictures wait for a datagram that is asked for again."""
 KEPT = 64
 """Datagrams that the sender keeps for that."""
+TOLD = 10.0
+"""Seconds of video from one line of progress to the next."""
 CLOCK = 1 << 31
 """Ticks of a camera's clock at its first frame: the encoder makes them 0, of each sender anew."""
 
@@ -135,6 +137,10 @@ def main(source: str, target: str, rate: float) -> None:
     """Send `source` over the link, write what is shown to `target`."""
     lost, receiver, sent, sender = random.Random(1), Receiver(rate), 0, None
     shown = concealed = 0
+    tells = TOLD
+
+    def told() -> str:
+        return f"{sent / now / 1000:.1f} kbit/s in all, {shown} frames, {concealed} concealed"
 
     def link(datagrams: list[bytes], now: float) -> None:
         nonlocal sent, shown, concealed
@@ -155,9 +161,12 @@ def main(source: str, target: str, rate: float) -> None:
             if now > LATE:
                 link(sender.again(receiver.depacketizer.to_nack(now), now), now)
             link(sender.send(frame, now), now)
+            if now >= tells:
+                tells += TOLD
+                print(f"{now:.0f} s: {told()}", file=sys.stderr, flush=True)
         if sender:
             link(sender.end(now), now)
-    print(f"{sent / now / 1000:.1f} kbit/s in all, {shown} frames, {concealed} concealed")
+    print(told())
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ class Frame:
     """Presentation time in units of the format's `time_base`."""
     concealed: bool = False
     """The decoder made this frame up: its packet, or one that it builds on, was lost. Other frames
-    are as they were sent, which over a thin link may be torn, too."""
+    are as they were sent, which over a thin link may be torn or move wrongly, too."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Frame):
