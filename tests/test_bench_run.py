@@ -515,7 +515,7 @@ def test_the_estimate_takes_each_kind_of_step_at_its_own_pace(
 
 
 def test_the_estimate_follows_a_machine_that_is_busier_than_before(
-    clips: Path, tmp_path: Path, pool: Pool
+    clips: Path, tmp_path: Path, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = plan(settings(clips, f"{BLOCKS}:sides=4+8"), tmp_path, pool, Listener()).jobs
     before = replace(jobs[0].cell.empty_record(), bits=8, encode_seconds=6.0)
@@ -524,3 +524,7 @@ def test_the_estimate_follows_a_machine_that_is_busier_than_before(
     step = CellStep("encode", "blocks", (jobs[0].cell.key,), 60.0)
     pace.step(0, step)
     assert pace.left()[0] > 8 * first
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0,))
+    first = RunProgress(2, jobs).left()[0]
+    monkeypatch.setattr("os.getloadavg", lambda: (9.0 * (os.cpu_count() or 1),))  # of other work
+    assert RunProgress(2, jobs).left()[0] > 8 * first

@@ -119,6 +119,10 @@ def test_few_clips_and_hulls_that_hardly_overlap_are_told() -> None:
     told = " ".join(headline_gaps(summary(curve("svtav1", "runner", cvvdp=1), ours)))
     assert "No interval with fewer than 3 clips." in told
     assert "gsvc (1 of 1, least 5 %). Add rates above those of svtav1 (judge cvvdp)." in told
+    large = [replace(one, settings={"crf": 70}) for one in curve("svtav1", "runner", cvvdp=1)]
+    worse = [_cell("gsvc", "runner", bits, "cvvdp", jod) for bits, jod in ((50, 0.5), (1200, 5.5))]
+    told = " ".join(headline_gaps(summary(large, worse)))
+    assert "Add rates below those of svtav1 (crf 70; scale=1/3 takes fewer)." in told
     judge = {judge: 1.0 for judge in JUDGES}
     anchor = [*curve("svtav1", "runner", **judge), *curve("gsvc", "runner", st_lpips_vgg=0.1)]
     assert headline_table(summary(anchor, ours)).rows[0][1].endswith("(cvvdp, 5 % shared)")

@@ -18,7 +18,7 @@ from gsvc.eval.bench.cells import CONDITIONS, CodecSpec, RunSettings, codec_spec
 from gsvc.eval.bench.store import BenchFolder
 from gsvc.eval.bench.workers import Pool, RayWorkers, Workers, ray_cluster
 from gsvc.eval.summary.rate_tables import NONE, headline_gaps, protocol
-from gsvc.eval.summary.summarise import reasons_without_rate, slowest
+from gsvc.eval.summary.summarise import ADDING, reasons_without_rate, slowest
 from gsvc.eval.summary.write import tables, write_summary
 
 _INTERRUPTED = 130
@@ -175,7 +175,7 @@ def _show_summary(options: Namespace, folder: Path, errors: int, cells: int) -> 
     parts += [*reasons_without_rate(summary), *slow, *headline_gaps(summary)]
     if summary.missing:
         lacks = "; ".join(summary.missing)
-        parts.append(f"Missing: {lacks}. gsvc bench run --out {folder} adds it.")
+        parts.append(f"Missing: {lacks}. {ADDING.format(folder)}.")
     parts.append(f"All tables: {folder / 'summary.md'}")
     if options.json:
         done = {"run": str(folder), "cells": cells, "failed": errors}

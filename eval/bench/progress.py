@@ -1,5 +1,6 @@
 """How far a run is, and how long it has still to go, as lines or as JSON objects."""
 
+import os
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -38,6 +39,9 @@ class RunProgress:
         self._pixels: defaultdict[_Kind, float] = defaultdict(float)
         self._now: dict[int, tuple[CellStep, float]] = {}
         self._stride, self._workers = stride, workers
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+        self._busy = max(1.0, (load + workers) / (os.cpu_count() or 1))
+        """How much longer than usual a step takes beside all others on this machine, about."""
         for cell in (one for one in records if one.bits):
             pixels = _megapixels(cell)
             self._took((ENCODE, cell.codec), cell.encode_seconds, pixels)
@@ -101,10 +105,10 @@ class RunProgress:
         like = [one for one in like if one[0] == step]
         if pixels := sum(self._pixels[one] for one in like):
             return sum(self._seconds[one] for one in like) / pixels, True
-        # What was measured so far tells how busy or slow this machine is.
+        # What was measured so far tells how busy or slow this machine is; before that, its load.
         paces = {one: self._seconds[one] / n for one, n in self._pixels.items() if n}
         slow = [pace / self._usual(one) for one, pace in paces.items()]
-        return self._usual(kind) * (median(slow) if slow else 1), False
+        return self._usual(kind) * median(slow or [self._busy]), False
 
     def _usual(self, kind: _Kind) -> float:
         """Seconds a megapixel on two cores that do nothing else."""

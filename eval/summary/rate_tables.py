@@ -169,7 +169,15 @@ def _end(summary: Summary, clip: str, curve: str, side: str) -> str:
     """The codec and settings of a curve's least or highest rate on a clip: "x265 (crf 50)"."""
     mine = [row for row in summary.points if (row.clip, row.curve) == (clip, curve) and row.bits]
     end = (max if side == "above" else min)(mine, key=lambda row: row.bpp, default=None)
-    return f"{end.codec} ({short_labels(summary.points)[end.key]})" if end else curve
+    if end is None:
+        return curve
+    # Each crf has an end, below which only smaller pictures take fewer bits.
+    is_large = side == "below" and "crf" in end.settings and end.settings.get("scale") != _SMALL
+    hint = f"; scale={_SMALL} takes fewer" * is_large
+    return f"{end.codec} ({short_labels(summary.points)[end.key]}{hint})"
+
+
+_SMALL = "1/3"
 
 
 def slideshow_table(summary: Summary) -> Table:

@@ -286,6 +286,10 @@ def missing(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Iterato
     return (f"{what} {', '.join(where)}" for what, where in lacks.items())
 
 
+ADDING = "gsvc bench run --out {} adds it; settings of an older version need a folder of their own"
+"""How a run gets what it lacks."""
+
+
 def _load_named(folder: str | Path) -> BenchRun:
     """`load_run`, with a user's metrics (module:Class) by their own names."""
     found = load_run(folder)

@@ -16,14 +16,14 @@ from gsvc.eval.bench.store import CellRecord
 from gsvc.eval.layout import csv_text, write_text
 from gsvc.eval.summary import bd_comparisons, curves, rate_tables
 from gsvc.eval.summary.rate_tables import NONE, Table, number, protocol, shown
-from gsvc.eval.summary.summarise import Summary, load_summary
+from gsvc.eval.summary.summarise import ADDING, Summary, load_summary
 
 
 def troubles_table(summary: Summary) -> Table:
     """What failed or could not run."""
     rows = [["cell failed", f"{f.clip}, {f.codec}, {f.settings}", f.error] for f in summary.failed]
     if lacks := "; ".join(summary.missing):
-        rows.append(["not done yet", lacks, "gsvc bench run --out with this folder adds it"])
+        rows.append(["not done yet", lacks, ADDING.format("this folder")])
     rows += [["not run", name, reason] for name, reason in summary.not_run.items()]
     rows += [["no bits", cell, "left out of every curve"] for cell in summary.without_bits]
     rows += [
