@@ -1,6 +1,5 @@
 """Operators of `gsvc data prepare`: several on a GPU, and what they must survive."""
 
-import io
 import os
 import pickle
 import sys
@@ -8,16 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from gsvc.codec.command.data import WorkLine
 from gsvc.decoders.training import guard
-from gsvc.decoders.training.engine import Cards, OnRay, Watched, card_shares, in_turn
-from gsvc.decoders.training.guard import mps_environment
+from gsvc.decoders.training.engine import Cards, OnRay, card_shares, in_turn
 from gsvc.decoders.training.pipeline import ClipItem, Item, Operator, Resources
 from needs import need_package
 from odd_operators import EXITS, FRAGILE, HANGS, mortal, noting
@@ -53,16 +49,6 @@ def test_models_share_a_gpu_by_what_they_were_measured_to_take() -> None:
     assert card_shares([one, other], measured, None) == {}
 
 
-def test_the_multi_process_service_is_told_its_budget(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
-    assert mps_environment(2 * GB) == {}
-    (tmp_path / "control").touch()
-    told = {"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path)}
-    assert mps_environment(2 * GB) == told | {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=1907M"}
-
-
 @dataclass
 class Keep:
     """Writes groups as files."""
@@ -90,7 +76,7 @@ def assert_survived(items: Sequence[Item]) -> None:
 
 @pytest.mark.slow
 def test_what_hangs_or_ends_a_worker_is_set_aside(tmp_path: Path) -> None:
-    in_turn([ClipItem(n) for n in range(ITEMS)], [FRAGILE], Keep(tmp_path), 2)
+    list(in_turn([ClipItem(n) for n in range(ITEMS)], [FRAGILE], Keep(tmp_path), 2))
     assert_survived(Keep(tmp_path).items())
 
 
@@ -103,7 +89,7 @@ def test_a_clip_is_not_to_blame_for_what_others_end(
     died.mkdir()
     done.mkdir()
     operator = mortal(died, deaths, worker=False)
-    in_turn([ClipItem(n) for n in range(ITEMS)], [operator], Keep(done), 2)
+    list(in_turn([ClipItem(n) for n in range(ITEMS)], [operator], Keep(done), 2))
     errors = {item.number: item.error for item in Keep(done).items() if item.error}
     # Memory that a clip asks for looks the same: after three times it is set aside.
     expected = {} if deaths < 3 else {EXITS: "mortal ended its process (signal 9)"}
@@ -122,29 +108,12 @@ def test_another_worker_takes_the_clip_of_one_that_was_killed(tmp_path: Path) ->
     ray.init(runtime_env={"env_vars": path}, include_dashboard=False, **room)
     try:
         operator = mortal(died, 2, worker=True)
-        OnRay()([ClipItem(n) for n in range(ITEMS)], [operator], Keep(done), 2)
+        list(OnRay()([ClipItem(n) for n in range(ITEMS)], [operator], Keep(done), 2))
     finally:
         ray.shutdown()
     items = Keep(done).items()
     assert [item.number for item in items] == list(range(ITEMS))
     assert not any(item.error for item in items) and len(list(died.iterdir())) == 2
-
-
-def test_who_watches_sees_what_operators_did(tmp_path: Path) -> None:
-    live, done = tmp_path / "live", tmp_path / "done"
-    live.mkdir()
-    done.mkdir()
-    operators: list[Operator] = [noting("read"), noting("file")]
-    in_turn([ClipItem(n) for n in range(ITEMS)], operators, Keep(done), 2, live=live)
-    watched, file = Watched(live), io.StringIO()
-    line = WorkLine(file, watched, 3, 2.0)
-    line.making(ITEMS + 1)
-    line.show()
-    assert watched.items == {"read": ITEMS, "file": ITEMS} and watched.cpu > 0
-    text = line.text(monotonic() + 60)
-    assert f"clip {ITEMS}/{ITEMS + 1}" in text and "of 2 cores busy" in text and "0:0" in text
-    assert "read" in text and "file" in text and "_note" not in text
-    assert all(item.costs.keys() == {"read", "file"} for item in Keep(done).items())
 
 
 @pytest.mark.slow
@@ -164,7 +133,7 @@ def test_operators_share_a_logical_gpu_while_cpus_work(tmp_path: Path) -> None:
     try:
         engine = OnRay(Cards(1, 9 * GB))
         shares = card_shares(operators, {}, engine.cards)
-        engine([ClipItem(n) for n in range(ITEMS)], operators, keep, 2)
+        list(engine([ClipItem(n) for n in range(ITEMS)], operators, keep, 2))
     finally:
         ray.shutdown()
     items = keep.items()

@@ -15,7 +15,6 @@ from gsvc.eval.planning.surface import (
     exchanges,
     page,
     read_points,
-    saved,
     still_name,
     stills_of,
     surface,
@@ -74,23 +73,14 @@ def test_what_computation_buys_is_what_the_summary_of_the_same_run_says() -> Non
         told = [bought[metric].compute, bought[metric].compression, bought[metric].exponent]
         assert [mean.compute, mean.compression, mean.exponent] == pytest.approx(told, rel=1e-4)
     page = (folder.parents[2] / "docs/planning.md").read_text()
-    for row in exchange_table(read_points(folder / "summary.csv"), []).rows[:4]:
+    for row in exchange_table(read_points(folder / "summary.csv")).rows[:4]:
         assert " | ".join(row[1:]) in page, row[0]
 
 
 def test_what_one_way_to_decode_cannot_tell_is_a_gap(summary: Path) -> None:
     points = [point for point in read_points(summary) if point.way == "steps 0"]
-    rows = [row for row in exchange_table(points, []).rows if "published" not in row[0]]
+    rows = [row for row in exchange_table(points).rows if "published" not in row[0]]
     assert rows and all(row[1:] == ["–", "–", "–"] for row in rows)
-
-
-def test_memory_saves_what_looks_alike() -> None:
-    def unit(*values: float) -> np.ndarray:
-        return np.array(values, np.float32) / np.float32(np.linalg.norm(values))
-
-    seen = [unit(1, 0), unit(0, 1), unit(1, 0.01), unit(0.01, 1)]
-    shares = [saved(seen, capacity) for capacity in (0, 1, 2)]
-    assert shares[0] == shares[1] == 0 < shares[2]
 
 
 def test_stills_are_what_streams_decode_to(summary: Path, stream: Path) -> None:
@@ -140,12 +130,12 @@ def test_sliders_choose_the_plan_and_its_still(summary: Path, tmp_path: Path) ->
 
 
 def test_the_command_draws_and_tells(
-    summary: Path, clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    summary: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    assert main(["bench", "surface", str(summary), "--out", str(out), "--clips", str(clip)]) == 0
+    assert main(["bench", "surface", str(summary), "--out", str(out)]) == 0
     assert "published" in capsys.readouterr().out
-    names = {"index.html", "contours.svg", "iso-quality.svg", "memory.svg", "exchange.md"}
+    names = {"index.html", "contours.svg", "iso-quality.svg", "exchange.md"}
     assert {path.name for path in out.iterdir()} == names
     text = (out / "index.html").read_text()
     assert json.dumps("steps 1") in text and "POINTS" not in text

@@ -35,12 +35,13 @@ _LOOK_EVERY = 0.2
 
 def processes_in_turn(
     items: Iterable[Item], operators: Sequence[Operator], write: Writes, group: int
-) -> None:
+) -> Iterator[int]:
     """A plain script's way, an `Engine`: a pool of processes, a clip or a source each."""
     with ProcessPoolExecutor(NODES, get_context("spawn")) as pool:
         done = pool.map(partial(_through, operators=operators), items)
         while some := list(islice(done, group)):
             write(some)
+            yield len(some)
 
 
 def _through(item: Item, operators: Sequence[Operator]) -> Item:

@@ -104,17 +104,13 @@ rates, and index.html, a page with sliders for three budgets.
 
 run RUN                 the folder of the run, or its summary.csv for a page without stills
 --out -o OUT!           the folder of the results
---clips +CLIP           also plot what memory saves: clips to try a latent cache on, all frames
 """
-_CAPACITIES = 0, 1, 2, 4, 8, 16, 32, 64
-_NOTE = """Decoding time is the processor's, of all cores, if the run has it. Memory's saving is the
-share of steps that windows of 33 frames would leave out by their similarity; what pictures lose by
-it was not judged. Energy of sending is that of a bit by a stated model: Huang et al., MobiSys 2012
-(LTE, Wi-Fi), and the data sheet of the SX1276 (LoRa)."""
+_NOTE = """Decoding time is the processor's, of all cores, if the run has it. Energy of
+sending is that of a bit by a stated model: Huang et al., MobiSys 2012 (LTE, Wi-Fi), and the data
+sheet of the SX1276 (LoRa)."""
 
 
 def _surface(options: Namespace) -> int:
-    from gsvc.datasets.clips.sets import find_clips
     from gsvc.eval.layout import markdown, write_bytes, write_text
     from gsvc.eval.planning import surface
     from gsvc.eval.report.exhibits import image
@@ -124,15 +120,10 @@ def _surface(options: Namespace) -> int:
     make_folder(options.out)
     print(f"gsvc: drawing {len(points)} points", file=sys.stderr, flush=True)
     figures = {"contours": surface.contours(points), "iso-quality": surface.iso_quality(points)}
-    seen = []
-    if options.clips:
-        sources = find_clips(options.clips)
-        seen = surface.curve([one.load("288", None).frames for one in sources], _CAPACITIES)
-        figures["memory"] = surface.memory(seen)
     plots = {name: image(figure, "svg") for name, figure in figures.items()}
     for name, data in plots.items():
         write_bytes(options.out / f"{name}.svg", data)
-    table = surface.exchange_table(points, seen)
+    table = surface.exchange_table(points)
     stills = surface.stills_of(points, folder / "streams") if folder else {}
     text = surface.page(points, stills, [plot.decode() for plot in plots.values()], table, _NOTE)
     write_text(options.out / "index.html", text)

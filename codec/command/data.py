@@ -1,24 +1,20 @@
 """`gsvc data`: video made ready for training, and what that takes."""
 
-import shutil
-import sys
-import threading
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-from gsvc.codec.api.reports import seconds_left, shown_time, write_over
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.arguments import tell_event, with_options
 from gsvc.codec.command.main import Verb, find_verb
 from gsvc.codec.weights.extras import need
 
 if TYPE_CHECKING:
-    from gsvc.decoders.training.engine import Engine, Watched
+    from gsvc.decoders.training.engine import Engine
     from gsvc.decoders.training.sources import Settings
 
 USAGE = """Prepare video for training, on one machine or many. Needs gsvc[data]."""
@@ -62,102 +58,6 @@ def _plan(options: Namespace) -> int:
 PLAN = Verb(_PLAN, _plan)
 
 
-LIVE = "live"
-"""In the folder of shards, while somebody watches."""
-_EVERY = 0.5
-_FIRST, _LAST = "survey", "file"  # operators by which sources and clips are counted
-
-
-class WorkLine:
-    """A line with what is done, the throughput of each operator, and how busy the cores are."""
-
-    def __init__(self, file: TextIO, watched: "Watched", sources: int, cores: float) -> None:
-        self._file, self._watched, self._cores = file, watched, cores
-        self._began = monotonic()
-        self._verb, self._counted, self._total = "survey: source", _FIRST, sources
-        self._since: dict[str, float] = {_FIRST: self._began}
-        self._lock = threading.Lock()
-
-    def making(self, clips: int) -> None:
-        """The survey is over: so many clips are to be made."""
-        self._verb, self._counted, self._total = "prepare: clip", _LAST, clips
-        self._since[_LAST] = monotonic()
-
-    def show(self) -> None:
-        """Write it over the line before."""
-        with self._lock:
-            self._watched.look()
-            columns = shutil.get_terminal_size().columns
-            write_over(self._file, self.text(monotonic())[: columns - 1])
-
-    def clear(self) -> None:
-        """Leave the line empty for what comes after."""
-        with self._lock:
-            write_over(self._file)
-
-    def text(self, now: float) -> str:
-        """Throughput is that of one worker: what is slowest is the smallest."""
-        watched, elapsed = self._watched, now - self._since[self._counted]
-        done = watched.items.get(self._counted, 0)
-        text = f"{self._verb} {done}/{self._total}, {done / max(elapsed, 1e-9):.2g} a second"
-        left = seconds_left(done, self._total, elapsed)
-        if left is not None:
-            text += f", {shown_time(round(left))} left"
-        busy = watched.cpu / max(now - self._began, 1e-9)
-        text += f", {busy:.1f} of {self._cores:g} cores busy"
-        rates = [
-            f"{name} {watched.items[name] / max(wall, 1e-9):.2g}/s"
-            for name, wall in watched.wall.items()
-            if (name == _FIRST) == (self._counted == _FIRST)
-        ]
-        return " | ".join([text, *rates])
-
-
-@contextmanager
-def shown_work(
-    options: Namespace, out: Path, sources: int, cores: float
-) -> "Iterator[WorkLine | None]":
-    """The line, written twice a second; None where nobody sits at a terminal."""
-    from gsvc.decoders.training.engine import Watched
-
-    if not is_watched(options):
-        yield None
-        return
-    live = out / LIVE
-    shutil.rmtree(live, ignore_errors=True)
-    live.mkdir(parents=True)
-    line, over = WorkLine(sys.stderr, Watched(live), sources, cores), threading.Event()
-
-    def look() -> None:
-        while not over.wait(_EVERY):
-            line.show()
-
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield line
-    finally:
-        over.set()
-        thread.join()
-        line.clear()
-        shutil.rmtree(live, ignore_errors=True)
-
-
-def is_watched(options: Namespace) -> bool:
-    """Whether somebody sits at a terminal and reads text."""
-    return not options.json and sys.stderr is not None and sys.stderr.isatty()
-
-
-def tell_beside(options: Namespace, line: WorkLine | None, event: str, **values: object) -> None:
-    """`tell_event`, with the line out of its way."""
-    if line is not None:
-        line.clear()
-        clips = values.get("clips")
-        if event == "making" and isinstance(clips, int):
-            line.making(clips)
-    tell_event(options, event, **values)
-
-
 _PREPARE = """Find videos, split them at cuts, reject duplicate and useless clips, encode each
 clip with every lambda, extract masks, poses, faces and flow, and write WebDataset shards with a
 manifest. The same command continues after a stop.
@@ -196,8 +96,8 @@ def _prepare(options: Namespace) -> int:
     settings, out = _settings(options), Path(options.out)
     sources, folder = find_sources(options.sources), Folder(out)
     begun, spent, told = monotonic(), cpu_seconds(folder), dict[str, Any]()
-    with _engine(options) as (engine, cores), shown_work(options, out, len(sources), cores) as line:
-        job = Preparation(sources, folder, settings, engine, partial(tell_beside, options, line))
+    with _engine(options) as (engine, cores):
+        job = Preparation(sources, folder, settings, engine, partial(tell_event, options))
         if options.survey_only:
             job.look_through()
         else:
@@ -239,9 +139,8 @@ def _engine(options: Namespace) -> Iterator[tuple["Engine", float]]:
     from gsvc.eval.bench.workers import ray_cluster
 
     patience = options.time_limit / _USUAL_LIMIT
-    live = Path(options.out).resolve() / LIVE if is_watched(options) else None
     if options.ray == "none":
-        yield partial(in_turn, patience=patience, live=live), 1.0
+        yield partial(in_turn, patience=patience), 1.0
         return
     store = options.store * _MEGABYTE if options.store else None
     each = options.gpu_memory * _MEGABYTE if options.gpu_memory else None
@@ -251,7 +150,7 @@ def _engine(options: Namespace) -> Iterator[tuple["Engine", float]]:
         if cards is not None:
             tell_event(options, "gpus", count=cards.count, memory_mb=cards.bytes // _MEGABYTE)
         costs = partial(costs_so_far, Folder(Path(options.out)))
-        yield OnRay(cards, costs, patience, live), cores
+        yield OnRay(cards, costs, patience), cores
 
 
 PREPARE = Verb(_PREPARE, _prepare, (Namespace(jobs=0),))

@@ -1,71 +1,19 @@
 """The pipeline on Ray Data: it streams, spreads over nodes, and holds back what runs ahead.
 
-Operators live on a GPU together as far as the memory that they were measured to take allows. While
-a job runs, each process notes in a file what its operators take, and who watches reads the files.
+Operators live on a GPU together as far as the memory that they were measured to take allows.
 """
 
-import json
 import logging
 import math
-import os
 import pickle
-import socket
 import subprocess
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, islice
-from pathlib import Path
 from typing import Any
 
 from gsvc.decoders.training import guard, pipeline
-
-
-def _note(folder: Path, names: Sequence[str], item: pipeline.Item) -> None:
-    """What operators of these names took: a line of a file that no other process writes."""
-    costs = {name: item.costs[name] for name in names if name in item.costs}
-    path = folder / f"{socket.gethostname()}-{os.getpid()}.jsonl"
-    with path.open("a") as file:
-        file.write(json.dumps(costs) + "\n")
-
-
-def noted(operators: Sequence[pipeline.Operator], folder: Path | None) -> list[pipeline.Operator]:
-    """Operators that run together, and after them the one that notes, if anybody watches."""
-    if folder is None:
-        return list(operators)
-    note = partial(_note, folder, [each.name for each in operators])
-    return [*operators, pipeline.Operator("_note", note, pipeline.Resources(memory=0))]
-
-
-@dataclass
-class Watched:
-    """What was noted since watching began."""
-
-    folder: Path
-    items: Counter[str] = field(default_factory=Counter)
-    """Done, by operator."""
-    wall: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """Seconds, by operator."""
-    cpu: float = 0.0
-    """Seconds of processors, of all operators."""
-    _read: dict[Path, int] = field(default_factory=dict)
-
-    def look(self) -> None:
-        """Read what is new; a line that is being written waits."""
-        for path in sorted(self.folder.glob("*.jsonl")):
-            with path.open("rb") as file:
-                file.seek(self._read.get(path, 0))
-                text = file.read()
-            whole = text[: text.rfind(b"\n") + 1]
-            self._read[path] = self._read.get(path, 0) + len(whole)
-            for line in whole.splitlines():
-                for name, cost in json.loads(line).items():
-                    took = pipeline.Cost(*cost)
-                    self.items[name] += 1
-                    self.wall[name] += took.wall
-                    self.cpu += took.cpu
-
 
 _CONTEXT = 600_000_000
 """Bytes of a CUDA context and its kernels, not counted by PyTorch; 0.3 to 0.6 GB are usual."""
@@ -114,9 +62,11 @@ WORKER_BYTES = 250_000_000
 Writes = Callable[[Sequence[pipeline.Item]], None]
 """Writes a finished group of items, all of it, in order."""
 
-Engine = Callable[[Iterable[pipeline.Item], Sequence[pipeline.Operator], Writes, int], None]
+Engine = Callable[
+    [Iterable[pipeline.Item], Sequence[pipeline.Operator], Writes, int], Iterator[int]
+]
 """Carries operators out over items, and gives every so many items that follow each other to
-`Writes` when they are done."""
+`Writes` when they are done; then yields how many they are."""
 
 
 def in_turn(
@@ -126,17 +76,17 @@ def in_turn(
     group: int,
     *,
     patience: float = 1.0,
-    live: Path | None = None,
-) -> None:
+) -> Iterator[int]:
     """In one process, one item after the other, on the CPU: what the rest is compared with.
 
-    See `Engine`; `patience` and `live` are those of `OnRay`.
+    See `Engine`; `patience` is that of `OnRay`.
     """
-    sent, limits = pickle.dumps(noted(operators, live)), limits_of(operators, patience)
+    sent, limits = pickle.dumps(list(operators)), limits_of(operators, patience)
     rows = (guard.carry_row(pipeline.in_row(item), sent, limits) for item in items)
     done = map(pipeline.of_row, rows)
     while some := list(islice(done, group)):
         write(some)
+        yield len(some)
 
 
 @dataclass(frozen=True)
@@ -147,8 +97,6 @@ class OnRay:
     costs: Callable[[], pipeline.Costs] = dict
     patience: float = 1.0
     """Times the time that operators may take."""
-    live: Path | None = None
-    """The folder where operators note what they take; all nodes see it."""
 
     def __call__(
         self,
@@ -156,7 +104,7 @@ class OnRay:
         operators: Sequence[pipeline.Operator],
         write: Writes,
         group: int,
-    ) -> None:
+    ) -> Iterator[int]:
         """As of `Engine`; groups are written where their last operator ran."""
         import ray.data
 
@@ -172,15 +120,15 @@ class OnRay:
             if share is None:
                 needs = {"num_cpus": max(each.resources.cpus for each in stage)}
                 needs["memory"] = max(_memory(each, costs) for each in stage)
-                sent = pickle.dumps(noted(stage, self.live))
+                sent = pickle.dumps(stage)
                 data = data.map(guard.carry_row, fn_args=(sent, limits), **needs)
             else:
                 data = self._on_cards(data, stage[0], share, limits)
         data = data.map_batches(
             _written, batch_size=group, batch_format="numpy", fn_args=(write,), num_cpus=0.01
         )
-        for _ in data.iter_batches(batch_size=None):
-            pass
+        for batch in data.iter_batches(batch_size=None):
+            yield int(sum(batch["items"]))
 
     def _on_cards(
         self, data: Any, operator: pipeline.Operator, share: float, limits: Mapping[str, float]
@@ -188,14 +136,13 @@ class OnRay:
         import ray.data
 
         assert self.cards is not None
-        limit = int(share * self.cards.bytes)
-        fraction = max(0.0, limit - _CONTEXT) / self.cards.bytes  # that PyTorch may take
+        fraction = max(0.0, share - _CONTEXT / self.cards.bytes)  # that PyTorch may take
         place = pipeline.OnCard("cuda", fraction)
         moved = replace(operator, work=partial(operator.work, place=place))
         most = self.cards.count * int(1 / share)
         actors = ray.data.ActorPoolStrategy(min_size=1, max_size=most)
         more = {"num_gpus": share, "num_cpus": _FEEDS, "memory": operator.resources.memory}
-        arguments = pickle.dumps(noted([moved], self.live)), dict(limits), limit
+        arguments = pickle.dumps([moved]), dict(limits)
         return data.map(guard.Resident, fn_constructor_args=arguments, compute=actors, **more)
 
 

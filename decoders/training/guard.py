@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gsvc.codec.bitstream.errors import GsvcError
@@ -45,9 +44,7 @@ than its helper, it dies meanwhile, and Ray gives the item to another one."""
 class Guard:
     """Carries operators out in a helper, which it ends where one takes too long."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        """`environment`: of the helper; None for that of this process."""
-        self._environment = environment
+    def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Connection | None = None
 
@@ -104,7 +101,6 @@ class Guard:
                 self._process = subprocess.Popen(
                     [sys.executable, "-m", _HELPER, str(theirs.fileno()), str(os.getpid())],
                     pass_fds=[theirs.fileno()],
-                    env=self._environment,
                 )
             self._line = Connection(ours.detach())
             self._line.send_bytes(pickle.dumps(sys.path))
@@ -149,28 +145,12 @@ def carry_row(
     return {"item": own_guard().carry(operators, limits, row["item"])}
 
 
-_MPS_PIPE, _MPS_USUAL = "CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"
-_MPS_LIMIT = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
-
-
-def mps_environment(limit: int) -> dict[str, str]:
-    """What a process is told of the Multi-Process Service of CUDA, where it runs: kernels of
-    several processes then run at once, in place of taking turns. Empty where it does not run.
-
-    `limit`: bytes of the GPU that the process may take.
-    """
-    pipe = os.environ.get(_MPS_PIPE, _MPS_USUAL)
-    if not (Path(pipe) / "control").exists():
-        return {}
-    return {_MPS_PIPE: pipe, _MPS_LIMIT: f"0={limit >> 20}M"}
-
-
 class Resident:
     """An actor of Ray Data whose helper holds a model on its share of a GPU."""
 
-    def __init__(self, operators: bytes, limits: dict[str, float], memory: int) -> None:
-        """As of `Guard.carry`. `memory`: bytes of the GPU that it may take."""
-        self._guard = Guard({**os.environ, **mps_environment(memory)})
+    def __init__(self, operators: bytes, limits: dict[str, float]) -> None:
+        """As of `Guard.carry`."""
+        self._guard = Guard()
         self._operators, self._limits = operators, limits
 
     def __call__(self, row: dict[str, bytes]) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple
 
 from numpy.random import default_rng
@@ -73,6 +74,7 @@ def selection(sources: Sequence[str], settings: Settings, folder: pipeline.Folde
 
 
 _JOB = "job.json"
+_LINE_SECONDS = 10.0
 _WAVE = 4096  # clips that are given to the engine at once, about
 
 
@@ -123,7 +125,8 @@ class Preparation:
         ]
         if missing:
             write = partial(_write_survey, self.folder)
-            self.engine(missing, [survey(self.settings)], write, GROUP)
+            done = self.engine(missing, [survey(self.settings)], write, GROUP)
+            self._follow(done, "surveying", len(missing))
         selected = selection(self.sources, self.settings, self.folder)
         rows, clips, reasons = selected
         self.tell("surveyed", sources=len(rows), clips=len(clips), set_aside=len(reasons))
@@ -149,9 +152,19 @@ class Preparation:
                 for shard in missing[:wave]
                 for number in range(shard * size, min(len(clips), (shard + 1) * size))
             ]
-            self.engine(items, operators, partial(pipeline.write_shard, folder, size), size)
+            write = partial(pipeline.write_shard, folder, size)
+            self._follow(self.engine(items, operators, write, size), "coding", len(items))
             missing = missing[wave:]
             self.tell("made", shards=shards - len(missing), of=shards)
+
+    def _follow(self, done: Iterator[int], event: str, count: int) -> None:
+        """Let an engine work; now and then, tell how many of so many items are done."""
+        number, told = 0, monotonic()
+        for few in done:
+            number += few
+            if monotonic() - told > _LINE_SECONDS:
+                told = monotonic()
+                self.tell(event, done=number, of=count)
 
 
 def _manifest(folder: pipeline.Folder, selected: Selection, settings: Settings) -> Row:

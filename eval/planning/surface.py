@@ -1,13 +1,13 @@
 """What bits, computation and memory buy of each other: the surface of measured points.
 
-The table of exchange rates gives bits, computation, memory and energy for each other. h(M) is what
-a cache of latents saves of a diffusion loop with memory M. The surface is drawn, and shown on a
-page with sliders for three budgets: the best measured point within them, and its still.
+The table of exchange rates gives bits, computation and energy for each other. The surface is
+drawn, and shown on a page with sliders for budgets of bits, computation and memory: the best
+measured point within them, and its still.
 """
 
 import csv
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from html import escape
@@ -20,11 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError
-from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.bitstream.stream_info import StreamIndex
 from gsvc.codec.planning.machine_profile import WAYS, Way
 from gsvc.codec.planning.process import RADIOS
-from gsvc.decoders.keyframes import latent_cache
 from gsvc.encoders.tuning import PRESETS
 from gsvc.eval.report import report_page, sheets
 from gsvc.eval.report.exhibits import INK, Figure, label, legend, log_scale, new_figure, plain
@@ -174,14 +172,12 @@ def _point(line: Mapping[str, str], time: str) -> MeasuredPoint:
 
 
 _PERCENT = 100
-_LITTLE = 1e-3  # more memory that saves no more than this share has no row
-
 _GAP = "–"
 
 
-def exchange_table(points: Sequence[MeasuredPoint], memory: Sequence[tuple[int, float]]) -> Table:
-    """Rows of what is given, what is saved, at what rate; `memory` as of `curve`, or empty."""
-    rows = [*_compute_rows(points), *_memory_rows(memory)]
+def exchange_table(points: Sequence[MeasuredPoint]) -> Table:
+    """Rows of what is given, what is saved, at what rate."""
+    rows = _compute_rows(points)
     rows.append(
         ["decoding time for bits, published", f"{PUBLISHED.compute:g}-fold",
          f"all but a {PUBLISHED.compression:g}th of the bits",
@@ -205,19 +201,6 @@ def _compute_rows(points: Sequence[MeasuredPoint]) -> list[list[str]]:
     return rows
 
 
-def _memory_rows(curve: Sequence[tuple[int, float]]) -> list[list[str]]:
-    rows, before = list[list[str]](), 0.0
-    for size, share in curve:
-        if share > before + _LITTLE:
-            before = share
-            each = _PERCENT * share / (size / 1e6)
-            rows.append(
-                ["memory for diffusion steps, on the clips tried", f"{size / 1e6:.1f} MB",
-                 f"{_PERCENT * share:.1f} % of the steps", f"{each:.2f} % a MB"]
-            )  # fmt: skip
-    return rows
-
-
 def _energy_rows(points: Sequence[MeasuredPoint]) -> list[list[str]]:
     """What a processor may draw for its computation to cost less than the bits that it saves. Both
     for a second of video: bits by texture, and seconds computed for them; a mean of clips."""
@@ -237,38 +220,6 @@ def _energy_rows(points: Sequence[MeasuredPoint]) -> list[list[str]]:
                      f"pays below {limit:.3g} mW"]  # fmt: skip
         rows.append([f"energy of sending over {name} for that of computing", *cells])
     return rows
-
-
-WINDOW = 33
-"""Frames of a window: what the pretrained back ends take."""
-LATENT_BYTES = 184_000
-"""Of a window of 512x288 in LTX (docs/pretrained.md), at each depth."""
-
-
-def saved(seen: Iterable[latent_cache.Embedding], capacity: int) -> float:
-    """Share of all steps that a cache of `capacity` windows saves."""
-    kept: list[latent_cache.Embedding] = []
-    depths = []
-    for wanted in seen:
-        likeness = [latent_cache.similarity(wanted, other) for other in kept]
-        depth = latent_cache.reuse_depth(max(likeness)) if kept else 0
-        depths.append(depth)
-        if depth:
-            kept.append(kept.pop(likeness.index(max(likeness))))
-        elif capacity:
-            kept = [*kept, wanted][-capacity:]
-    return sum(depths) / (latent_cache.LOOP * max(1, len(depths)))
-
-
-def curve(clips: Sequence[Sequence[Picture]], capacities: Sequence[int]) -> list[tuple[int, float]]:
-    """Bytes of the cache, and the share of steps saved over all windows, the clips in order."""
-    seen = [
-        latent_cache.embedding(np.stack(pictures[at : at + WINDOW]))
-        for pictures in clips
-        for at in range(0, len(pictures) - WINDOW + 1, WINDOW - 1)  # windows share a frame
-    ]
-    size = LATENT_BYTES * len(latent_cache.DEPTHS)
-    return [(capacity * size, saved(seen, capacity)) for capacity in capacities]
 
 
 _RATES, _COMPUTES = 40, 40
@@ -316,16 +267,6 @@ def iso_quality(points: Sequence[MeasuredPoint]) -> Figure:
         log_scale(axis.yaxis)
         label(axis, JUDGES[judge], _COMPUTE, "bits, of plain decoding's")
     legend(figure)
-    return figure
-
-
-def memory(curve: Sequence[tuple[int, float]]) -> Figure:
-    """h(M): the share of steps that a cache saves, over the memory that it may take."""
-    figure = new_figure("h(M): what memory saves of a diffusion loop", 2.8, 1)
-    axis = plain(figure.subplots())
-    axis.plot([size / 1e6 for size, _ in curve], [100 * share for _, share in curve],
-              marker="o", markersize=3)  # fmt: skip
-    label(axis, "", "MB of latents kept", "% of steps saved")
     return figure
 
 
