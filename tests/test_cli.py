@@ -264,7 +264,7 @@ def test_models_are_listed_and_verified(
     assert main(["models"]) == 0
     assert capsys.readouterr().out.count("missing ") == len(MODELS) + len(HUB_MODELS)
     assert main(["models", "verify", "pose_detection"]) == 2
-    assert "names go with gsvc models pull and gsvc models show" in capsys.readouterr().err
+    assert "names go with gsvc models pull" in capsys.readouterr().err
     assert main(["models", "verify", "--json"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert {json.loads(line)["name"] for line in lines} == {*MODELS, *HUB_MODELS}

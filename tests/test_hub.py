@@ -222,12 +222,8 @@ def test_refusals_are_a_line_each(hub: type[_Hub], monkeypatch: pytest.MonkeyPat
         pull_hub_model(MODEL)
 
 
-def test_models_are_listed_and_shown(tmp_path: Path) -> None:
-    need_package("transformers")
+def test_models_are_listed(tmp_path: Path) -> None:
     env = {"GSVC_CACHE": str(tmp_path)}
-    told = run_gsvc("models", "show", "wan-v2v", "swiftvr", env=env).stdout.decode()
-    assert "is not on this machine; run: gsvc models pull wan-v2v" in told
-    assert "854x480: whole " in told and "what it needs is not known here" in told
     listed = run_gsvc("models", "--json", env=env).stdout.decode().splitlines()
     names = [one["name"] for one in map(json.loads, listed) if one["type"] == "hub-model"]
     assert names == list(HUB_MODELS)

@@ -207,7 +207,7 @@ study STUDY             the folder to write
 --within FACTOR         skip pairs whose bits differ by more than this factor (=1.5)
 --json
 """
-_SCORE = """Read the files of voters and write STUDY/scores.md, .csv, .json and .svg: Bradley-Terry
+_SCORE = """Read the files of voters and write STUDY/scores.md, .csv and .json: Bradley-Terry
 scores with ties, by clip and pooled, with intervals over voters.
 
 study STUDY             the folder of the study

