@@ -1,5 +1,4 @@
-"""Files of truth as a stranger may send them, bent: MOT, COCO, Wildtrack, VisDrone, VATIC's; and
-manifests."""
+"""Files of truth as a stranger may send them, bent: MOT, COCO, Wildtrack, VisDrone, VATIC's."""
 
 import json
 import random
@@ -15,7 +14,6 @@ from gsvc.datasets.annotated.annotation_formats import (
     read_visdrone,
     read_wildtrack,
 )
-from gsvc.datasets.clips.published_sets import faults, read_manifest
 
 _MOT = b"1,7,11,21,30,40,1,1,0.5\n2,8,1,1,5,5,0,7,1\n"
 _INFO = b"[Sequence]\nname=a\nimDir=img1\nframeRate=30\nseqLength=2\nimExt=.png\n"
@@ -29,7 +27,6 @@ _VIEW = {"viewNum": 1, "xmin": 10, "ymin": 20, "xmax": 30, "ymax": 90}
 _WILDTRACK = [{"personID": 5, "positionID": 1000, "views": [_VIEW]}]
 _VISDRONE = b"1,7,4,6,10,20,1,1,0,2\n1,0,0,0,30,30,0,0,0,0\n"
 _VATIC = b'3 10 20 30 60 1 0 1 0 "PERSON"\n3 12 20 32 60 2 1 0 1 "PERSON"\n'
-_MANIFEST = b"path,bytes,sha256\na/b.txt,3," + 64 * b"0" + b"\nc,0," + 64 * b"f" + b"\n"
 
 _FILES: tuple[tuple[Callable[[Path], object], str, bytes], ...] = (
     (read_mot, "gt/gt.txt", _MOT),
@@ -38,7 +35,6 @@ _FILES: tuple[tuple[Callable[[Path], object], str, bytes], ...] = (
     (read_wildtrack, "annotations_positions/0.json", json.dumps(_WILDTRACK).encode()),
     (lambda root: read_visdrone(root / "sequences" / "a"), "annotations/a.txt", _VISDRONE),
     (lambda root: read_vatic(root / "c0.txt"), "c0.txt", _VATIC),
-    (lambda root: list(faults(root, read_manifest(root / "m.csv"))), "m.csv", _MANIFEST),
 )
 _BESIDE = {"annotations/a.txt": ["sequences/a/1.jpg"], "c0.txt": ["c0.avi"]}
 """Pictures and videos, of which readers of truth want only that they are there."""

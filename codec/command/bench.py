@@ -7,7 +7,6 @@ from pathlib import Path
 from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.command.main import Verb, find_verb
-from gsvc.codec.media.output import atomic_output
 from gsvc.codec.weights.extras import need
 
 USAGE = "Measure gsvc and other codecs on clips: rate, compute, quality. Needs gsvc[eval]."
@@ -21,7 +20,6 @@ ACTIONS = {
     "compare": ("compare two runs", "bench:COMPARE"),
     "study": ("ask people, and score their votes", "bench:STUDY"),
     "list": ("list codecs, metrics or clips", "bench:LIST"),
-    "files": ("check your copy of a set", "bench:FILES"),
     "analyse": ("accuracy of detectors and trackers over rate", "bench_recognition:ANALYSE"),
     "people": ("quality of talking faces and bodies", "bench_recognition:PEOPLE"),
     "backend": ("measure a pretrained model", "bench_costs:BACKEND"),
@@ -31,7 +29,7 @@ ACTIONS = {
     "plan": ("measure the planner's errors", "bench_planning:PLAN"),
     "surface": ("plot quality over bits, computation and memory", "bench_planning:SURFACE"),
 }
-_OWN_NEEDS = "analyse", "files", "flops", "speed"
+_OWN_NEEDS = "analyse", "flops", "speed"
 """Actions that need another extra than the rest, and say so themselves, or none."""
 
 
@@ -103,46 +101,7 @@ def _list(options: Namespace) -> int:
     return 0
 
 
-_FILES = """Check the files of a folder against a manifest (CSV: path,bytes,sha256), or write one.
-Files that are missing or differ are listed.
-
-folder FOLDER           the folder of the set
-! --check MANIFEST      manifest to compare with
-! --write MANIFEST      manifest to write
--y
-"""
-
-
-def _write(options: Namespace) -> int:
-    from gsvc.datasets.clips import published_sets
-    from gsvc.eval.layout import csv_text
-
-    with atomic_output(options.write, options.overwrite) as path:
-        entries = list(published_sets.folder_entries(options.folder, but=options.write))
-        text = csv_text([published_sets.FileEntry._fields, *entries])
-        Path(path).write_text(text, encoding="utf-8", newline="")
-    print(f"{options.write}: {len(entries)} files, {sum(one.bytes for one in entries)} bytes")
-    return 0
-
-
-def _check(options: Namespace) -> int:
-    """Returns 1 where a file is missing or differs."""
-    from gsvc.datasets.clips import published_sets
-
-    entries = published_sets.read_manifest(options.check)
-    present = published_sets.folder_files(options.folder, but=options.check)
-    wrong = 0
-    for line in published_sets.faults(options.folder, entries):
-        wrong += 1
-        print(line, file=sys.stderr)
-    other = len(set(present) - {one.path for one in entries})
-    told = f"{len(entries) - wrong} of {len(entries)} files as in {options.check}"
-    print(told + (f"; {other} more in the folder" if other else ""))
-    return int(wrong > 0)
-
-
 LIST = Verb(_LIST, _list)
-FILES = Verb(_FILES, lambda options: (_write if options.write else _check)(options))
 
 
 _TABLE = """Print tables of a run as Markdown, CSV, LaTeX (booktabs) or JSON. Without --title, print

@@ -1,26 +1,22 @@
 """Published test sets: names, sizes, rates and lengths of their sequences. Never train on them.
 
-The user's own copies are read: the file of a sequence is found by its name. Publishers of test sets
-state no checksums. Who measures writes a manifest of their copy, a table `path,bytes,sha256`; who
-repeats that checks theirs against it.
+The user's own copies are read: the file of a sequence is found by its name.
 
 `published_sets.toml` has the sets and their sources.
 """
 
-import csv
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple
 
 from gsvc.codec.bitstream.errors import ConfigError, InputError
 from gsvc.codec.bitstream.frames import Picture
 from gsvc.codec.media.video_reader import open_video
-from gsvc.codec.weights.model_files import cache_dir, sha256_of
-from gsvc.datasets.annotated.truth import read_text
+from gsvc.codec.weights.model_files import cache_dir
 from gsvc.datasets.clips import clip_reader
 
 
@@ -188,85 +184,3 @@ def _raw_format(path: Path, sequence: PublishedSequence) -> clip_reader.RawForma
         clip_reader.bit_depth_from_name(path.stem) or 8,
         clip_reader.chroma_from_name(path.stem) or "420",
     )
-
-
-class FileEntry(NamedTuple):
-    """One file."""
-
-    path: str
-    """Below the folder, with / between names."""
-    bytes: int
-    sha256: str
-    """64 hexadecimal digits."""
-
-
-def folder_entries(folder: str | Path, but: str | Path) -> Iterator[FileEntry]:
-    """All files of `folder_files`, with sizes and hashes. Raises InputError."""
-    for name in folder_files(folder, but):
-        path = Path(folder, name)
-        try:
-            yield FileEntry(name, path.stat().st_size, sha256_of(path))
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-
-
-def folder_files(folder: str | Path, but: str | Path) -> list[str]:
-    """Sorted paths below a folder but for hidden ones and the manifest `but`. Raises InputError."""
-    root, own = Path(folder), os.path.abspath(but)
-    if not root.is_dir():
-        raise InputError(f"{root}: is no folder: give the one that the set is in")
-    found: list[Path] = []
-    for at, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [Path(at, name) for name in files if not name.startswith(".")]
-    return sorted(one.relative_to(root).as_posix() for one in found if os.path.abspath(one) != own)
-
-
-def read_manifest(path: str | Path) -> list[FileEntry]:
-    """The entries of a manifest. Raises InputError with the line of a fault."""
-    path = Path(path)
-    rows = csv.reader(read_text(path).splitlines())
-    entries: dict[str, FileEntry] = {}
-    try:
-        if tuple(next(rows, ())) != FileEntry._fields:
-            raise ValueError(f"its first line must be {','.join(FileEntry._fields)}")
-        for row in rows:
-            entry = _entry(row)
-            if entry.path in entries:
-                raise ValueError(f"{entry.path} is listed twice")
-            entries[entry.path] = entry
-    except (ValueError, csv.Error) as error:
-        raise InputError(f"{path}:{max(1, rows.line_num)}: {error}") from error
-    if not entries:
-        raise InputError(f"{path}: lists no file: write one of a folder with files")
-    return list(entries.values())
-
-
-def _entry(row: list[str]) -> FileEntry:
-    if len(row) != len(FileEntry._fields):
-        raise ValueError(f"{len(row)} columns: write {', '.join(FileEntry._fields)}")
-    path, size, digest = row
-    parts = PurePosixPath(path)
-    if not path or parts.is_absolute() or ".." in parts.parts or "\\" in path or "\0" in path:
-        raise ValueError(f"{path!r} is no path below the folder")
-    if not (size.isascii() and size.isdigit() and len(size) < 20):
-        raise ValueError(f"{size!r} is no number of bytes")
-    if re.fullmatch("[0-9a-fA-F]{64}", digest) is None:
-        raise ValueError(f"{digest!r} is no SHA-256: 64 hexadecimal digits")
-    return FileEntry(path, int(size), digest.lower())
-
-
-def faults(folder: str | Path, entries: Sequence[FileEntry]) -> Iterator[str]:
-    """What is missing or differs in a folder, a line a file; a file of another size is not read."""
-    for entry in entries:
-        path = Path(folder, entry.path)
-        try:
-            size = path.stat().st_size if path.is_file() else None
-            if size is None:
-                yield f"{path}: missing"
-            elif size != entry.bytes:
-                yield f"{path}: has {size} bytes, the manifest says {entry.bytes}"
-            elif sha256_of(path) != entry.sha256:
-                yield f"{path}: another content than the manifest's (SHA-256)"
-        except OSError as error:
-            yield f"{path}: cannot be read ({error.strerror})"
