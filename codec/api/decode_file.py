@@ -18,7 +18,7 @@ from gsvc.codec.api.partial_picture import partial_picture
 from gsvc.codec.api.reports import DecodeReport, Progress, Report
 from gsvc.codec.bitstream import audio_and_text, container, errors, stream_info
 from gsvc.codec.bitstream.container import Packet, PacketType, Salvage, StreamReader, decoded_frames
-from gsvc.codec.bitstream.frames import AudioChunk, Frame, Picture, VideoFormat, duration
+from gsvc.codec.bitstream.frames import AudioChunk, Frame, VideoFormat, duration
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.media import places
 from gsvc.codec.media.output import STANDARD_OUTPUT
@@ -91,7 +91,10 @@ def decode(
                 file.found = file.found.without_drafts()
             settings = replace(settings, conceal=True)
         if part is not None:
-            report = _written_part(part, target, settings, began, overwrite=overwrite)
+            header, made = part[0], (array("q", [0]), 1)
+            mark = mark_of(settings)
+            with open_writer(target, header.format, mark=mark, overwrite=overwrite) as writer:
+                writer.write(Frame(part[1], 0, concealed=True))
         else:
             is_container = _is_container(target)
             time_range = find_time_range(
@@ -114,27 +117,11 @@ def decode(
             if not is_container and (lost := " and ".join(_beside(header, time_range.texts))):
                 _log.warning("%s carries no %s: left out, use .mp4 or .mkv", written(target), lost)
             made = decoding.times, decoding.concealed
-            report = _report(target, header.format, settings.steps, began, *made)
         if lack is not None:
             if not conceals:
                 raise lack
             _log.warning("%s: %s", places.display_name(source), lack)
-    return report
-
-
-def _written_part(
-    part: tuple[Header, Picture],
-    target: places.PathOrFile,
-    settings: DecoderSettings,
-    began: float,
-    *,
-    overwrite: bool,
-) -> DecodeReport:
-    form = part[0].format
-    mark = mark_of(settings)
-    with open_writer(target, form, mark=mark, overwrite=overwrite) as writer:
-        writer.write(Frame(part[1], 0, concealed=True))
-    return _report(target, form, settings.steps, began, array("q", [0]), 1)
+    return _report(target, header.format, settings.steps, began, *made)
 
 
 def _report(
