@@ -639,6 +639,16 @@ def test_a_short_video_keeps_the_rate_of_its_link(tmp_path: Path) -> None:
     assert last["wire_bits"] <= 10_000 * 150 / 25 and b"asked for" not in told
 
 
+def test_a_sender_measures_the_playout_delay_of_its_link(tmp_path: Path) -> None:
+    stats = tmp_path / "stats.jsonl"
+    rate = "--total-bitrate", "10k", "--size", "source", "--stats", stats
+    there = f"udp://127.0.0.1:{free_port()}"
+    told = start("send", clip(tmp_path, 40), there, *rate).communicate()[1]
+    last = json.loads(stats.read_text().splitlines()[-1])["playout_delay"]
+    assert last["count"] > 1 and 0 < last["p50"] <= last["p99"] < SECONDS
+    assert f"playout delay {last['p99']:.1f} s".encode() in told
+
+
 def test_the_first_picture_over_a_link_is_sent_at_once() -> None:
     """Of frames before it a receiver could show nothing."""
     with gsvc.Encoder(VIDEO, replace(SETTINGS, bitrate=8000.0)) as encoder:
@@ -707,6 +717,8 @@ def test_why_frames_are_concealed_is_told_and_rates_count_headers() -> None:
     told = status_text(replace(stats, frames=90, concealed=9, overdue=2, bitrate=5000.0))
     assert told.startswith("received 90 frames, 9 concealed (packets lost: 7, packets late: 2), 0 ")
     assert told.endswith("5.0 kbit/s with headers")
+    delayed = status_text(replace(stats, playout_delay=Latency(9, 0.5, 1.0, 2.12)))
+    assert delayed.endswith("with headers, playout delay 2.1 s")
 
 
 def test_the_remedy_is_of_what_was_slow() -> None:
@@ -723,7 +735,10 @@ def test_the_remedy_is_of_what_was_slow() -> None:
     assert "a lower fps" in told(sender, sent)
     assert "the link was full" in told(sender, replace(sent, left_out=15))
     quick, slow = (Latency(99, s, s, s) for s in (0.1, 0.9))
-    assert told(receiver, replace(came, decoding=quick)).startswith("decoding took 10% of the time")
+    behind = "decoding took 10% of the time and fell 9.0 s behind, "
+    assert told(receiver, replace(came, decoding=quick)).startswith(behind)
+    link_alone = replace(came, decoding=quick, playout_delay=late)
+    assert told(receiver, link_alone).endswith("s")  # nothing to do here
     assert "--load 0.8x" in told(receiver, replace(came, decoding=slow))
     assert "--load 0.8x" in told(receiver, replace(came, decoding=slow, dropped=1))
     overdue = replace(came, latency=Latency(0), concealed=12, overdue=9)

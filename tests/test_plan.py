@@ -347,6 +347,7 @@ def test_the_command_plans_a_class_and_tells_models_that_a_gpu_holds(
         (["--class", "sport", "--seconds", "nan"], "a frame at least"),
         (["--class", "sport", "--latency", "400ms"], "gsvc send VIDEO udp://HOST:5004\n"),
         (["--latency", "4s", "--bandwidth", "8k"], " 8000 --size 180 --fps 12.5\n"),
+        (["--class=sport", "--latency=2s", "--bandwidth=12k"], "plan (as a file, sport has "),
         (["--latency", "4s", "--no-feedback"], " --redundancy 2 --parity 2\n"),
         (["--class", "sport", "--vram", "8"], "has no unit: write 8G"),
         (["--class", "sport", "--judge", "texture", "--quality", "jod:6"], "take one"),
@@ -509,7 +510,7 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     shown = "\n".join(as_lines("", thin))
     assert (
         "stands for 3 s, faces and fast motion smear: a file" in shown
-        and "behind an intra picture up to 3." in shown
+        and "playout delay 3." in shown
     )
     assert "go on even without loss" not in shown
     one_way = replace(thin, link=replace(thin.link, one_way=0.0, loss=0.01))

@@ -9,24 +9,18 @@ from time import monotonic
 from gsvc.codec.api.encode_job import AUTO_SIZE, SMALLEST_STILL, EncodeJob, suited
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.reports import EncodeReport, PiecesReport, Report
-from gsvc.codec.api.target_size import nearest_stream
+from gsvc.codec.api.target_size import SOUND, nearest_stream
 from gsvc.codec.bitstream.erasure import MOST_ROWS, enough_parity
-from gsvc.codec.bitstream.errors import ConfigError, OutputError, typed
+from gsvc.codec.bitstream.errors import NOTE, ConfigError, OutputError, typed
 from gsvc.codec.bitstream.header import HEADER_BYTES
-from gsvc.codec.bitstream.pieces import (
-    MOST_PIECES,
-    carried_bytes,
-    head_bytes,
-    preview_bytes,
-    split,
-)
+from gsvc.codec.bitstream.pieces import MOST_PIECES, carried_bytes, head_bytes, preview_bytes, split
 from gsvc.codec.media import output, places
 from gsvc.codec.media.video_reader import Size
 from gsvc.encoders.tuning import PREVIEW_BPP, shape_of_still
 
 _log = logging.getLogger(__name__)
-_LEAST_RATE = 1000.0
-"""Bits per second below which a video says nothing: there fewer seconds of it are sent."""
+_LEAST_RATE = 1000
+"""Bits per second beside sound below which a video says nothing: fewer seconds of it are sent."""
 _PREVIEWED = 4
 """Pieces from which the first one is a preview: of fewer it would take too large a part."""
 SUFFIX = ".piece"
@@ -91,6 +85,7 @@ def encode_pieces(
         raise OutputError(f"{folder} has pieces already: overwrite=True replaces them")
     if isinstance(source, str | Path) and places.is_read_once(source):
         raise ConfigError("a pipe can be read but once: make pieces of a file")
+    _log.log(NOTE, "%s: fitted by several encodings", places.display_name(source))
     with places.local_path(source) as path:
         job = EncodeJob(
             path, settings, start, frames, fps, audio, audio_bitrate, False, progress, deinterlace,
@@ -172,9 +167,11 @@ _SHORT = 0.5  # seconds left out of which a user is told
 def _cut(job: EncodeJob, size: int) -> EncodeJob:
     """The job at a size, a rate and for as long as `size` bytes allow at the least rate."""
     with job.open() as video:
-        rate = video.format.frame_rate
+        rate, sound = video.format.frame_rate, 0
+        if job.sound and video.has_sound:
+            sound = job.audio_bitrate or SOUND[0]
     seconds = Fraction(0) if job.is_still else job.seconds
-    seconds = min(seconds, Fraction(8 * size) / Fraction(_LEAST_RATE))
+    seconds = min(seconds, Fraction(8 * size, _LEAST_RATE + sound))
     if seconds * rate <= 1:
         return replace(job, frames=1)
     if job.size is None:

@@ -16,6 +16,7 @@ from gsvc.codec.api.reports import JsonLines
 from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError, MissingModelError
 from gsvc.codec.command.arguments import json_lines
 from gsvc.codec.command.main import Verb
+from gsvc.codec.planning.process import EnergyMeter
 from gsvc.codec.weights import extras, hub, model_files
 
 USAGE = """Check this machine for everything gsvc needs. Exits with 1 if something is missing.
@@ -80,7 +81,7 @@ def examine() -> Iterator[Check]:
         yield _gpu()
         yield _guarded("refiner weights", _weights, "reinstall gsvc")
     yield _guarded("player of gsvc play", lambda: _playing.find_player(None)[0], "", needed=False)
-    yield _guarded("energy counters", _energy, "", needed=False)
+    yield _guarded("energy counters", lambda: EnergyMeter().sources, "", needed=False)
     yield _cache()
     yield from _model_files()
 
@@ -133,12 +134,6 @@ def _gpu() -> Check:
             name = torch.cuda.get_device_name()
             return Check("CUDA", True, f"{torch.version.cuda}, {name}", needed=False)
     return Check("CUDA", False, "no GPU: decoding runs on the CPU", needed=False)
-
-
-def _energy() -> str:
-    from gsvc.codec.planning.process import EnergyMeter
-
-    return EnergyMeter().sources
 
 
 def _weights() -> str:

@@ -240,13 +240,14 @@ def encode_many(options: Namespace) -> int:
     if options.jobs < 1:
         raise ConfigError(f"jobs {options.jobs}: must be 1 or more")
     targets = targets_of(options)
-    sizes = _shares(options, list(targets.values()))
+    sizes = _shares(options, list(targets.values())).items()
+    sized = {s: Namespace(**{**vars(options), "target_size": size}) for s, size in sizes}
     make_folder(Path(options.out))
     failed = 0
     with ThreadPoolExecutor(options.jobs) as pool:
         try:
             works = {
-                pool.submit(_encode_apart, _sized(options, sizes.get(s)), s, t): s
+                pool.submit(_encode_apart, sized.get(s, options), s, t): s
                 for t, s in targets.items()
             }
             for number, work in enumerate(as_completed(works), 1):
@@ -279,10 +280,6 @@ def _shares(options: Namespace, sources: Sequence[str]) -> dict[str, int]:
         )
     share = (options.total_size - beside) / max(1.0, sum(one.video_size for one in made.values()))
     return {s: int(m.size + (share - 1) * m.video_size) for s, m in made.items()}
-
-
-def _sized(options: Namespace, size: int | None) -> Namespace:
-    return options if size is None else Namespace(**{**vars(options), "target_size": size})
 
 
 def targets_of(options: Namespace) -> dict[str, str]:

@@ -8,7 +8,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -153,7 +153,7 @@ source [IN]             the video; omit it with --class
 --encoder-time TIME     time to encode: 5x, 90s, 10min
 --memory BYTES          memory of each process: 4G
 --vram BYTES            GPU memory; also suggests a pretrained model that fits
---latency TIME          longest time from capture to display without loss: 2s; below 8s, sent live
+--latency TIME          longest playout delay without loss: 2s; below 8s, sent live
 --energy ENERGY         energy of encoding and decoding: 500J, 1Wh
 --quality JUDGE:N       quality to reach: at least jod:6, or at most texture:0.2
 --judge {{{",".join(JUDGES)}}}   measure of quality ({JUDGES[0]}, or that of --quality)
@@ -179,6 +179,10 @@ def run(options: Namespace) -> int:
     budgets = budgets_of(options)
     if budgets.is_live and options.source is None:
         told = "a live plan tries a video: record some seconds to plan for, or send without a plan"
+        kind = kind_of(options, budgets) if options.kind else None
+        if kind and budgets.bandwidth:
+            jod = _planned(options, kind, replace(budgets, latency=None)).best.prediction.jod
+            told += f" (as a file, {kind.name} has {jod.mean:.1f} JOD at this rate, live less)"
         raise ConfigError(f"{told}: {unplanned(options, budgets.bandwidth)}")
     kind = kind_of(options, budgets)
     if not (options.feedback or budgets.is_live):

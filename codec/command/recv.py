@@ -49,8 +49,9 @@ def security_of(options: Namespace) -> dict[str, Any]:
 _log = logging.getLogger(__name__)
 _JOINED = 0.5  # seconds of a stream that may be missed at its begin without a word
 _MANY = 0.05  # part of the frames dropped from which that is told
-_LATE, _STATS_SECONDS = 5.0, 1.0
-_BUSY = 0.5  # part of the time spent decoding from which frames are late by it
+_BEHIND, _STATS_SECONDS = 1.0, 1.0
+_BUSY = 0.4  # part of the time spent decoding from which frames are late by it
+_LOAD = 0.8  # part of it that leaves time for other work
 _SIGNALS = signal.SIGINT, signal.SIGTERM
 
 
@@ -64,6 +65,8 @@ class LiveSession(Protocol):
 def status_text(stats: SenderStats | ReceiverStats, split: str = "") -> str:
     """How a session goes, in a line; `split`: what the rate is for."""
     rate = f"{stats.bitrate / 1000:.1f} kbit/s with headers{split}"
+    if stats.playout_delay.p99 is not None:
+        rate += f", playout delay {stats.playout_delay.p99:.1f} s"
     if stats.refused:
         rate += f", {stats.refused} refused"
     if isinstance(stats, SenderStats):
@@ -79,17 +82,20 @@ def status_text(stats: SenderStats | ReceiverStats, split: str = "") -> str:
     dropped = "slow_decoder" if _busy(stats) > _BUSY else "busy_machine"
     why = dropped if stats.dropped > stats.packets_lost else "packets_lost"
     causes = {why: stats.concealed - stats.overdue, "packets_late": stats.overdue}
-    late = "" if stats.latency.p50 is None else f", {stats.latency.p50:.1f} s late"
-    late += f" (95 %: {stats.latency.p95:.1f})" if stats.latency.p95 else ""
     return (
         f"received {stats.frames} frames, {_counted('concealed', **causes)}, "
-        f"{stats.lost} datagrams never came, {rate}{late}"
+        f"{stats.lost} datagrams never came, {rate}"
     )
 
 
 def _busy(stats: ReceiverStats) -> float:
     """The share of the time that decoding took."""
     return (stats.decoding.p50 or 0.0) * stats.packets / max(1e-6, stats.seconds)
+
+
+def _behind(stats: ReceiverStats) -> float:
+    """Seconds that packets waited for the decoder."""
+    return (stats.latency.p99 or 0.0) - (stats.playout_delay.p99 or 0.0)
 
 
 def _counted(what: str, **causes: int) -> str:
@@ -164,11 +170,11 @@ class Watch:
                 is_link = 2 * stats.left_out > stats.dropped
                 cause = "the link was full, allow more; a first picture takes seconds of a thin one"
                 remedy = f": {cause if is_link else main.as_options(faster(self._preset))}"
-        elif stats.dropped or (stats.latency.p95 or 0.0) > _LATE:
-            busy = _busy(stats)
-            cause = "the sender looks ahead, the link is full, or a machine has other work"
-            todo = "give --load 0.8x or --steps 0" if busy > _BUSY else cause
-            remedy = f": decoding took {busy:.0%} of the time, {todo}"
+        elif stats.dropped or _behind(stats) > _BEHIND:
+            busy, cause = _busy(stats), "the sender looks ahead, or a machine has other work"
+            fell = f" and fell {_behind(stats):.1f} s behind" * (_behind(stats) > _BEHIND)
+            todo = f"give --load {_LOAD}x or --steps 0" if busy > _BUSY else cause
+            remedy = f": decoding took {busy:.0%} of the time{fell}, {todo}"
         elif stats.overdue > max(stats.lost, stats.concealed / 2):
             remedy = f": packets of {stats.overdue} frames came too late, allow more --wait"
         mean = status_text(replace(stats, bitrate=stats.wire_bits / seconds), split)
@@ -191,7 +197,7 @@ RECEIVING = f"""
 --wait MS               time to wait for missing packets (={1000 * ReorderLimits.seconds:g})
 --no-feedback -> not feedback  send no requests and reports to the sender
 --bandwidth RATE        highest rate to ask of a sender with --adapt, over UDP: 12k
---load TIME             share of real time for decoding: 0.8x; beyond it, no refiner and rife
+--load TIME             share of real time for decoding (-o -: 0.8x); beyond it, no refiner and rife
 --trusted               default limits instead of restrictive ones: also above 1080p
 """
 """How to receive and draw a stream."""
@@ -216,6 +222,8 @@ def run(options: Namespace) -> int:
     from gsvc.codec.network.video_receiver import VideoReceiver
 
     settings = replace(receive_settings(options), waits=options.output != STANDARD_OUTPUT)
+    if not settings.waits:  # who shows it has no use for frames that are late
+        settings = replace(settings, load=settings.load or _LOAD)
     if STANDARD_OUTPUT == options.output == options.stats:
         raise ConfigError("video and --stats cannot both go to standard output: give one a file")
     try_target(options.output, options.overwrite)  # not hours later, with the first picture
@@ -313,14 +321,12 @@ source IN               the stream, or ws://host:port
 
 def _serve(options: Namespace) -> int:
     # late: --help does not wait for FFmpeg
-    from gsvc.codec.network.player_server import FileSource, LiveSource, PlayerServer
+    from gsvc.codec.network.player_server import FileSource, LiveSource, PlayerServer, Source
 
-    is_live = "://" in options.source
-    source = (
-        LiveSource(options.source)
-        if is_live
-        else FileSource(Path(options.source), arguments.limits_of(options))
-    )
+    if "://" in options.source:
+        source: Source = LiveSource(options.source)
+    else:
+        source = FileSource(Path(options.source), arguments.limits_of(options))
     with PlayerServer(source, options.host, options.port) as server:
         if not options.quiet:
             print(f"{server.address} (Ctrl-C ends)", file=sys.stderr, flush=True)

@@ -179,7 +179,9 @@ class CongestionController:
                 came = self.estimate
             self.estimate = min(self.estimate, _BACK * came * drained)
             self._is_congested = True
-            self._paused_until = seen.at + self._drain_seconds(seen, came)
+            # Until what is under way beyond the usual has got through.
+            excess = max(0.0, seen.under_way - came * (self.shortest_trip or 0.0))
+            self._paused_until = seen.at + min(_LONGEST_PAUSE, excess / max(1.0, came))
         elif lost <= _FEW and waiting <= _SHORT and seen.round_trip is not None:
             growth = _RETURN if self.estimate < self._before else _GROWTH
             tried = _BEYOND * max(self.tried, fmean(one.bitrate for one in self._recent))
@@ -217,11 +219,6 @@ class CongestionController:
             self.estimate = max(self._bounds.least, self.estimate / 2)
             self._steer(now, 1.0)
         return self._order
-
-    def _drain_seconds(self, seen: Reception, came: float) -> float:
-        """Seconds until what is under way beyond the usual has got through."""
-        excess = max(0.0, seen.under_way - came * (self.shortest_trip or 0.0))
-        return min(_LONGEST_PAUSE, excess / max(1.0, came))
 
     def _waiting(self, seen: Reception) -> float:
         """Seconds that datagrams wait on the way, beyond the shortest round trip."""

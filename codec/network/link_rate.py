@@ -165,11 +165,17 @@ LEAST_WITH_SOUND = SOUND[0] + SOUND_HEADERS + LEAST_BESIDE  # of a link, bits pe
 _LEAST_SHARE, _INTRA_SHARE, _BARE_SHARE = 0.1, 0.65, 0.9
 """Of a link, for pictures; of all that an intra picture takes, itself, with parity and without."""
 LEAST_LINK = 1_000.0  # bits per second; below, headers leave nothing
-LINK_ROOM = 1.0  # seconds of the link that an intra picture and what waits before it may take
-THIN, _THIN_AGAIN = (3.0, 8_800.0), (1.2, 6_000.0)
+_LINK_ROOM = 1.0  # seconds of the link that an intra picture and what waits before it may take
+_THIN, _THIN_AGAIN = (3.0, 8_800.0), (1.2, 6_000.0)
 """Seconds that an intra picture may take on a thin link, and bits from which it needs no more: with
 fewer it is a smear, at any size. The second where groups begin without a request, after the first.
 """
+
+
+def intra_seconds(rate: float, share: float = _INTRA_SHARE, *, is_free: bool = True) -> float:
+    """How long an intra picture may take of a link, getting `share` of `rate` bits per second."""
+    longest, bits = _THIN if is_free else _THIN_AGAIN
+    return max(_LINK_ROOM, min(longest, bits / (share * rate)))
 
 
 class LinkRate:
@@ -215,9 +221,8 @@ class LinkRate:
         rate = max(_LEAST_SHARE * self._total, self._total - beside)
         # A group that nobody asked for comes every few seconds: it is not to take most of them.
         is_free = self._encoder.keyframes_on_request or not self._sent[0]
-        thin, bits = THIN if is_free else _THIN_AGAIN
         for share in (_BARE_SHARE, _INTRA_SHARE):
-            most = max(LINK_ROOM, min(thin, bits / (share * rate)))
+            most = intra_seconds(rate, share, is_free=is_free)
             if share * rate * most <= unprotected:
                 break
         ahead = _AHEAD if self._sent[1] else _LONGEST_WAIT  # the first picture waits for nothing

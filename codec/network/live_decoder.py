@@ -125,17 +125,14 @@ class _Work:
 
 
 class LivePace:
-    """See `Pace`. `begins` and `ends` frame each packet; its methods run in one thread.
-
-    `granted` and `refused` count what was asked for; `switches`, how often work was switched.
-    """
+    """See `Pace`. `begins` and `ends` frame each packet; its methods run in one thread. `refused`
+    counts what there was no time for."""
 
     def __init__(
         self, load: float, clock: Callable[[], float] = time.monotonic, steps: int = 1
     ) -> None:
         """`load`: share of time that decoding may take, above 0; `steps`: the refiner's most."""
-        self.granted = self.refused = self.switches = 0
-        self._load, self._clock = load, clock
+        self.refused, self._load, self._clock = 0, load, clock
         fewer = sorted(count / steps for count in _FEWER if count < steps)
         self._works = {REFINING: _Work((0.0, *fewer, 1.0)), MOTION: _Work()}
         self._took = self._shown = self._seconds = 0.0
@@ -162,7 +159,6 @@ class LivePace:
             self.refused += 1
             return False
         self._room -= share * self._needs(kind, _SAFE)
-        self.granted += 1
         kind.granted += share
         self._share = share
         return True
@@ -225,7 +221,6 @@ class LivePace:
             kind.holds[before] = min(_LONGEST, 2 * hold) if relapsed else _SHORTEST
             kind.fell[number + 1 :] = [now] * (len(kind.shares) - number - 1)
         kind.now = number
-        self.switches += 1
 
 
 _Made = TypeVar("_Made")
@@ -301,7 +296,8 @@ class LiveDecoder:
     """Decodes arrivals and conceals what is lost. Its methods run in one worker thread.
 
     `packets` counts those taken, `damaged` those that could not be decoded, `overdue` the frames of
-    `due` before another packet; `stream` is the one that is being decoded, None before the first.
+    `due` before another packet; `stream` is the one that is being decoded, None before the first;
+    `waited`: seconds that its last packet waited for this.
     """
 
     def __init__(
@@ -315,7 +311,7 @@ class LiveDecoder:
 
         `pace`: decides where there is time for networks; None: always.
         """
-        self.pace = pace
+        self.pace, self.waited = pace, 0.0
         self.packets = self.damaged = self.overdue = self._made_up = 0
         self._settings, self._limits = replace(settings, conceal=True), limits
         self._patience = max(patience, depacketizer.UNDER_WAY)
@@ -344,11 +340,11 @@ class LiveDecoder:
         self.overdue, self._made_up = self.overdue + self._made_up, 0
         if packet.is_picture and packet.pts is not None:
             stream.clock.arrived(packet.pts, packet.duration, arrival.at)
-        self.packets += 1
+        self.packets, self.waited = self.packets + 1, time.monotonic() - arrival.at
         made = next_frames(stream.decoder, packet)
         if self.pace and packet.is_picture:
             seconds = float((packet.duration or 0) * stream.header.format.time_base)
-            self.pace.begins(time.monotonic() - arrival.at, seconds)
+            self.pace.begins(self.waited, seconds)
             made = timed(made, self.pace.ends)
         try:
             yield from made

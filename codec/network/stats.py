@@ -91,6 +91,8 @@ class SenderStats:
     """All bits that a receiver was sent, with the headers of IP and UDP or TCP."""
     protection: int = 0
     """Bytes among them of copies and parity, without headers; over UDP alone."""
+    playout_delay: Latency = Latency(0)
+    """From a frame's capture until its packet has left, for a link; for a display, the p99."""
 
     @property
     def picture_bits(self) -> int:
@@ -145,6 +147,8 @@ class ReceiverStats:
     """Concealed frames whose packet came too late; others' was lost, dropped or damaged."""
     wire_bits: float = 0.0
     """All bits that came, with the headers of IP and UDP or TCP, as a sender counts them."""
+    playout_delay: Latency = Latency(0)
+    """`latency` without the time that packets wait for a slow decoder; for a display, the p99."""
 
 
 def joined(past: ReceiverStats, now: ReceiverStats) -> ReceiverStats:
@@ -153,8 +157,8 @@ def joined(past: ReceiverStats, now: ReceiverStats) -> ReceiverStats:
     names -= {"queue", "reordering", "bitrate"}
     summed = {name: getattr(past, name) + getattr(now, name) for name in names}
     timed = now if now.frames else past
-    bits = stream_info.total([past.bits, now.bits])
-    return replace(now, bits=bits, latency=timed.latency, decoding=timed.decoding, **summed)
+    times = {n: getattr(timed, n) for n in ("latency", "playout_delay", "decoding")}
+    return replace(now, bits=stream_info.total([past.bits, now.bits]), **times, **summed)
 
 
 class Durations:

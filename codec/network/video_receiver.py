@@ -110,7 +110,8 @@ class VideoReceiver:
         self._streams = self._bytes = self._packets = 0
         self._header: Header | None = None
         self._frames = self._concealed = self._damaged = 0
-        self._latency, self._decoding, self._rate = Durations(), Durations(), RateMeter()
+        self._latency, self._playout_delay, self._decoding = Durations(), Durations(), Durations()
+        self._rate = RateMeter()
         self.late: float | None = None
         """Seconds from the last frame's capture by the sender's clock to its handing out by this
         one; None: not known, as over TCP and WebSocket."""
@@ -220,7 +221,7 @@ class VideoReceiver:
             bits=live.stream.meter.bits if live.stream else stream_info.total([]),
             latency=self._latency.summary(), decoding=self._decoding.summary(),
             left_out=live.pace.refused if live.pace else 0, overdue=live.overdue,
-            wire_bits=wire_bits,
+            wire_bits=wire_bits, playout_delay=self._playout_delay.summary(),
         )  # fmt: skip
 
     async def _connected(self) -> list[asyncio.Task[None]]:
@@ -344,6 +345,7 @@ class VideoReceiver:
         if captured is not None:
             self.late = time.time() - captured
             self._latency.add(self.late)
+            self._playout_delay.add(self.late - self._live.waited)
 
     def _show(self, frame: Frame) -> Frame:
         """Count a frame that is handed out, and put it on the timeline."""

@@ -133,7 +133,7 @@ class VideoSender:
         self._broadcaster = Broadcaster(encoder.header, self._force_keyframe)
         self._sink: UdpSender | Broadcaster = self._broadcaster
         self._meter = stats.LayerMeter(encoder.header)
-        self._waiting, self._encoding = stats.Durations(), stats.Durations()
+        self._waiting, self._encoding, self._playout_delay = (stats.Durations() for _ in range(3))
         self._frames = self._sent = self._packets = self._left_out = 0
         self._starts_at: float | None = None
         self._behind = self._late = 0.0
@@ -246,6 +246,7 @@ class VideoSender:
             left_out=self._left_out, lost=session.report.lost if session.report else None,
             estimate=self._adapter.controller.estimate if self._adapter else None,
             wire_bits=self._wire_bits, protection=session.packetizer.protection,
+            playout_delay=self._playout_delay.summary(),
         )  # fmt: skip
 
     def _begin_group(self) -> None:
@@ -365,13 +366,25 @@ class VideoSender:
                 self._send(packets)
                 if self._adapter:
                     self._adapter.sent(self._rtp)
-                if self._link and (shown := [p.pts for p in packets if p.is_picture]):
-                    seconds = float((shown[-1] or 0) * self._encoder.header.format.time_base)
+                if self._link and (shown := [p for p in packets if p.is_picture]):
+                    tick = self._encoder.header.format.time_base
+                    seconds = float((shown[-1].pts or 0) * tick)
                     pictures = stats.picture_bits(self._meter.bits)
                     self._link.sent(seconds, pictures, self._wire_bits, self._sound_bits)
+                    if isinstance(self._sink, UdpSender) and self._settings.realtime:
+                        left = time.time() + self._sink.waits - captured_at
+                        self._note_delays(shown, left + float(frame.pts * tick))
         *packets, end = await loop.run_in_executor(coder, self._counted, self._ended)
         self._send(packets)
         await self._sink.close(end)
+
+    def _note_delays(self, packets: list[Packet], left: float) -> None:
+        """How long after capture these leave: at second `left` of the video."""
+        tick = float(self._encoder.header.format.time_base)
+        for packet in packets:
+            newest, span = left - (packet.pts or 0) * tick, (packet.duration or 0) * tick
+            for number in range(packet.frames):
+                self._playout_delay.add(newest + span * number / packet.frames)
 
     def _send(self, packets: list[Packet]) -> None:
         self._sink.send(packets)

@@ -291,12 +291,14 @@ class BudgetPlanner:
         live = ", or a smaller --size and --fps, or a file in pieces (gsvc encode --packets)"
         smaller = live if budgets.is_live else ", or --size auto"
         smaller += ", or --audio none" if self._link.beside else ""
+        first = f"; at any --size a first picture takes {self._link.intra:.1f} s of this link"
         more = parse_budgets(shown).bandwidth if list(over) == ["bandwidth"] else None
         error = UnmetError(
             f"no settings keep all budgets for this video: {' and '.join(map(option, over))} "
             f"{'bind' if len(over) > 1 else 'binds'}; the nearest that can be met: "
             f"{' and '.join(f'{option(n)} {text}' for n, text in shown.items())}"
             f"{smaller if 'bandwidth' in over else ''}"
+            f"{first if 'latency' in over and self._link.intra else ''}"
         )
         error.more = replace(budgets, bandwidth=more) if more else None
         return error
@@ -474,7 +476,6 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
     """The plan for people."""
     rows = zip(("best", "second", "third"), (plan.best, *plan.runners_up), strict=False)
     seen, jod = plan.best.prediction, "JOD, live 0-2 less" if plan.link.is_live else "JOD"
-    late = seen.latency + plan.link.intra
     passes = ", 1 to 4 times" * (plan.link.most is not None and not plan.link.is_live)
     told = f"{plan.link.verdict}. JOD at this size: {seen.jod.mean:.1f}, "
     told += f"without sound {plan.silent.mean:.1f}"
@@ -487,8 +488,7 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
         _link_line(plan),
         f"encoding {_seconds(seen.encode_seconds)}{passes}, {_megabytes(seen.encode_memory)}; "
         f"decoding {_seconds(seen.decode_seconds)}, {_megabytes(seen.decode_memory)}, "
-        f"{seen.flops / 1e9:.3g} GFLOP/s; usual latency {seen.latency:.2f} s"
-        + (f", behind an intra picture up to {late:.1f} s" if late > seen.latency else "")
+        f"{seen.flops / 1e9:.3g} GFLOP/s; playout delay {seen.latency + plan.link.intra:.1f} s"
         + ("" if seen.joules is None else f"; {seen.joules:.0f} J to compute"),
         *(_price_line(plan, price) for price in plan.prices),
         *([_price_line(plan, plan.real_time)] if plan.real_time.gain >= _NO_GAIN else ()),
@@ -508,8 +508,7 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
     pictures = plan.best.settings.bitrate
     if found := shape_instead(pictures, *plan.size, plan.frame_rate):
         yield "{}: plan with --size {} --fps {:.3g}".format(*found)
-    late = seen.latency + link.intra + link.wait
-    yield f"{told}; a lost packet adds {link.wait:g} s (--wait): {late:.1f} s at most from capture"
+    yield f"{told}; a lost packet adds {link.wait:g} s (--wait) to the playout delay"
     if link.one_way is None:
         yield "for a link without a way back, plan with --no-feedback"
     else:

@@ -157,12 +157,7 @@ class KeyframeDecoder:
 
 
 def decode_keyframes(
-    units: Sequence[bytes],
-    geometry: Geometry,
-    scale: int,
-    color: Color,
-    *,
-    companded: bool = False,
+    units: Sequence[bytes], geometry: Geometry, scale: int, color: Color, *, companded: bool = False
 ) -> Iterator[Picture]:
     """The first coded pictures of a group at display size, RGB uint8 (H, W, 3).
 
