@@ -63,25 +63,10 @@ def test_jumps_are_the_share_of_frames_that_change_too_much(pan: TestClip) -> No
     assert found["shuffled"] > 0.5
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("flow_weighted_st_lpips_alex", marks=pytest.mark.slow), "cvvdp"]
-)
-def test_judges_of_video_rank_wrong_motion(name: str, pan: TestClip) -> None:
-    sign = -1 if find_metric(name).higher_is_better else 1
-    found = {test: sign * value for test, value in means(name, pan).items()}
+def test_cvvdp_ranks_wrong_motion(pan: TestClip) -> None:
+    found = means("cvvdp", pan)
     wrong = [found[name] for name in ("half speed", "slides", "frozen", "shuffled")]
-    assert found["itself"] < found["shifted"] < min(wrong)
-
-
-def test_damage_weighs_more_where_the_motion_is_wrong(pan: TestClip) -> None:
-    half_held = [frame.copy() for frame in pan.frames]
-    for frame in half_held:
-        frame[:, 96:] = pan.frames[0][:, 96:]
-    plain, weighted = (
-        find_metric(name).measure(pan, [half_held], [6])[0, 0]
-        for name in ("st_lpips_alex", "flow_weighted_st_lpips_alex")
-    )
-    assert weighted > 1.2 * plain
+    assert found["itself"] > found["shifted"] > max(wrong)
 
 
 def test_divergence_finds_where_motion_folds() -> None:

@@ -25,7 +25,6 @@ FREE = [
     "vmaf_neg",
     "warp_error",
     "st_lpips_alex_of_differences",
-    "frechet_efficientnet_lite0",
 ]
 """Metrics that need nothing but packages."""
 

@@ -6,7 +6,6 @@ at full size, the same for source and output. Lengths are in pixels of a clip of
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import cv2
 import numpy as np
@@ -223,49 +222,4 @@ def _frame_differences(frames: Sequence[Picture], steps: Sequence[int]) -> list[
     return [np.asarray(cv2.resize(c, size, interpolation=cv2.INTER_AREA)) for c in changes]
 
 
-class FlowWeighted(base.FrameMetric):
-    """ST-LPIPS AlexNet, weighted by how wrong the motion is; 0 = equal.
-
-    D. Danier, F. Zhang and D. Bull, "FloLPIPS: A Bespoke Video Quality Metric for Frame
-    Interpolation", PCS 2022, weight LPIPS so. With another network and another flow, this is
-    neither FloLPIPS nor comparable with it. If all motion is right, all places count alike.
-
-    The weights are the distance between both motions, from the frame to the one before it, scaled
-    down to each layer's size and to a sum of 1.
-    """
-
-    name = "flow_weighted_st_lpips_alex"
-    smallest_side = perceptual.SMALLEST_SIDE
-    of_steps = True
-    golden = base.Golden(0, 0.017619, tolerance=0.05, side=96, frames=3)
-    advice = perceptual.REINSTALL
-
-    def version(self) -> str:
-        perceptual.load_network("alex")
-        return "stlpips-pytorch alex shift-tolerant, weighted by end-point error of DIS medium"
-
-    def _against(self, source: base.Frames, index: int) -> Callable[[base.Frames], float]:
-        motion = motion_between(source[index], source[index - 1])
-        features = perceptual.layer_maps(perceptual.load_network("alex"), source[index])
-
-        def distance(test: base.Frames) -> float:
-            found = motion_between(test[index], test[index - 1])
-            return _weighted(features, test[index], np.linalg.norm(found - motion, axis=2))
-
-        return distance
-
-
-def _weighted(features: list[Any], test: Picture, wrong: NDArray[np.float32]) -> float:
-    total = 0.0
-    judge: Any = perceptual.load_network("alex")
-    shown = perceptual.layer_maps(judge, test)
-    for head, one, other in zip(judge.lins, features, shown, strict=True):
-        height, width, _ = one.shape
-        places = cv2.resize(wrong, (width, height), interpolation=cv2.INTER_AREA)
-        weights = places / places.sum() if places.any() else np.full_like(places, 1 / places.size)
-        differences = (one - other).square_() @ head.model[-1].weight.flatten()
-        total += float(np.sum(weights * differences.numpy()))
-    return total
-
-
-METRICS = MotionError(), Jumps(), PsnrDiv(), WarpError(), DifferenceDistance(), FlowWeighted()
+METRICS = MotionError(), Jumps(), PsnrDiv(), WarpError(), DifferenceDistance()

