@@ -22,6 +22,7 @@ from gsvc import (
 from gsvc.datasets.clips.clip_reader import TestClip, load_clip
 from gsvc.datasets.clips.packaged import packaged_clip
 from gsvc.decoders.interpolation.rife import loaded_rife
+from gsvc.encoders.svt_av1 import quiet_and_ordinary
 from gsvc.eval.baselines import DEFAULT_CODECS, SHORT_SPECS, codecs, find_codec
 from gsvc.eval.baselines.base import Codec, Encoded, Settings, Value
 from gsvc.eval.baselines.conventional import X264, X265, ConventionalCodec
@@ -178,7 +179,7 @@ def test_x264_stream_says_nothing_of_x264_and_its_parameter_sets_once() -> None:
 
 def av1_in(container: str) -> bytes:
     data = io.BytesIO()
-    with av.open(data, "w", format=container) as file:
+    with av.open(data, "w", format=container) as file, quiet_and_ordinary():
         stream = file.add_stream("libsvtav1", rate=10, options={"preset": "10"})
         stream.width, stream.height, stream.pix_fmt = 256, 192, "yuv420p"
         for picture in moving():
