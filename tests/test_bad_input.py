@@ -22,7 +22,7 @@ from gsvc.codec.weights.model_files import cache_dir
 Make = Callable[..., list[gsvc.Picture]]
 Write = Callable[..., Path]
 
-BARE = ("--level", "3", "--preset", "fast")
+BARE = ("--level", "3", "--preset", "fast", "--low-delay")
 FAST = ("--steps", "0")
 
 
@@ -198,7 +198,6 @@ def test_a_full_disk(clip: Path, stream: Path, folder: Path) -> None:
         )
         assert_one_line(run_process(*decode, "-o", "-", stdout=full), FAILED, "no space left")
         assert_one_line(run_process("info", stream, stdout=full), FAILED, "no space left")
-        assert_one_line(run_process("models", stdout=full), FAILED, "no space left")
     for command in ((*encode, folder / "it.gsv", *BARE), (*decode, folder / "it.mp4")):
         # Measuring coverage would need a larger file.
         result = run_process(*command, preexec_fn=small_files, env={"COVERAGE_PROCESS_CONFIG": ""})

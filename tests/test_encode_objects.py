@@ -82,7 +82,7 @@ def test_times_of_a_task_are_those_of_the_source(tmp_path: Path) -> None:
     assert [round(1000 * frame.seconds) for frame in found.frames] == times
 
 
-@pytest.mark.parametrize("rate", [1, 120, 5000])
+@pytest.mark.parametrize("rate", [1, 5000])
 def test_any_frame_rate_keeps_the_tight_limits(rate: int) -> None:
     video = gsvc.VideoFormat(64, 48, Fraction(1, rate), Fraction(rate))
     with gsvc.Encoder(video, gsvc.EncoderSettings(task="motion")) as encoder:

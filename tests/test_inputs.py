@@ -312,7 +312,7 @@ def test_what_comes_out_is_what_went_in(
 ) -> None:
     make, wanted = INPUTS[name]
     source, stream, target = make(tmp_path / name), tmp_path / "it.gsv", tmp_path / "back.mkv"
-    settings = gsvc.EncoderSettings(preset="fast", faces=False, level=3)
+    settings = gsvc.EncoderSettings(preset="fast", level=3, low_delay=True)
     report = gsvc.encode(source, stream, settings=settings)
     assert report.frames == wanted.frames
     assert (report.width, report.height) == wanted.size
@@ -347,7 +347,7 @@ def test_a_part_begins_with_the_picture_that_stands_there(tmp_path: Path) -> Non
     times = [*range(0, 1000, 40), *range(6000, 6400, 40)]
     source = film(tmp_path / "it.mkv", times, flashes=(400, 6000), sound=(0, 8000))
     whole, part = tmp_path / "whole.gsv", tmp_path / "part.gsv"
-    settings = gsvc.EncoderSettings(preset="fast", faces=False, level=3)
+    settings = gsvc.EncoderSettings(preset="fast", level=3, low_delay=True)
     gsvc.encode(source, whole, settings=settings)
     gsvc.encode(source, part, settings=settings, start=2)
     for stream, start in ((whole, 2), (part, 0)):

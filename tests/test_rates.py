@@ -89,7 +89,7 @@ def test_a_rate_is_met(pictures: list[Picture], target: float) -> None:
     assert encode(few, replace(FAST, bitrate=bitrate)) == encode(few, replace(FAST, bpp=target))
 
 
-@pytest.mark.parametrize("target", [0.003, 0.01, 0.03])
+@pytest.mark.parametrize("target", [0.003, 0.03])
 def test_the_plan_for_a_rate_was_tried_there(pictures: list[Picture], target: float) -> None:
     """No plan whose quantiser must be moved far, and none that another one beats at fewer bits."""
     height, width = pictures[0].shape[:2]
@@ -117,7 +117,7 @@ def test_levels_cost_more_and_stay_under_their_limits(pictures: list[Picture]) -
 
 
 def test_a_better_quality_costs_more(pictures: list[Picture]) -> None:
-    good, bad = (encode(pictures[:12], replace(FAST, quality=q)) for q in (0.08, 0.3))
+    good, bad = (encode(pictures[:6], replace(FAST, quality=q)) for q in (0.08, 0.3))
     assert len(good) > 1.5 * len(bad)
 
 
@@ -191,7 +191,7 @@ def test_an_intra_picture_that_a_thin_link_would_feel_waits(
         encoder.hold(is_held=False, intra_bits=20_000, fills=True)
         packets = encoder.encode(pictures[0], pts=0)
         encoder.hold(is_held=False, intra_bits=room, fills=True)
-        for second in range(1, 60):
+        for second in range(1, 32):
             packets += encoder.encode(pictures[0], pts=second)
     second_intra = [packet.pts for packet in packets if packet.is_intra][1]
     assert second_intra == pytest.approx(2 * begun, abs=2)

@@ -43,10 +43,8 @@ def video(
     return write_video(path, moving_pictures(30, (128, 96)), sound=1.2)
 
 
-@pytest.mark.parametrize("size", [3500, 6000])
-def test_a_size_is_met_from_below_with_the_sound_in_it(
-    video: Path, tmp_path: Path, size: int
-) -> None:
+def test_a_size_is_met_from_below_with_the_sound_in_it(video: Path, tmp_path: Path) -> None:
+    size = 3500
     report = gsvc.encode(video, tmp_path / "a.gsv", settings=FAST, target_size=size)
     assert report.size == (tmp_path / "a.gsv").stat().st_size
     assert 0.95 * size <= report.size <= size and report.audio_size > 1500

@@ -38,6 +38,8 @@ TEXTS = Texts(
         ),
     ),
 )
+LIVE = gsvc.EncoderSettings(level=3, preset="fast", low_delay=True)
+"""Texts go beside the pictures, however these are coded."""
 SPANS = st.builds(TimedText, st.integers(0, 1 << 30), st.integers(0, 1 << 30), st.text(max_size=30))
 
 
@@ -136,40 +138,36 @@ def texts_of(path: Path) -> Texts:
 
 
 @pytest.mark.parametrize("suffix", ["mkv", "mp4", "mov", "webm"])
-def test_texts_come_back(tmp_path: Path, suffix: str, bare_settings: gsvc.EncoderSettings) -> None:
+def test_texts_come_back(tmp_path: Path, suffix: str) -> None:
     source = film(tmp_path / "a.mkv")
-    report = gsvc.encode(source, tmp_path / "a.gsv", settings=bare_settings)
+    report = gsvc.encode(source, tmp_path / "a.gsv", settings=LIVE)
     info = gsvc.info(tmp_path / "a.gsv")
     assert report.text_size > info.bits["text"] / 8 > 50
     assert info.bpp == pytest.approx(report.bpp)
-    plain = gsvc.encode(source, tmp_path / "plain.gsv", settings=bare_settings, texts=False)
+    plain = gsvc.encode(source, tmp_path / "plain.gsv", settings=LIVE, texts=False)
     assert (plain.text_size, plain.size) == (0, report.size - report.text_size)
     back = tmp_path / f"back.{suffix}"
     gsvc.decode(tmp_path / "a.gsv", back, settings=gsvc.DecoderSettings(steps=0))
     assert texts_of(back) == TEXTS
 
 
-def test_a_part_of_a_stream_and_of_a_source_has_its_texts(
-    tmp_path: Path, bare_settings: gsvc.EncoderSettings
-) -> None:
+def test_a_part_of_a_stream_and_of_a_source_has_its_texts(tmp_path: Path) -> None:
     steps_0 = gsvc.DecoderSettings(steps=0)
     source = film(tmp_path / "a.mp4")
-    gsvc.encode(source, tmp_path / "a.gsv", settings=bare_settings)
+    gsvc.encode(source, tmp_path / "a.gsv", settings=LIVE)
     gsvc.decode(tmp_path / "a.gsv", tmp_path / "a.mkv", settings=steps_0, start=0.2, frames=10)
-    gsvc.encode(source, tmp_path / "b.gsv", settings=bare_settings, start=0.2, frames=10)
+    gsvc.encode(source, tmp_path / "b.gsv", settings=LIVE, start=0.2, frames=10)
     gsvc.decode(tmp_path / "b.gsv", tmp_path / "b.mkv", settings=steps_0)
     wanted = moved(TEXTS, 200, 400)
     for name in ("a.mkv", "b.mkv"):
         assert texts_of(tmp_path / name) == wanted
 
 
-def test_one_line_names_all_that_is_lost(
-    tmp_path: Path, bare_settings: gsvc.EncoderSettings, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_line_names_all_that_is_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     texts = replace(TEXTS, tags={"title": "T", "lyrics": "la"})
     source = film(tmp_path / "a.mkv", texts, attachment=True)
     with caplog.at_level(logging.WARNING, "gsvc"):
-        gsvc.encode(source, tmp_path / "a.gsv", settings=bare_settings)
+        gsvc.encode(source, tmp_path / "a.gsv", settings=LIVE)
         target = tmp_path / "a.avi"
         gsvc.decode(tmp_path / "a.gsv", target, settings=gsvc.DecoderSettings(steps=0))
     first, second = (record.getMessage() for record in caplog.records)
@@ -178,12 +176,12 @@ def test_one_line_names_all_that_is_lost(
 
 
 def test_languages_that_a_container_cannot_name_are_told(
-    tmp_path: Path, bare_settings: gsvc.EncoderSettings, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (track,) = TEXTS.subtitles
     tracks = tuple(replace(track, language=name) for name in ("eng", "nob", "pt-BR"))
     source = film(tmp_path / "a.mkv", replace(TEXTS, subtitles=tracks))
-    gsvc.encode(source, tmp_path / "a.gsv", settings=bare_settings)
+    gsvc.encode(source, tmp_path / "a.gsv", settings=LIVE)
     for name, lost in (("a.mov", "nob, pt-BR"), ("a.mp4", "pt-BR"), ("a.m4v", "pt-BR")):
         target = tmp_path / name
         gsvc.decode(tmp_path / "a.gsv", target, settings=gsvc.DecoderSettings(steps=0))
@@ -220,9 +218,9 @@ def test_style_and_drawings_are_no_text(
 
 
 def test_targets_of_pictures_alone_say_what_they_leave_out(
-    tmp_path: Path, bare_settings: gsvc.EncoderSettings, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    gsvc.encode(film(tmp_path / "a.mkv"), tmp_path / "a.gsv", settings=bare_settings)
+    gsvc.encode(film(tmp_path / "a.mkv"), tmp_path / "a.gsv", settings=LIVE)
     lost = "subtitles and chapters and title or other tags"
     for name, told in (
         ("a.y4m", f"a.y4m carries no {lost}: left out, use .mp4 or .mkv"),
