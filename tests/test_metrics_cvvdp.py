@@ -75,7 +75,7 @@ def test_odd_sizes_and_short_clips_score_as_the_package_scores_them(
 
 
 def test_enlarged_clips_score_as_those_that_fill_the_screen() -> None:
-    clip = TestClip("small", textures(72, 120, 1), Fraction(25))
+    clip = TestClip("small", textures(72, 120, 2), Fraction(25))
     blurred = [cv2.GaussianBlur(frame, (0, 0), 1) for frame in clip.frames]
     before = replace(clip, frames=[on_screen(frame) for frame in clip.frames])
     screen = find_metric("cvvdp").measure(before, [[on_screen(one) for one in blurred]], [0])
