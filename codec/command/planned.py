@@ -79,57 +79,71 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         texts=False, size=options.size, sound_may_go=options.audio is None,
     )  # fmt: skip
     sound = heads = 0.0
-    wire, loss = _wire(options), getattr(options, "loss", None) or 0.0
-    how = "opus" * is_live if is_heard else "none"
     if total is None:
-        job = suited(job, None)
+        job, how = suited(job, None), "opus" * is_live if is_heard else "none"
     else:
-        with job.open() as video:
-            most, had_sound = round(_HEARD * video.format.frame_rate), video.has_sound
-        job.sound = is_heard and had_sound and not (is_live and _too_slow(total, options))
-        most = min(most, options.frames or most)
-        job, heads = replace(job, frames=most), live.SOUND_HEADERS * (is_live and job.sound)
-        size = int((total - heads if is_live else total / TCP) * job.seconds / 8)
-        job = _shaped_live(job, total, wire) if is_live else job
-        if heads:  # as gsvc send chooses it
-            room_now = live.pictures_within(total, heads, wire)
-            with job.open() as video:
-                job.audio_bitrate = sound_bitrate(job.settings, video.format, room_now)
-        job, _, room = sized(job, size)
-        how = ("opus" if job.sound else "none") * had_sound
-        sound = 8 * (size - room) / float(job.seconds)
-        job.frames = options.frames and round(options.frames * (job.frames or most) / most)
+        job, how, sound, heads = _with_sound(job, total, options, is_live=is_live)
     # All is told, what is usual too: that follows from the rate, and a plan may take less of it.
-    size_now = None if isinstance(job.size, str) else job.size
-    told = ["--size", shown_dimensions(size_now or SOURCE_SIZE)]
+    size = None if isinstance(job.size, str) else job.size
+    told = ["--size", shown_dimensions(size or SOURCE_SIZE)]
     told += ["--fps", f"{job.fps:.6g}"] if job.fps else []
     told += _part(job.start, job.frames)
     told += ["--audio", how] if how else []
     told += ["--audio-bitrate", str(job.audio_bitrate)] if job.audio_bitrate else []
-    told += _wire_options(wire) * is_live
-    if wire.redundancy > WireSettings.redundancy and loss >= _HEAVY:
-        told += ["--gop", f"{LIVE_GOP:g}"]
-    link = plan_search.LinkLoad(TCP, TCP * sound, tuple(told), most=total, loss=loss)
-    part = _part(options.start, options.frames)
-    if heads and total:
-        verdict = live.sound_verdict(total, heads + (job.audio_bitrate or 0), wire)
-        # Sound that leaves a live link too little leaves pieces too little, too.
-        part += ["--audio", "none" if verdict else "opus"]
-        link = replace(link, verdict=verdict, silent=live.pictures_within(total, 0.0, wire))
-    link = replace(link, part=tuple(part))
+    told += _told_live(options) * is_live
+    part, loss = tuple(_part(options.start, options.frames)), getattr(options, "loss", None) or 0.0
+    link = plan_search.LinkLoad(TCP, TCP * sound, tuple(told), most=total, loss=loss, part=part)
     if is_live:
-        heard, rate = float(heads > 0), total or 1.0
-        factor = rate / live.pictures_within(rate + heard, heard, wire)
         wait = min(UNDER_WAY, (budgets.latency or 0.0) / 2)  # a repetition may come within the rest
-        beside = heads + sound
-        intra = live.intra_seconds(total - beside) if total else 0.0
-        link = replace(link, factor=factor, beside=beside, is_live=True, wait=wait, intra=intra)
-        if not getattr(options, "feedback", True):
-            wire = replace(wire, redundancy=0, parity_span=0)
-            bare = live.pictures_within(rate + heard, heard, wire)
-            link = replace(link, one_way=factor * bare / rate - 1)
-    opened = {"size": size_now, "fps": job.fps, "start": job.start, "frames": job.frames}
+        link = replace(link, is_live=True, beside=heads + sound, wait=wait)
+        link = _over_rtp(link, heads, job.audio_bitrate or 0, options)
+    opened = {"size": size, "fps": job.fps, "start": job.start, "frames": job.frames}
     return Carried(link, opened, job.audio_bitrate)
+
+
+def _with_sound(
+    job: EncodeJob, total: float, options: Namespace, *, is_live: bool
+) -> tuple[EncodeJob, str, float, float]:
+    """The job that fits a link of `total` bits per second; what `--audio` is told, "" where the
+    video has no sound; bits per second of sound, and of its headers where it is live."""
+    with job.open() as video:
+        most, had_sound = round(_HEARD * video.format.frame_rate), video.has_sound
+    job.sound = job.sound and had_sound and not (is_live and _too_slow(total, options))
+    most = min(most, options.frames or most)
+    job, heads = replace(job, frames=most), live.SOUND_HEADERS * (is_live and job.sound)
+    size = int((total - heads if is_live else total / TCP) * job.seconds / 8)
+    job = _shaped_live(job, total, _wire(options)) if is_live else job
+    if heads:  # as gsvc send chooses it
+        room_now = live.pictures_within(total, heads, _wire(options))
+        with job.open() as video:
+            job.audio_bitrate = sound_bitrate(job.settings, video.format, room_now)
+    job, _, room = sized(job, size)
+    sound = 8 * (size - room) / float(job.seconds)
+    job.frames = options.frames and round(options.frames * (job.frames or most) / most)
+    return job, ("opus" if job.sound else "none") * had_sound, sound, heads
+
+
+def _over_rtp(
+    link: plan_search.LinkLoad, heads: float, audio: int, options: Namespace
+) -> plan_search.LinkLoad:
+    """A live link with what datagrams take of it; `heads`: of sound, which has `audio` bits per
+    second."""
+    wire, total, heard = _wire(options), link.most, float(heads > 0)
+    if heads and total:
+        verdict = live.sound_verdict(total, heads + audio, wire)
+        # Sound that leaves a live link too little leaves pieces too little, too.
+        part = *link.part, "--audio", "none" if verdict else "opus"
+        silent = live.pictures_within(total, 0.0, wire)
+        link = replace(link, verdict=verdict, silent=silent, part=part)
+    rate = total or 1.0
+    factor = rate / live.pictures_within(rate + heard, heard, wire)
+    intra = live.intra_seconds(total - link.beside) if total else 0.0
+    link = replace(link, factor=factor, intra=intra)
+    if not getattr(options, "feedback", True):
+        wire = replace(wire, redundancy=0, parity_span=0)
+        bare = live.pictures_within(rate + heard, heard, wire)
+        link = replace(link, one_way=factor * bare / rate - 1)
+    return link
 
 
 def in_pieces(options: Namespace, rate: float | None) -> str:
@@ -160,6 +174,13 @@ def _wire(options: Namespace) -> WireSettings:
         return wire
     copies = _COPIES * (options.loss >= _LOSSY)
     return replace(wire, redundancy=copies, parity_span=copies)
+
+
+def _told_live(options: Namespace) -> list[str]:
+    """Options of a live link: its datagrams, and shorter groups where many get lost one way."""
+    wire = _wire(options)
+    is_heavy = wire.redundancy > WireSettings.redundancy and options.loss >= _HEAVY
+    return _wire_options(wire) + (["--gop", f"{LIVE_GOP:g}"] if is_heavy else [])
 
 
 def _wire_options(wire: WireSettings) -> list[str]:
