@@ -80,6 +80,33 @@ def test_tables_of_the_results_page_are_those_of_the_runs(title: str, run: str) 
     assert compared >= 2
 
 
+OTHERS = {
+    "VMAF": "vmaf", "VMAF NEG": "vmaf_neg", "MS-SSIM": "ms_ssim", "PSNR-Y": "psnr_y",
+    "ST-LPIPS AlexNet": "st_lpips_alex",
+    "the same of frame differences": "st_lpips_alex_of_differences",
+    "motion error": "motion_error", "warp error": "warp_error", "person mask": "mask_iou",
+    "body pose": "pose_oks",
+}  # fmt: skip
+
+
+def test_figures_by_other_metrics_are_those_of_their_run() -> None:
+    summary = ROOT / "eval/results/metrics/summary.md"
+    head, _, *rows = (
+        cells(line)
+        for line in section(summary, "BD-rate pooled over clips, other metrics").splitlines()
+        if line.startswith("|")
+    )
+    wanted = [dict(zip(head, row, strict=True)) for row in rows]
+    page = section(ROOT / "docs/results.md", "Eleven other metrics").splitlines()
+    shown = [cells(line) for line in page if re.search(r"\| [+-]?\d+ %", line)]
+    assert len(shown) == len(OTHERS)
+    for name, *values in shown:
+        metric = OTHERS[name.partition(" (")[0]]
+        for value, row in zip(values, wanted, strict=True):
+            mean = pytest.approx(float(row[metric].split()[0]), abs=HALF)
+            assert float(value.split()[0]) == mean, name
+
+
 ANCHORS = {"SVT-AV1": "svtav1", "x265": "x265", "x264": "x264"}
 
 
