@@ -115,3 +115,19 @@ def test_what_cannot_be_scored_is_one_line(a: str, b: str) -> None:
         assert done.stderr.startswith(b"gsvc: error: " + line) and done.stderr.count(b"\n") == 1
     done = run_gsvc("score", "it.gsv", a, *PSNR)
     assert done.returncode == 1 and b"is a stream" in done.stderr
+
+
+def test_a_video_that_begins_later_is_told_and_compared_where_it_was_shown(
+    tmp_path: Path, moving_pictures: Pictures
+) -> None:
+    pictures = moving_pictures(12)
+    whole, late = video(tmp_path / "whole.y4m", pictures), str(tmp_path / "late.mkv")
+    form = gsvc.VideoFormat(64, 48, Fraction(1, 25), Fraction(25))
+    with open_writer(Path(late), form) as writer:
+        for pts in range(5, 12):
+            writer.write(gsvc.Frame(pictures[pts], pts))
+    done = run_gsvc("score", whole, late, *PSNR, "--csv")
+    assert b"by time stamps, B begins later: --offset 0.200" in done.stderr
+    done = run_gsvc("score", whole, late, *PSNR, "--json", "--offset", "0.2")
+    (score,) = [one for one in map(json.loads, done.stdout.splitlines()) if one["type"] == "score"]
+    assert b"begins later" not in done.stderr and score["value"] > 30

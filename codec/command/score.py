@@ -25,6 +25,7 @@ test B                  the decoded video, or a .gsv stream
 --frames N              read at most N frames of each
 --stride N              score every N-th frame (=1)
 --scale                 scale B to the size of A
+--offset S              begin B so many seconds after A (=0)
 --per-frame             also show each frame
 --plot FILE             plot the metrics over time to a .svg or .png file
 -y --quiet
@@ -122,13 +123,15 @@ def _code(options: Namespace, found: "Sequence[Measured]", pair: "VideoPair") ->
     with without_warnings(options.quiet):
         if any(pair.alone):
             count = "1 frame is" if len(pair.test) == 1 else f"{len(pair.test)} frames are"
+            late = f"; by time stamps, B begins later: --offset {pair.later:.3f}"
             _log.warning(
-                "%s shown at the same time; %d of %s and %d of %s have no partner",
+                "%s shown at the same time; %d of %s and %d of %s have no partner%s",
                 count,
                 pair.alone[0],
                 options.source,
                 pair.alone[1],
                 options.test,
+                late * (pair.later > 0.5 / float(pair.source.frame_rate)),
             )
         for m in missing:
             tell(f"{m.name} has no value: {m.scores.gap}")

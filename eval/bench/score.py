@@ -6,7 +6,7 @@ Frames that are shown at the same time are compared. Of a long stream, parts are
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import takewhile
 from typing import NamedTuple
@@ -41,6 +41,8 @@ class VideoPair:
     """Seconds after the source's first frame."""
     alone: tuple[int, int]
     """Frames of the source and of the test that have no partner."""
+    later: float = 0.0
+    """Seconds by which the test begins after the source by their time stamps, beyond `offset`."""
 
 
 @dataclass(frozen=True)
@@ -55,21 +57,27 @@ class Video:
     """In order."""
     times: list[Fraction]
     """Seconds."""
+    origin: Fraction | None = None
+    """Its first frame's time stamp, seconds; None: not known."""
 
 
 def read_pair(
-    source: str, test: str, *, frames: int | None = None, scale: bool = False
+    source: str, test: str, *, frames: int | None = None, scale: bool = False, offset: float = 0.0
 ) -> VideoPair:
     """Read two videos; each begins at time 0. Frames pair by time, each with the nearest.
 
     `source`: anything FFmpeg reads, or a glob of images; `test`: also a stream (.gsv), decoded as
     `gsvc decode` does by default; `frames`: the most of each, None for all; `scale`: bring the
-    test's pictures to the source's size. Raises InputError where a video cannot be read, sizes
+    test's pictures to the source's size; `offset`: seconds after the source's begin at which the
+    test's first frame is shown. Raises InputError where a video cannot be read, sizes
     differ or no frames are shown together, ConfigError for `frames` below 1.
     """
     a = _read(source, frames)  # first: decoding takes long, and a wrong name is soon told
     b = _decoded(test, frames) if test.lower().endswith(SUFFIX) else _read(test, frames)
-    return pair_of(a, b, scale=scale)
+    pair = pair_of(a, replace(b, times=[t + Fraction(offset) for t in b.times]), scale=scale)
+    if a.origin is None or b.origin is None:
+        return pair
+    return replace(pair, later=float(b.origin - a.origin) - offset)
 
 
 def pair_of(a: Video, b: Video, *, scale: bool = False) -> VideoPair:
@@ -93,7 +101,8 @@ def _read(name: str, frames: int | None) -> Video:
         raise InputError(f"{name} is a stream, and what is measured against is a video: swap them")
     with open_video(name, frames=frames) as video:
         found = [(frame.pixels, frame.pts * video.format.time_base) for frame in video]
-        return Video(name, video.format, [p for p, _ in found], [t for _, t in found])
+        times = [t for _, t in found]
+        return Video(name, video.format, [p for p, _ in found], times, video.origin)
 
 
 def _decoded(name: str, frames: int | None) -> Video:
