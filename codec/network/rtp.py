@@ -33,9 +33,11 @@ class RtpPacket:
     """One RTP packet."""
 
     sequence: int
+    """0 to 65535, one more from packet to packet."""
     timestamp: int
     """Ticks of the 90 kHz clock, 0 to 2^32 - 1."""
     ssrc: int
+    """The source, 0 to 2^32 - 1: another one with each new sender."""
     payload: bytes
     marker: bool = False
     payload_type: int = PAYLOAD_TYPE

@@ -68,7 +68,11 @@ from gsvc.codec.network.depacketizer import (
     ReorderLimits as ReorderLimits,
 )
 from gsvc.codec.network.link_rate import LinkRate as LinkRate
-from gsvc.codec.network.rtp import Packetizer as Packetizer, WireSettings as WireSettings
+from gsvc.codec.network.rtp import (
+    Packetizer as Packetizer,
+    RtpPacket as RtpPacket,
+    WireSettings as WireSettings,
+)
 from gsvc.codec.network.stats import ReceiverStats as ReceiverStats, SenderStats as SenderStats
 from gsvc.codec.network.video_receiver import (
     ReceiveSettings as ReceiveSettings,
