@@ -284,7 +284,7 @@ def test_a_plan_of_a_video_names_the_commands(
     assert "gsvc encode" in shown and "gsvc decode" in shown and "--memory does not bind" in shown
 
 
-@pytest.mark.parametrize(("loss", "is_short"), [(0.05, False), (0.1, True)])
+@pytest.mark.parametrize(("loss", "is_short"), [(0.03, False), (0.05, True)])
 def test_one_way_groups_are_short_where_much_is_lost(
     clip: Path, loss: float, is_short: bool
 ) -> None:

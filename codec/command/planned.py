@@ -50,11 +50,12 @@ def trial_judge(wanted: bool = True) -> Iterator[Judge | None]:
 
 TCP = 1 + 52 / 1400
 """Bits on a link for a bit of a file: headers of IP and TCP with time stamps, of each segment."""
-_LOSSY, _COPIES, _HEAVY = 0.02, 2, 0.08
+_LOSSY, _COPIES, _HEAVY = 0.02, 2, 0.05
 """Share of datagrams lost from which copies and parity pay one way; how many then, as of
 `WireSettings`: at 5 and 10 % loss 0.6 and 1.6 dB better than the usual, in a simulation. From the
-last share on, groups end after 4 s: at 10 % loss 7 to 14 % of frames follow a loss, else 14 to 22 %
-(three faces at 8 kbit/s in datagrams of 240 bytes), for half a dB without loss."""
+last share on, groups end after 4 s: at 5 % loss 2 to 5 % of frames follow a loss, else 3 to 9 %, at
+10 % 7 to 14 %, else 14 to 22 % (three faces at 8 kbit/s in datagrams of 240 bytes), for half a dB
+without loss."""
 _HEARD = 30  # seconds whose sound says what all of it takes
 
 
