@@ -113,8 +113,7 @@ def test_pictures_coded_smaller_keep_the_matrix_of_their_video() -> None:
     (unit,) = encode_pictures([picture], size=size, crf=10, color=Color())
     decoder = av.CodecContext.create("libdav1d", "r")
     assert isinstance(decoder, av.VideoCodecContext)
-    decoder.decode(av.Packet(restore_temporal_unit(unit)))
-    (coded,) = decoder.decode(None)
+    (coded,) = [*decoder.decode(av.Packet(restore_temporal_unit(unit))), *decoder.decode(None)]
     middles = [np.asarray(plane)[plane.width * plane.height // 2] for plane in coded.planes]
     np.testing.assert_allclose(middles, exact_yuv((200, 30, 40), Color(matrix=1)), atol=3)
     shown = KeyframeDecoder((64, 640), Color()).decode(unit, size)
