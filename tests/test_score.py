@@ -131,3 +131,5 @@ def test_a_video_that_begins_later_is_told_and_compared_where_it_was_shown(
     done = run_gsvc("score", whole, late, *PSNR, "--json", "--offset", "0.2")
     (score,) = [one for one in map(json.loads, done.stdout.splitlines()) if one["type"] == "score"]
     assert b"begins later" not in done.stderr and score["value"] > 30
+    done = run_gsvc("score", whole, late, *PSNR, "--offset", "nan")
+    assert done.returncode == 2 and b"offset nan: give seconds" in done.stderr

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import takewhile
+from math import isfinite
 from typing import NamedTuple
 
 from gsvc.codec.api.decoder import Decoder
-from gsvc.codec.bitstream.errors import GsvcError, InputError
+from gsvc.codec.bitstream.errors import ConfigError, GsvcError, InputError
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.stream_info import StreamIndex
 from gsvc.codec.media.places import SUFFIX, PathOrFile, is_glob, open_stream, shown
@@ -70,8 +71,11 @@ def read_pair(
     `gsvc decode` does by default; `frames`: the most of each, None for all; `scale`: bring the
     test's pictures to the source's size; `offset`: seconds after the source's begin at which the
     test's first frame is shown. Raises InputError where a video cannot be read, sizes
-    differ or no frames are shown together, ConfigError for `frames` below 1.
+    differ or no frames are shown together, ConfigError for `frames` below 1 and for another
+    `offset` than a finite one.
     """
+    if not isfinite(offset):
+        raise ConfigError(f"offset {offset:g}: give seconds")
     a = _read(source, frames)  # first: decoding takes long, and a wrong name is soon told
     b = _decoded(test, frames) if test.lower().endswith(SUFFIX) else _read(test, frames)
     pair = pair_of(a, replace(b, times=[t + Fraction(offset) for t in b.times]), scale=scale)
