@@ -86,6 +86,7 @@ def test_losses_are_concealed_and_late_pieces_dropped(clip: Path) -> None:
     assert [c.pts for c in taken[1:]] == ends[:-1]  # without a gap
     assert taken[0].pts == pieces[0].pts + 96_000
     count = sum(len(pieces[index].packets) * pieces[index].packet_samples for index in lost)
+    assert arrived.lost == count
     made = taken[2]
     assert len(made.packets) * made.packet_samples == count
     decoded = [frame.to_ndarray() for frame in _decoded(taken)]  # by FFmpeg's Opus decoder

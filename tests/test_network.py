@@ -717,6 +717,7 @@ def test_why_frames_are_concealed_is_told_and_rates_count_headers() -> None:
     told = status_text(replace(stats, frames=90, concealed=9, overdue=2, bitrate=5000.0))
     assert told.startswith("received 90 frames, 9 concealed (packets lost: 7, packets late: 2), 0 ")
     assert told.endswith("5.0 kbit/s with headers")
+    assert ", 1.3 s of sound lost, " in status_text(replace(stats, sound_lost=1.26))
     delayed = status_text(replace(stats, playout_delay=Latency(9, 0.5, 1.0, 2.12)))
     assert delayed.endswith("with headers, playout delay 2.1 s")
 

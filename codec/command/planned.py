@@ -131,7 +131,7 @@ def _over_rtp(
     second."""
     wire, total, heard = _wire(options), link.most, float(heads > 0)
     if heads and total:
-        verdict = live.sound_verdict(total, heads + audio, wire)
+        verdict = live.sound_verdict(total, live.sound_bits(audio), wire)
         # Sound that leaves a live link too little leaves pieces too little, too.
         part = *link.part, "--audio", "none" if verdict else "opus"
         silent = live.pictures_within(total, 0.0, wire)
@@ -211,7 +211,7 @@ def _shaped_live(job: EncodeJob, total: float, wire: WireSettings) -> EncodeJob:
     """At the size and frame rate of `gsvc send --size auto`, unless another is asked for."""
     if job.size not in (None, AUTO_SIZE):
         return job
-    sound = SOUND[0] + live.SOUND_HEADERS if job.sound else 0.0
+    sound = live.sound_bits(SOUND[0]) if job.sound else 0.0
     rate = live.pictures_within(total, sound, wire)
     return suited(replace(job, size=AUTO_SIZE), rate, total, beside_sound=sound > 0)
 

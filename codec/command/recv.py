@@ -82,8 +82,9 @@ def status_text(stats: SenderStats | ReceiverStats, split: str = "") -> str:
     dropped = "slow_decoder" if _busy(stats) > _BUSY else "busy_machine"
     why = dropped if stats.dropped > stats.packets_lost else "packets_lost"
     causes = {why: stats.concealed - stats.overdue, "packets_late": stats.overdue}
+    silent = f"{stats.sound_lost:.1f} s of sound lost, " if stats.sound_lost >= 0.05 else ""
     return (
-        f"received {stats.frames} frames, {_counted('concealed', **causes)}, "
+        f"received {stats.frames} frames, {_counted('concealed', **causes)}, {silent}"
         f"{stats.lost} datagrams never came, {rate}"
     )
 

@@ -191,7 +191,7 @@ def _least_sound(options: Namespace, *, has_any: bool) -> float:
             f"of {rate / 1000:g}: leave the sound out (--audio none){lower}, or allow at least "
             f"--total-bitrate {least:.0f}"
         )
-    return rate + link_rate.SOUND_HEADERS
+    return link_rate.sound_bits(rate)
 
 
 def _within_link(
@@ -203,7 +203,7 @@ def _within_link(
         room = link_rate.pictures_within(total, link_rate.SOUND_HEADERS, wire)
         usual = target_size.sound_bitrate(encoding, video.format, room)
         options.audio_bitrate = options.audio_bitrate or usual
-        sound = (options.audio_bitrate or track_source.USUAL_STEREO) + link_rate.SOUND_HEADERS
+        sound = link_rate.sound_bits(options.audio_bitrate or track_source.USUAL_STEREO)
         if told := link_rate.sound_verdict(total, sound, wire):
             _log.warning("%s: %s", options.source, told)
     return replace(encoding, bitrate=link_rate.pictures_within(total, sound, wire))

@@ -161,6 +161,7 @@ _COPIED = 25.0  # bits per second of a link up to which copies fit, by bytes of 
 SOUND_HEADERS = 2_000.0
 """Bits per second of headers where there is sound: of its packets, and of two or three datagrams a
 second, which it shares with pictures."""
+_OPUS_TAKES = 0.9  # of its rate: .8 in speech, .9 in music at 6 and 8 kbit/s
 LEAST_WITH_SOUND = SOUND[0] + SOUND_HEADERS + LEAST_BESIDE  # of a link, bits per second
 _LEAST_SHARE, _INTRA_SHARE, _BARE_SHARE = 0.1, 0.65, 0.9
 """Of a link, for pictures; of all that an intra picture takes, itself, with parity and without."""
@@ -257,6 +258,11 @@ class LinkRate:
         if now is None or abs(share * room / now - 1) > _MOVES:
             with suppress(ConfigError):  # after its last packets it takes no rate
                 self._encoder.target_bitrate = max(LEAST_BITRATE, share * room)
+
+
+def sound_bits(rate: float) -> float:
+    """Bits per second of a link that sound takes at an Opus encoder's rate, headers included."""
+    return _OPUS_TAKES * rate + SOUND_HEADERS
 
 
 FACES = 4_000.0  # bits per second of live pictures below which faces are coarse, by eye

@@ -526,6 +526,7 @@ class ArrivedSound:
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, frames.AudioChunk]] = deque(maxlen=_KEPT)
         self._last: tuple[int, frames.AudioChunk] | None = None
+        self.lost = 0  # ticks of 1/48000 s that never came
 
     def add(self, stream: int, packet: container.Packet) -> bool:
         """Take an AUDIO packet of the stream of this number; False for one that is damaged."""
@@ -550,6 +551,7 @@ class ArrivedSound:
             lost = chunk.pts - before.end
             if lost < 0:
                 return  # late: its place is taken
+            self.lost += lost
             if _SILENT <= lost <= _CONCEALED:  # CELT, mono or stereo as before
                 silent = bytes([0xF8 | before.packets[-1][0] & 4, 0xFF, 0xFE])
                 packets = (silent,) * (lost // _SILENT)

@@ -147,6 +147,8 @@ class ReceiverStats:
     """Concealed frames whose packet came too late; others' was lost, dropped or damaged."""
     wire_bits: float = 0.0
     """All bits that came, with the headers of IP and UDP or TCP, as a sender counts them."""
+    sound_lost: float = 0.0
+    """Seconds of sound that never came, silent in what is shown."""
     playout_delay: Latency = Latency(0)
     """`latency` without the time that packets wait for a slow decoder; for a display, the p99."""
 

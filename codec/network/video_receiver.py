@@ -14,6 +14,7 @@ from gsvc.codec.api.asyncio import LatestQueue, finish, made_in, until_set
 from gsvc.codec.api.decoder_settings import DecoderSettings
 from gsvc.codec.api.encoder_settings import check_bitrate
 from gsvc.codec.bitstream import container, errors, stream_info
+from gsvc.codec.bitstream.audio_and_text import SAMPLE_RATE
 from gsvc.codec.bitstream.frames import AudioChunk, Frame
 from gsvc.codec.bitstream.header import Header
 from gsvc.codec.network import depacketizer, live_decoder, rtp_session
@@ -222,6 +223,7 @@ class VideoReceiver:
             latency=self._latency.summary(), decoding=self._decoding.summary(),
             left_out=live.pace.refused if live.pace else 0, overdue=live.overdue,
             wire_bits=wire_bits, playout_delay=self._playout_delay.summary(),
+            sound_lost=self._sound.lost / SAMPLE_RATE,
         )  # fmt: skip
 
     async def _connected(self) -> list[asyncio.Task[None]]:
