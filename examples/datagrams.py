@@ -1,4 +1,4 @@
-"""Datagrams over a thin link: losses, a receiver that comes late, a sender that restarts.
+"""Datagrams over a thin link: losses, a receiver that comes late, a rate that falls by half.
 
     python examples/datagrams.py IN OUT [RATE]
 
@@ -11,10 +11,15 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
+import cv2
+
 import gsvc
 
-LOSS, LATE, RESTART = 0.05, 2.0, 6.0
-"""Share of datagrams lost; seconds when the receiver comes, and when the sender restarts."""
+LOSS, LATE, FALL = 0.05, 2.0, 6.0
+"""Share of datagrams lost; seconds when the receiver comes, and when the link falls to half of its
+rate. A sender may keep its size then, by `LinkRate.meet`; here a smaller one goes on."""
+SMALLER = 0.7
+"""Of the sides: half of the pixels for half of the rate."""
 RETRY_BITS = 24_000
 """Bits of the link from one request for a keyframe to the next, about what it takes."""
 IP_UDP = 28
@@ -29,9 +34,10 @@ CLOCK = 1 << 31
 
 
 class Sender:
-    """Frames to datagrams, at the rate of the link."""
+    """Frames to datagrams, at the rate of the link and the size of `video`."""
 
     def __init__(self, video: gsvc.VideoFormat, rate: float, began: float) -> None:
+        self.size = video.width, video.height
         settings = gsvc.EncoderSettings(
             bitrate=rate / 2,  # to begin with: headers, copies and parity take about as much
             low_delay=True,
@@ -50,7 +56,8 @@ class Sender:
         """The datagrams that leave once the frame has come; none if it only waits."""
         if not self.link.lets(seconds - self.began, unprotected=self.packetizer.unprotected):
             return []  # no room: the frame is left out
-        return self._sent(self.encoder.encode(frame, frame.pts + CLOCK), seconds)
+        pixels = cv2.resize(frame.pixels, self.size, interpolation=cv2.INTER_AREA)
+        return self._sent(self.encoder.encode(pixels, frame.pts + CLOCK), seconds)
 
     def answer(self, seconds: float) -> None:
         """The receiver asks for a keyframe: one that is on its way, as after a cut, will do."""
@@ -100,6 +107,7 @@ class Receiver:
         self.retry = RETRY_BITS / rate  # seconds
         self.asked = -self.retry
         self.last, self.shift, self.shown = -1, 0, 0.0
+        self.size: tuple[int, int] | None = None  # of what is shown, whatever comes
 
     def take(self, datagram: bytes | None, now: float) -> Iterator[gsvc.Frame]:
         """The frames that can be shown; without a datagram, those that waited long enough."""
@@ -115,13 +123,16 @@ class Receiver:
                 yield self._placed(frame, now)
 
     def _placed(self, frame: gsvc.Frame, now: float) -> gsvc.Frame:
-        """The frame with a time that goes on by this side's clock after a restart."""
+        """The frame at the first size, with a time that goes on after a restart."""
         assert self.header is not None
+        if self.size is None:
+            self.size = frame.pixels.shape[1], frame.pixels.shape[0]
+        pixels = cv2.resize(frame.pixels, self.size, interpolation=cv2.INTER_CUBIC)
         if frame.pts + self.shift <= self.last:  # times begin anew
             gap = round((now - self.shown) / float(self.header.format.time_base))
             self.shift = self.last + max(1, gap) - frame.pts
         self.last, self.shown = frame.pts + self.shift, now
-        return replace(frame, pts=self.last)
+        return replace(frame, pixels=pixels, pts=self.last)
 
     def asks(self, now: float) -> bool:
         """Whether to ask for a keyframe now."""
@@ -154,8 +165,13 @@ def main(source: str, target: str, rate: float) -> None:
     with gsvc.open_video(source) as video, gsvc.open_writer(target, video.format) as writer:
         for frame in video:
             now = float(frame.pts * video.format.time_base + 1 / video.format.frame_rate)
-            if sender is None or (sender.began == 0 and now > RESTART):
-                sender = Sender(video.format, rate, 0.0 if sender is None else now)
+            if sender is None:
+                sender = Sender(video.format, rate, 0.0)
+            elif sender.began == 0 and now > FALL:
+                link(sender.end(now), now)
+                width, height = (round(SMALLER * side) for side in sender.size)
+                smaller = replace(video.format, width=width, height=height)
+                sender = Sender(smaller, rate / 2, now)
             if now > LATE and receiver.asks(now):
                 sender.answer(now)
             if now > LATE:

@@ -619,6 +619,18 @@ def test_what_waits_once_a_link_got_slower_is_gone_in_seconds(late: float) -> No
     assert late or waits[255:275].count(0.0) < 5, "the link idles"
 
 
+def test_an_intra_picture_takes_no_more_of_a_link_than_it_may() -> None:
+    allowed = list[float]()
+    encoder = SimpleNamespace(target_bitrate=3000.0, keyframes_on_request=True, is_low_delay=True)
+    encoder.hold = lambda *, intra_bits, **_: allowed.append(intra_bits)
+    made = cast(gsvc.Encoder, encoder)
+    for link in (LinkRate(made, 6_000), LinkRate(made, 6_000, longest_intra=1.0)):
+        assert link.lets(10.0)
+    assert allowed == [8800, pytest.approx(5130)]
+    with pytest.raises(gsvc.ConfigError, match="give more than 0"):
+        LinkRate(made, 6_000, longest_intra=0)
+
+
 def test_only_a_sender_that_keeps_to_a_link_takes_another_rate() -> None:
     there, encoder = f"udp://127.0.0.1:{free_port()}", gsvc.Encoder(VIDEO, SETTINGS)
     sender = gsvc.VideoSender(there, encoder, gsvc.SendSettings(total_bitrate=20_000))

@@ -232,9 +232,10 @@ class Encoder:
 
         Set it at any time. It takes effect with the next group. With low delay, a rate that falls
         by a fifth or rises by half opens a group at the next key picture, whose intra picture may
-        take twice the new rate for a second: a `LinkRate` spreads it; one that falls by a third
-        warns where the size is too large for it. The level's lambda and spacing stay. Raises
-        ConfigError for a rate that is too low, with a `quality`, and after `flush` or `close`.
+        take twice the new rate for a second: a `LinkRate` spreads it. The level's lambda and
+        spacing stay, and the size may: one that suits a rate that fell to less than half gains
+        little. Raises ConfigError for a rate that is too low, with a `quality`, and after `flush`
+        or `close`.
         """
         return self._settings.target_bitrate(self.header.format)
 
@@ -244,9 +245,7 @@ class Encoder:
         settings = replace(self._settings, bitrate=bitrate, bpp=None)  # checks it
         config = config_of(settings, self.header)
         self._coder.retarget(Target(config.bpp, config.exact))
-        before, self._settings = self.target_bitrate, settings
-        if bitrate and before and 3 * bitrate < 2 * before:
-            self._warn_of_size()
+        self._settings = settings
 
     @property
     def keyframes_on_request(self) -> bool:

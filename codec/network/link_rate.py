@@ -184,11 +184,15 @@ class LinkRate:
     and headers leave them. Call `lets` before each frame, and `sent` after those that it lets pass.
 
     `total`: bits per second, in all, 1000 or more, else ConfigError; the encoder's bitrate is where
-    its pictures begin.
+    its pictures begin. `longest_intra`: most seconds of the link that an intra picture takes, by
+    coarser pixels, above 0; at most 3 even without this limit.
     """
 
-    def __init__(self, encoder: Encoder, total: float) -> None:
+    def __init__(self, encoder: Encoder, total: float, longest_intra: float = inf) -> None:
         check_bitrate(total, LEAST_LINK)
+        if not longest_intra > 0:
+            raise ConfigError(f"an intra picture of {longest_intra:g} s: give more than 0")
+        self._longest = longest_intra
         self._encoder, self._at, self._total = encoder, 0.0, _AIM * total
         # The last picture and the end, which wait for nothing, are paid for at the beginning.
         self._queue, self._sent = _ENDING * self._total, (0.0, 0.0)
@@ -223,7 +227,7 @@ class LinkRate:
         # A group that nobody asked for comes every few seconds: it is not to take most of them.
         is_free = self._encoder.keyframes_on_request or not self._sent[0]
         for share in (_BARE_SHARE, _INTRA_SHARE):
-            most = intra_seconds(rate, share, is_free=is_free)
+            most = min(self._longest, intra_seconds(rate, share, is_free=is_free))
             if share * rate * most <= unprotected:
                 break
         ahead = _AHEAD if self._sent[1] else _LONGEST_WAIT  # the first picture waits for nothing
