@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,18 +26,17 @@ from gsvc.codec.planning.budgets import (
     parse_budgets,
     read_budgets,
 )
-from gsvc.codec.planning.machine_profile import Profile, ResourceUsage, profile_path
+from gsvc.codec.planning.machine_profile import Profile, ResourceUsage, Way, profile_path
 from gsvc.codec.planning.plan_search import (
     BudgetPlanner,
     LinkLoad,
     as_lines,
     commands,
-    encoder_settings,
     planner_for,
-    python_settings,
+    python_line,
     quality_of,
 )
-from gsvc.codec.planning.prediction import Predictor, Range
+from gsvc.codec.planning.prediction import PlanSettings, Predictor, Range
 from gsvc.codec.planning.video_trial import TrialPoint, VideoTrial, trial_of, try_video
 from gsvc.encoders.tuning import PRESETS
 from needs import need_package
@@ -136,6 +136,7 @@ def test_the_command_of_a_plan_gives_what_the_plan_says(
     clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     MACHINE.save(profile_path())
     part = "--start", "0.1", "--frames", "16"
     wanted = "--bandwidth", "4k", "--size", "48", "--no-measure"
@@ -153,6 +154,29 @@ def test_the_command_of_a_plan_gives_what_the_plan_says(
     assert count == 16 and (form.width, form.height) == (int(width), int(height))
     link = TCP * 8 * target.stat().st_size / float(seconds)
     assert link == pytest.approx(4_000, rel=0.1)
+    python = told.rpartition("# Python: ")[2]
+    assert "start=0.1, frames=16" in python
+    exec(python, {"gsvc": gsvc})  # noqa: S102
+    assert (tmp_path / f"{clip.stem}.gsv").read_bytes() == target.read_bytes()
+
+
+def test_the_python_of_a_live_plan_makes_the_sender_of_its_command(clip: Path) -> None:
+    settings = PlanSettings(6_012.3, "fast", True, Way())
+    told = "--size", "64x48", "--fps", "5", "--audio", "opus", "--mtu", "240", "--parity", "2"
+    link = LinkLoad(1.3, is_live=True, most=8e3, arguments=told)
+    *made, run = python_line(str(clip), settings, link).split("; ")
+    assert run == "await sender.run(video, sound)"
+    names: dict[str, Any] = {"gsvc": gsvc}
+    exec("\n".join(made), names)  # noqa: S102
+    video, encoder, sender = (names[name] for name in ("video", "encoder", "sender"))
+    with video, encoder:
+        assert (video.format.width, video.format.frame_rate) == (64, 5)
+        assert encoder.target_bitrate == 6_012 and encoder.preset == "fast"
+        assert encoder.is_low_delay and encoder.header.audio and "gop=" not in made[1]
+        assert sender.total_bitrate == 8_000
+    rest = replace(link, most=None, arguments=("--size", "source"))
+    lines = python_line("a.mp4", settings, rest)
+    assert "open_video('a.mp4')" in lines and "bitrate=6012" in lines and "sound" not in lines
 
 
 def test_what_is_missing_is_optimised(planner: BudgetPlanner) -> None:
@@ -494,11 +518,11 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
         as_lines("", few)
     )
     sent = replace(link, most=8e3, arguments=("--mtu", "240", "--redundancy", "2", "--parity", "2"))
-    names = {n: getattr(gsvc, n) for n in ("EncoderSettings", "SendSettings", "WireSettings")}
-    encoder, sender = eval(python_settings(plan.best.settings, sent), names)
-    assert encoder == encoder_settings(plan.best.settings)
-    assert sender.wire == gsvc.WireSettings(240, 2, 2)
-    assert f"--total-bitrate {sender.total_bitrate} " in commands("a", plan.best.settings, sent)[1]
+    total = commands("a", plan.best.settings, sent)[1].partition("--total-bitrate ")[2].split()[0]
+    wire = "wire=gsvc.WireSettings(mtu=240, redundancy=2, parity_span=2)"
+    assert f"SendSettings({wire}, total_bitrate={total})" in "\n".join(
+        as_lines("a", replace(plan, link=sent))
+    )
     verdict = replace(link, silent=6_000, verdict="sound leaves so little")
     loud = BudgetPlanner(Predictor(trial, MACHINE), link=verdict).plan(live)
     low = replace(loud.best.prediction, jod=Range(4.2, 4.4, 4.6))

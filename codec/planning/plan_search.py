@@ -2,14 +2,16 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from itertools import pairwise, product
+from dataclasses import asdict, dataclass, replace
+from inspect import signature
+from itertools import product
 from math import exp
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import gsvc
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.target_size import AIM
 from gsvc.codec.bitstream.erasure import rows_within
@@ -408,9 +410,7 @@ def encoder_settings(settings: PlanSettings) -> EncoderSettings:
 def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) -> list[str]:
     """The commands that carry a plan out: sending and receiving where it is live."""
     link, way = link or LinkLoad(), settings.way.arguments
-    rate = _rate(settings, link)
-    told = ["--bitrate" if link.most is None else "--total-bitrate", f"{rate:.0f}"]
-    told += ["--preset", settings.preset, *link.arguments]
+    told = [text for pair in _told(settings, link).items() for text in pair if text]
     if link.is_live:
         send = ["gsvc", "send", source, "udp://HOST:5004", *told]
         receive = ["gsvc", "recv", "udp://@:5004", "-o", f"{Path(source).stem}.received.mp4"]
@@ -419,10 +419,20 @@ def commands(source: str, settings: PlanSettings, link: LinkLoad | None = None) 
         return [shlex.join(receive), shlex.join(send)]
     stream = f"{Path(source).stem}.gsv"
     encode = ["gsvc", "encode", source, "-o", stream, *told]
-    encode += ["--low-delay"] * settings.low_delay + ["--low-memory"] * settings.low_memory
-    is_usual = settings.low_delay or settings.gop == FILE_GOP
-    encode += [] if is_usual else ["--gop", f"{settings.gop:g}"]
     return [shlex.join(encode), shlex.join(["gsvc", "decode", stream, *way])]
+
+
+def _told(settings: PlanSettings, link: LinkLoad) -> dict[str, str]:
+    """Options of `gsvc encode` or `send` and their values, empty for switches."""
+    rate = "--bitrate" if link.most is None else "--total-bitrate"
+    told = {rate: f"{_rate(settings, link):.0f}", "--preset": settings.preset}
+    told |= zip(link.arguments[::2], link.arguments[1::2], strict=True)
+    if not link.is_live:
+        switches = {"--low-delay": settings.low_delay, "--low-memory": settings.low_memory}
+        told |= {name: "" for name, is_on in switches.items() if is_on}
+        if not settings.low_delay and settings.gop != FILE_GOP:
+            told["--gop"] = f"{settings.gop:g}"
+    return told
 
 
 def _rate(settings: PlanSettings, link: LinkLoad) -> float:
@@ -434,21 +444,36 @@ def _rate(settings: PlanSettings, link: LinkLoad) -> float:
     return rate if link.most is None else rate / AIM + link.beside / link.factor
 
 
-_OF_WIRE = {"--mtu": "mtu", "--redundancy": "redundancy", "--parity": "parity_span"}
-
-
-def python_settings(settings: PlanSettings, link: LinkLoad) -> str:
-    """The same for the library, without the size, the rate of frames and the sound."""
-    chosen = encoder_settings(settings)
-    values = ((one, getattr(chosen, one.name)) for one in fields(chosen))
-    told = (f"{one.name}={value!r}" for one, value in values if value != one.default)
-    found = f"EncoderSettings({', '.join(told)})"
+def python_line(source: str, settings: PlanSettings, link: LinkLoad) -> str:
+    """What encodes or sends as the command does, for the library; `sound` is the caller's."""
+    told = _told(settings, link)
+    told = {n: text for n, text in told.items() if not link.is_live or text != "source"}
+    names = (name[2:].replace("-", "_").replace("parity", "parity_span") for name in told)
+    given = dict(zip(names, map(_literal, told.values()), strict=True))
     if not link.is_live:
-        return found
-    given = dict(pairwise(link.arguments))
-    wire = ", ".join(f"{n}={given[option]}" for option, n in _OF_WIRE.items() if option in given)
-    total = f"total_bitrate={_rate(settings, link):.0f}, " * (link.most is not None)
-    return f"{found}, SendSettings({total}wire=WireSettings({wire}))"
+        given["settings"] = _call("EncoderSettings", given)
+        return _call("encode", given, repr(source), repr(f"{Path(source).stem}.gsv"))
+    given |= {"bitrate": f"{settings.bitrate:.0f}", "low_delay": "True"}
+    given |= {"wire": _call("WireSettings", given), "audio": str(given.get("audio") == "'opus'")}
+    encoder = _call("Encoder", given, "video.format", _call("EncoderSettings", given))
+    return (
+        f"video = {_call('open_video', given, repr(source))}; encoder = {encoder}; "
+        f"sender = gsvc.VideoSender('udp://HOST:5004', encoder, {_call('SendSettings', given)}); "
+        f"await sender.run(video{', sound' * ('audio=True' in encoder)})"
+    )
+
+
+def _literal(text: str) -> str:
+    """The value of an option in Python: a size, a number, a word, or True of a switch."""
+    if text.replace("x", "", 1).replace(".", "", 1).isdigit():
+        return f"({text.replace('x', ', ')})" if "x" in text else text
+    return repr(text) if text else "True"
+
+
+def _call(name: str, given: dict[str, str], *values: str) -> str:
+    """A call with those of `given` that it has parameters for, which are taken out."""
+    names = [one for one in signature(getattr(gsvc, name)).parameters if one in given]
+    return f"gsvc.{name}({', '.join((*values, *(f'{one}={given.pop(one)}' for one in names)))})"
 
 
 def pieces_command(source: str, bits: float, loss: float, part: Sequence[str] = ()) -> str:
@@ -496,7 +521,7 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
         *(_live_lines(source, plan) if plan.link.is_live else ()),
         "",
         *commands(source, plan.best.settings, plan.link),
-        f"# Python: {python_settings(plan.best.settings, plan.link)}",
+        f"# Python: {python_line(source, plan.best.settings, plan.link)}",
     ]
 
 
