@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -293,7 +294,8 @@ def test_without_a_profile_a_built_in_one_is_scaled_and_said_so(
     assert main(["plan", "--class", "sport", "--bandwidth", "3k", "--size", "auto"]) == 0
     shown = capsys.readouterr()
     assert "a built-in one is taken" in shown.err and "gsvc profile" in shown.err
-    assert "--size auto" in shown.out and "--motion rife" not in shown.out  # not pulled
+    assert "--size 320x180 --fps 12.5 " in shown.out
+    assert "--motion rife" not in shown.out  # not pulled
     assert main(["plan", "--class", "sport", "--bandwidth", "5"]) == 2
 
 
@@ -318,16 +320,39 @@ def test_one_way_groups_are_short_where_much_is_lost(
     assert ("--gop" in told) is is_short
 
 
+@pytest.mark.parametrize("low_delay", [False, True])
 @pytest.mark.parametrize("name", CLASSES)
-def test_a_class_is_planned_without_a_video(name: str) -> None:
+def test_a_class_is_planned_without_a_video(name: str, low_delay: bool) -> None:
     kind = VideoClass(name, 640, 360, 30.0, 10.0)
-    trial = trial_of(kind, MACHINE)
+    trial = trial_of(kind, MACHINE, low_delay=low_delay)
+    assert trial.low_delay is low_delay
     bpps = [point.bpp for point in trial.points]
     assert (trial.frames, trial.pixels) == (300, 640 * 360) and bpps == sorted(bpps)
     best = BudgetPlanner(Predictor(trial, MACHINE)).plan(Budgets()).best.prediction.jod
     alone = replace(trial, jod_apart=0.0)
     exact = BudgetPlanner(Predictor(alone, MACHINE)).plan(Budgets()).best.prediction.jod
     assert best.mean == exact.mean and best.low < exact.low  # its clips lie apart
+
+
+def test_a_class_is_planned_live_without_a_video(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
+    MACHINE.save(profile_path())
+    asked = ["plan", "--class", "talking-head", "--bandwidth", "12k", "--latency", "2s"]
+    assert main([*asked, "--size", "512x288", "--fps", "25"]) == 0
+    told = capsys.readouterr().out
+    assert "talking-head, without sound" in told and "JOD, live 0-2 less" in told
+    receive, send, python = told.splitlines()[-3:]
+    assert receive.startswith("gsvc recv udp://@:5004 -o talking-head.received.mp4 --wait 1000")
+    assert "talking-head.mp4 udp://HOST:5004 --total-bitrate 12000 " in send
+    assert send.endswith("--size 512x288 --fps 25 --audio none")
+    assert "fps=25, size=(512, 288)); encoder" in python
+    assert main([*asked[:-1], "4s", "--audio", "opus", "--no-feedback"]) == 0
+    told = capsys.readouterr().out
+    assert " --audio opus --audio-bitrate 6000 --redundancy 2" in told
+    assert "take --audio none" in told.splitlines()[1]
+    assert "--no-feedback" in told.splitlines()[-3]
 
 
 @pytest.mark.slow
@@ -369,10 +394,8 @@ def test_the_command_plans_a_class_and_tells_models_that_a_gpu_holds(
         (["--class", "sport", "--size", "64"], "write 640x360"),
         (["--class", "sport", "--seconds", "0"], "a frame at least"),
         (["--class", "sport", "--seconds", "nan"], "a frame at least"),
-        (["--class", "sport", "--latency", "400ms"], "gsvc send VIDEO udp://HOST:5004\n"),
-        (["--latency", "4s", "--bandwidth", "8k"], " 8000 --size 180 --fps 12.5\n"),
-        (["--class=sport", "--latency=2s", "--bandwidth=12k"], "plan (as a file, sport has "),
-        (["--latency", "4s", "--no-feedback"], " --redundancy 2 --parity 2\n"),
+        (["--latency", "4s", "--bandwidth", "8k"], "name the video, or its --class"),
+        (["--class=sport", "--latency=2s", "--bandwidth=8k", "--audio=opus"], "from 9 kbit/s"),
         (["--class", "sport", "--vram", "8"], "has no unit: write 8G"),
         (["--class", "sport", "--judge", "texture", "--quality", "jod:6"], "take one"),
         (["--class", "sport", "--quality", "jod:9.9", "--bandwidth", "2k"], "and --quality bind;"),
@@ -399,9 +422,10 @@ def test_where_memory_is_short_the_encoder_does_not_look_ahead(
     monkeypatch.setenv("GSVC_CACHE", str(tmp_path))
     hungry = {n: replace(one, memory_per_pixel=1.5e5) for n, one in MACHINE.encode.items()}
     replace(MACHINE, encode=hungry).save(profile_path())
-    for memory, is_short in (("400M", True), ("40T", False)):
+    sources: list[str | VideoClass] = [str(clip), VideoClass("sport", 64, 48, 25.0, 1.0)]
+    for source, (memory, is_short) in product(sources, (("400M", True), ("40T", False))):
         budgets = parse_budgets({"memory": memory})
-        plan = planner_for(str(clip), budgets).plan(budgets)
+        plan = planner_for(source, budgets).plan(budgets)
         assert plan.best.settings.low_delay is is_short
 
 

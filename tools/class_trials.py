@@ -1,16 +1,16 @@
-"""Classes of video, of trials that are kept: `python tools/class_trials.py PROFILE`.
+"""Classes of video, of trials that are kept: `python tools/class_trials.py`.
 
-The trials are of development clips, 97 frames of 288 lines each, judged by CVVDP; they are what
-`planning_points` wrote. A class is the mean of its clips: of rates in the logarithm,
-level by level. Seconds are the processor's, as multiples of what preset fast takes for a pixel of a
-profile's video; PROFILE is one of the same machine and of the processor's seconds (`gsvc bench plan
---cpu` keeps it in OUT).
+The trials are of development clips, 97 frames of 288 lines each, judged by CVVDP, with look-ahead
+for files and without for live plans; they are what `planning_points` wrote. A class is the mean of
+its clips, level by level: of rates and of seconds in the logarithm. Seconds are the processor's, as
+multiples of what preset fast takes for a pixel of a profile's video. The profile lies beside the
+trials, of the same machine and of the processor's seconds too (`gsvc bench plan --cpu` keeps it in
+OUT).
 """
 
-import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -44,7 +44,6 @@ def class_of(trials: Sequence[VideoTrial]) -> dict[str, Any]:
     """The values of `classes.json` for the trials of a class, whose seconds are multiples."""
     points = [_point([trial.points[n] for trial in trials]) for n in range(len(TRIAL_LEVELS))]
     return {
-        "clips": len(trials),
         "points": [vars(point) for point in points],
         "jod_apart": _apart(trials, points, "jod"),
         "likeness_apart": _apart(trials, points, "likeness"),
@@ -52,11 +51,15 @@ def class_of(trials: Sequence[VideoTrial]) -> dict[str, Any]:
 
 
 def _point(points: Sequence[TrialPoint]) -> TrialPoint:
+    bpp, seconds = (
+        float(np.exp(fmean(np.log(getattr(point, name)) for point in points)))
+        for name in ("bpp", "seconds")
+    )
     return TrialPoint(
-        bpp=float(np.exp(fmean(np.log(point.bpp) for point in points))),
+        bpp=bpp,
         likeness=fmean(point.likeness for point in points),
         keys=fmean(point.keys for point in points),
-        seconds=fmean(point.seconds for point in points),
+        seconds=seconds,
         jod=fmean(point.jod or 0.0 for point in points),
     )
 
@@ -81,9 +84,10 @@ def read_trials(path: Path) -> dict[str, VideoTrial]:
         raise ConfigError(f"{path} has no trials of planning_points: {error}") from error
 
 
-def measured(trials: Mapping[str, VideoTrial], unit: float) -> Mapping[str, Any]:
-    """Every class; `unit`: seconds that preset fast takes for a pixel of the profile's video."""
-    found = {}
+def measured(folder: Path) -> dict[str, dict[str, Any]]:
+    """Every class by the trials and the profile of a folder. Raises ConfigError without them."""
+    unit = load_profile(folder / "profile.json", foreign=True).encode["fast"].frame
+    trials, found = read_trials(folder / "trials.jsonl"), {}
     for name, clips in CLIPS.items():
         scaled = []
         for trial in (trials[clip] for clip in clips):
@@ -95,12 +99,13 @@ def measured(trials: Mapping[str, VideoTrial], unit: float) -> Mapping[str, Any]
 
 def main() -> int:
     """Compute and write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("profile", type=Path, metavar="PROFILE")
-    options = parser.parse_args()
     try:
-        unit = load_profile(options.profile).encode["fast"].frame
-        TARGET.write_text(as_text(measured(read_trials(KEPT / "trials.jsonl"), unit)) + "\n")
+        files, live = measured(KEPT), measured(KEPT / "live")
+        told = {
+            name: {"clips": len(clips), "file": files[name], "live": live[name]}
+            for name, clips in CLIPS.items()
+        }
+        TARGET.write_text(as_text(told) + "\n")
     except GsvcError as error:
         print(error, file=sys.stderr)
         return 1

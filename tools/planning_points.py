@@ -100,12 +100,13 @@ class EncodingRow:
 
 
 def rows_of(
-    clip: TestClip, jobs: Sequence[Job], trials: Path, judge: Judge | None
+    clip: TestClip, jobs: Sequence[Job], trials: Path, judge: Judge | None, low_delay: bool
 ) -> Iterator[EncodingRow]:
-    """Measure jobs of a clip; its trial is added to `trials`. `judge`: CVVDP, if any."""
+    """Measure jobs of a clip; its trial is added to `trials`. `judge`: CVVDP, if any;
+    `low_delay`: whether the trial is without look-ahead."""
     with tempfile.TemporaryDirectory() as name:
         source, pictures = written(clip, Path(name))
-        trial = try_video(str(source), judge=judge, clock=process_time)
+        trial = try_video(str(source), low_delay=low_delay, judge=judge, clock=process_time)
         with trials.open("a") as file:
             file.write(json.dumps({"clip": clip.name, **asdict(trial)}) + "\n")
         clip = TestClip(clip.name, pictures, clip.frame_rate)
@@ -209,8 +210,11 @@ def measure(
     judge: Judge | None,
     jobs: Sequence[Job],
     size: str = "288",
+    *,
+    low_delay: bool = False,
 ) -> None:
-    """Add what is missing to the folder. Raises GsvcError as of the clips."""
+    """Add what is missing to the folder; `low_delay`: as of `rows_of`. Raises GsvcError as of the
+    clips."""
     folder.mkdir(parents=True, exist_ok=True)
     out = folder / "points.csv"
     done = {_key(row) for row in read_points(out)} if out.exists() else set()
@@ -225,7 +229,7 @@ def measure(
             left = [(p, s, w) for p, s, w in jobs if (clip.name, p, w.name, s, count) not in done]
             if jobs and not left:
                 continue
-            for row in rows_of(clip, left, folder / "trials.jsonl", judge):
+            for row in rows_of(clip, left, folder / "trials.jsonl", judge, low_delay):
                 values = {
                     n: f"{v:.5g}" if isinstance(v, float) else v for n, v in asdict(row).items()
                 }
@@ -258,15 +262,18 @@ def main() -> int:
     parser.add_argument("--ways", action="store_true", help="every way to decode, preset medium")
     parser.add_argument("--lean", action="store_true", help="encodings that hold less memory")
     parser.add_argument("--trials", action="store_true", help="trials alone")
+    parser.add_argument("--live", action="store_true", help="trials alone, without look-ahead")
     several = "repeat for several (all)"
     parser.add_argument("--preset", action="append", choices=tuple(PRESETS), help=several)
     parser.add_argument("--no-cvvdp", dest="cvvdp", action="store_false", help="ST-LPIPS alone")
     options = parser.parse_args()
     judge = jod if options.cvvdp else None
     presets = options.preset or tuple(PRESETS)
-    jobs = _jobs(presets, trials=options.trials, all_ways=options.ways, lean=options.lean)
+    is_trial, out = options.trials or options.live, options.out
+    jobs = _jobs(presets, trials=is_trial, all_ways=options.ways, lean=options.lean)
     try:
-        measure(options.clips, options.out, options.frames, judge, jobs, options.size)
+        low_delay = options.live
+        measure(options.clips, out, options.frames, judge, jobs, options.size, low_delay=low_delay)
     except GsvcError as error:
         print(error, file=sys.stderr)
         return 1

@@ -8,7 +8,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -139,7 +139,7 @@ first of quality, bandwidth, decoding time and encoding time that has no budget.
 
 source [IN]             the video; omit it with --class
 --class {{{",".join(asked.CLASSES)}}} -> kind  plan for a typical
-                        video of this kind, without a video
+                        video of this kind, without a video; silent unless --audio opus
 --size LINES|WxH|auto   scale down to this shorter side or into WxH; auto: choose size and frame
                         rate by the rate; source: never scale (source, or auto if live or the rate
                         is far too low); with --class: WxH ({_USUAL.width}x{_USUAL.height})
@@ -172,18 +172,11 @@ TYPES = {"--bandwidth": str}
 
 def run(options: Namespace) -> int:
     """Plan, and show the plan."""
-    from gsvc.codec.command.planned import in_pieces, unplanned
+    from gsvc.codec.command.planned import in_pieces
     from gsvc.codec.planning import plan_search
     from gsvc.codec.planning.video_trial import clips_of
 
     budgets = budgets_of(options)
-    if budgets.is_live and options.source is None:
-        told = "a live plan tries a video: record some seconds to plan for, or send without a plan"
-        kind = kind_of(options, budgets) if options.kind else None
-        if kind and budgets.bandwidth:
-            jod = _planned(options, kind, replace(budgets, latency=None)).best.prediction.jod
-            told += f" (as a file, {kind.name} has {jod.mean:.1f} JOD at this rate, live less)"
-        raise ConfigError(f"{told}: {unplanned(options, budgets.bandwidth)}")
     kind = kind_of(options, budgets)
     if not (options.feedback or budgets.is_live):
         told = "--no-feedback is for live video: add a --latency below 8s, or send a file in pieces"
@@ -197,7 +190,8 @@ def run(options: Namespace) -> int:
         return 0
     lines = plan_search.as_lines(source, plan)
     if kind is not None:
-        lines.insert(0, f"{kind.name}: by {clips_of(kind)} clips; a trial of a video is nearer")
+        told = kind.name + ", without sound (--audio opus)" * (options.audio != "opus")
+        lines.insert(0, f"{told}: by {clips_of(kind)} clips; a trial of a video is nearer")
     if models:
         lines += models.as_lines(source)
     print("\n".join(lines))
@@ -216,6 +210,8 @@ def _planned(options: Namespace, source: str | VideoClass, budgets: Budgets) -> 
 
 def kind_of(options: Namespace, budgets: Budgets) -> VideoClass | None:
     """The video of --class; None: there is one to try. Raises ConfigError for both or neither."""
+    from gsvc.codec.command.planned import link_of_class
+
     if options.kind is None:
         if options.source is None:
             raise ConfigError("name the video, or its --class where there is none yet")
@@ -228,10 +224,11 @@ def kind_of(options: Namespace, budgets: Budgets) -> VideoClass | None:
         raise ConfigError("--start and --frames need the video: of a --class write --seconds")
     usual = VideoClass(options.kind)
     own = usual.width, usual.height
-    size = own if options.size is None else options.size
+    size = options.size or ("auto" if budgets.is_live and budgets.bandwidth else own)
     rate = usual.rate if options.fps is None else options.fps
     if size == "auto" and budgets.bandwidth is not None:
-        lines, rate = shape_for(budgets.bandwidth, *own, rate, is_asked=True) or (None, rate)
+        room = link_of_class(usual, budgets, options).pictures(budgets.bandwidth)
+        lines, rate = shape_for(room, *own, rate, is_asked=True) or (None, rate)
         size = fitted_size(*own, lines)
     if not isinstance(size, tuple):
         raise ConfigError(f"--size {size} needs the video: of a --class write 640x360")
@@ -249,17 +246,17 @@ def budgets_of(options: Namespace) -> Budgets:
 
 def planner_of(options: Namespace, source: str | VideoClass, budgets: Budgets) -> "BudgetPlanner":
     """The planner of a video, which is tried, or of a class; profiles are asked for first."""
-    from gsvc.codec.command.planned import TCP, Carried, carried, trial_judge
+    from gsvc.codec.command.planned import Carried, carried, link_of_class, trial_judge
     from gsvc.codec.planning.machine_profile import load_profile
-    from gsvc.codec.planning.plan_search import LinkLoad, planner_for
+    from gsvc.codec.planning.plan_search import planner_for
 
     if options.watts is not None and not 0 < options.watts < float("inf"):
         raise ConfigError(f"--watts {options.watts:g}: a power is above 0")
     receiver = options.receiver and load_profile(Path(options.receiver), foreign=True)
     joules = RADIOS[options.radio].joules_per_bit if options.radio else 0.0
-    shape = ("--size", "auto") if options.size == "auto" else ()
-    found = Carried(LinkLoad(TCP, arguments=shape, most=budgets.bandwidth))
-    if isinstance(source, str):
+    if isinstance(source, VideoClass):
+        found = Carried(link_of_class(source, budgets, options))
+    else:
         found = carried(source, budgets, options)
         told = "takes half a minute, several where this machine has other work"
         arguments.begin(options, f"{source}: trying it at three rates {told}")

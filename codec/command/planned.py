@@ -27,11 +27,11 @@ from gsvc.codec.network import link_rate as live
 from gsvc.codec.network.depacketizer import UNDER_WAY
 from gsvc.codec.network.rtp import WireSettings
 from gsvc.codec.planning import plan_search, prediction, process, realtime
-from gsvc.codec.planning.budgets import CLASSES, Budgets, VideoClass, option, read_budgets, time_of
+from gsvc.codec.planning.budgets import Budgets, VideoClass, option, read_budgets, time_of
 from gsvc.codec.planning.machine_profile import known_profile
 from gsvc.codec.planning.video_trial import Judge
 from gsvc.codec.weights.extras import EXTRAS
-from gsvc.encoders.tuning import LIVE_GOP, shape_for
+from gsvc.encoders.tuning import LIVE_GOP
 
 _log = logging.getLogger(__name__)
 
@@ -79,34 +79,55 @@ def carried(source: str, budgets: Budgets, options: Namespace) -> Carried:
         source, EncoderSettings(), options.start, options.frames, options.fps, is_heard,
         texts=False, size=options.size, sound_may_go=options.audio is None,
     )  # fmt: skip
-    sound = heads = 0.0
+    sound = 0.0
     if total is None:
         job, how = suited(job, None), "opus" * is_live if is_heard else "none"
     else:
-        job, how, sound, heads = _with_sound(job, total, options, is_live=is_live)
-    # All is told, what is usual too: that follows from the rate, and a plan may take less of it.
+        job, how, sound = _with_sound(job, total, options, is_live=is_live)
     size = None if isinstance(job.size, str) else job.size
+    link = _link(job, how, sound, budgets, options)
+    opened = {"size": size, "fps": job.fps, "start": job.start, "frames": job.frames}
+    return Carried(link, opened, job.audio_bitrate)
+
+
+def link_of_class(kind: VideoClass, budgets: Budgets, options: Namespace) -> plan_search.LinkLoad:
+    """What a link carries of a video that is not there yet: sound only where `options.audio` asks
+    for it, at its lowest rate. Raises ConfigError as of `carried`."""
+    total, size = budgets.bandwidth, (kind.width, kind.height)
+    job = EncodeJob("", EncoderSettings(), fps=kind.rate, size=size, sound=options.audio == "opus")
+    if total and job.sound:
+        job.audio_bitrate = SOUND[0]
+        job.sound = not (budgets.is_live and _too_slow(total, options))
+    return _link(job, options.audio or "none", float(job.audio_bitrate or 0), budgets, options)
+
+
+def _link(
+    job: EncodeJob, how: str, sound: float, budgets: Budgets, options: Namespace
+) -> plan_search.LinkLoad:
+    """What carries the job; `how`: as of `_with_sound`, `sound`: bits per second of it."""
+    total, size = budgets.bandwidth, None if isinstance(job.size, str) else job.size
+    # All is told, what is usual too: that follows from the rate, and a plan may take less of it.
     told = ["--size", shown_dimensions(size or SOURCE_SIZE)]
     told += ["--fps", f"{job.fps:.6g}"] if job.fps else []
     told += _part(job.start, job.frames)
     told += ["--audio", how] if how else []
     told += ["--audio-bitrate", str(job.audio_bitrate)] if job.audio_bitrate else []
-    told += _told_live(options) * is_live
+    told += _told_live(options) * budgets.is_live
     part, loss = tuple(_part(options.start, options.frames)), getattr(options, "loss", None) or 0.0
     link = plan_search.LinkLoad(TCP, TCP * sound, tuple(told), most=total, loss=loss, part=part)
-    if is_live:
-        wait = min(UNDER_WAY, (budgets.latency or 0.0) / 2)  # a repetition may come within the rest
-        link = replace(link, is_live=True, beside=heads + sound, wait=wait)
-        link = _over_rtp(link, heads, job.audio_bitrate or 0, options)
-    opened = {"size": size, "fps": job.fps, "start": job.start, "frames": job.frames}
-    return Carried(link, opened, job.audio_bitrate)
+    if not budgets.is_live:
+        return link
+    heads = live.SOUND_HEADERS * job.sound if total else 0.0
+    wait = min(UNDER_WAY, (budgets.latency or 0.0) / 2)  # a repetition may come within the rest
+    link = replace(link, is_live=True, beside=heads + sound, wait=wait)
+    return _over_rtp(link, heads, job.audio_bitrate or 0, options)
 
 
 def _with_sound(
     job: EncodeJob, total: float, options: Namespace, *, is_live: bool
-) -> tuple[EncodeJob, str, float, float]:
+) -> tuple[EncodeJob, str, float]:
     """The job that fits a link of `total` bits per second; what `--audio` is told, "" where the
-    video has no sound; bits per second of sound, and of its headers where it is live."""
+    video has no sound; bits per second of sound, without headers."""
     with job.open() as video:
         most, had_sound = round(_HEARD * video.format.frame_rate), video.has_sound
     job.sound = job.sound and had_sound and not (is_live and _too_slow(total, options))
@@ -121,7 +142,7 @@ def _with_sound(
     job, _, room = sized(job, size)
     sound = 8 * (size - room) / float(job.seconds)
     job.frames = options.frames and round(options.frames * (job.frames or most) / most)
-    return job, ("opus" if job.sound else "none") * had_sound, sound, heads
+    return job, ("opus" if job.sound else "none") * had_sound, sound
 
 
 def _over_rtp(
@@ -155,19 +176,6 @@ def in_pieces(options: Namespace, rate: float | None) -> str:
     return plan_search.pieces_command(options.source or "", bits, options.loss, part)
 
 
-def unplanned(options: Namespace, total: float | None) -> str:
-    """What sends a live video that is not there to try, at the size and rate of frames that a video
-    of the usual size gets on a link of `total` bits per second; None: not known."""
-    wire, usual, told = _wire(options), VideoClass(CLASSES[0]), []
-    if total:
-        told = ["--total-bitrate", f"{total:.0f}"]
-        form = usual.width, usual.height, usual.rate
-        if shape := shape_for(live.pictures_within(total, 0.0, wire), *form, is_asked=True):
-            told += ["--size", str(shape[0]), "--fps", f"{shape[1]:.6g}"]
-    command = ["gsvc", "send", "VIDEO", "udp://HOST:5004", *told]
-    return shlex.join(command + _wire_options(wire))
-
-
 def _wire(options: Namespace) -> WireSettings:
     """How a live link's datagrams are cut and, without a way back, protected from their loss."""
     wire = WireSettings(mtu=getattr(options, "mtu", None) or WireSettings.mtu)
@@ -180,14 +188,10 @@ def _wire(options: Namespace) -> WireSettings:
 def _told_live(options: Namespace) -> list[str]:
     """Options of a live link: its datagrams, and shorter groups where many get lost one way."""
     wire = _wire(options)
-    is_heavy = wire.redundancy > WireSettings.redundancy and options.loss >= _HEAVY
-    return _wire_options(wire) + (["--gop", f"{LIVE_GOP:g}"] if is_heavy else [])
-
-
-def _wire_options(wire: WireSettings) -> list[str]:
     told = ["--mtu", str(wire.mtu)] if wire.mtu != WireSettings.mtu else []
     if wire.redundancy != WireSettings.redundancy:  # one way
         told += ["--redundancy", str(wire.redundancy), "--parity", str(wire.parity_span)]
+        told += ["--gop", f"{LIVE_GOP:g}"] if options.loss >= _HEAVY else []
     return told
 
 

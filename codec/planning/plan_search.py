@@ -372,22 +372,23 @@ def planner_for(
     Where memory is too short for any preset's look-ahead, the encoder does without.
 
     `receiver`, `watts`: as of `Predictor`; `joules_per_bit`, `link`: as of `BudgetPlanner`;
-    `judge`: as of `try_pictures`; `opened`: as of `open_video`. Raises as `try_video`. Classes were
-    measured with look-ahead: none is for a short latency.
+    `judge`: as of `try_pictures`; `opened`: as of `open_video`. Raises as `try_video`.
     """
     profile, fitted = known_profile(), own_numbers()
-    short = budgets.is_live
-    if isinstance(source, VideoClass):
-        trial = trial_of(source, profile)
-    else:
-        trial = try_video(source, low_delay=short, judge=judge, **opened)
-    model = Predictor(trial, profile, receiver, watts=watts, fitted=fitted)
-    if isinstance(source, str) and not short and budgets.memory is not None:
+
+    def model_of(low_delay: bool) -> Predictor:
+        if isinstance(source, VideoClass):
+            trial = trial_of(source, profile, low_delay=low_delay)
+        else:
+            trial = try_video(source, low_delay=low_delay, judge=judge, **opened)
+        return Predictor(trial, profile, receiver, watts=watts, fitted=fitted)
+
+    model = model_of(budgets.is_live)
+    if not budgets.is_live and budgets.memory is not None:
         plain = PlanSettings(model.rates[0], DEFAULT_PRESET, False, Way(), low_memory=True)
         needs = (model.predict(replace(plain, preset=name)).encode_memory.high for name in PRESETS)
         if min(needs) > budgets.memory:
-            trial = try_video(source, low_delay=True, judge=judge, **opened)
-            model = Predictor(trial, profile, receiver, watts=watts, fitted=fitted)
+            model = model_of(True)
     return BudgetPlanner(model, joules_per_bit, link)
 
 

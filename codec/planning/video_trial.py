@@ -1,10 +1,11 @@
 """What trials tell of a video: how quality and time follow from the rate, and what a file will be.
 
 The quick trial codes the beginning with the fastest preset at three levels. Where there is no video
-yet, its class stands for it: means over development clips of 288 lines (`classes.json`, made by
-`python tools/class_trials.py`). How far the clips of a class lie apart widens what is foretold of
-quality. A forecast of an encode works as ab-av1 does for other encoders: parts are encoded with the
-same settings, decoded and compared, and the rest is taken to be like them.
+yet, its class stands for it: means over development clips of 288 lines, with look-ahead and without
+(`classes.json`, made by `python tools/class_trials.py`). How far the clips of a class lie apart
+widens what is foretold of quality. A forecast of an encode works as ab-av1 does for other encoders:
+parts are encoded with the same settings, decoded and compared, and the rest is taken to be like
+them.
 """
 
 import io
@@ -192,16 +193,16 @@ def _soft(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(cv2.GaussianBlur(values, (0, 0), 1.5), np.float32)
 
 
-def trial_of(kind: VideoClass, profile: Profile) -> VideoTrial:
+def trial_of(kind: VideoClass, profile: Profile, *, low_delay: bool = False) -> VideoTrial:
     """What a trial of such a video would come to, on the machine of `profile`. Bits per pixel are
     those of the class's clips, whatever the size."""
-    told = packaged("classes.json")[kind.name]
+    told = packaged("classes.json")[kind.name]["live" if low_delay else "file"]
     unit = profile.encode["fast"].frame
     points = [TrialPoint(**{**one, "seconds": one["seconds"] * unit}) for one in told["points"]]
     return VideoTrial(
         width=kind.width, height=kind.height, rate=kind.rate,
-        frames=round(kind.rate * kind.seconds), points=tuple(points), jod_apart=told["jod_apart"],
-        likeness_apart=told["likeness_apart"],
+        frames=round(kind.rate * kind.seconds), points=tuple(points), low_delay=low_delay,
+        jod_apart=told["jod_apart"], likeness_apart=told["likeness_apart"],
     )  # fmt: skip
 
 
