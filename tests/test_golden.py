@@ -28,6 +28,7 @@ FROZEN = {
     "guided": "fb1de888d07f6963",
     "held_and_moved": "c3fe26e41bb2aaee",
     "leaping": "30b3117221e96692",
+    "many_windows": "c2b0c8aab6de994a",
     "one_small_frame": "6fc27f6599002310",
     "returning_shots": "91b1b20b8efc87f9",
     "raised_texture": "19848dd676c3851d",

@@ -100,7 +100,8 @@ class Header:
     fitted: bool = True
     """Whether probabilities begin as fitted, and heads of AV1 frames are coded by their fields."""
     motion_estimator: int = 1
-    """How the decoder estimates motion: 1, by optical flow; 2, also by leaps of small things."""
+    """How the decoder estimates motion: 1, by optical flow; 2 and 3, also by leaps of small things;
+    0, by leaps of few."""
     seed: int = 0
     """Seed of the refiner's noise, 0-65535. Informative."""
     model_id: bytes = bytes(4)

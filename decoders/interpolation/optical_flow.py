@@ -28,7 +28,7 @@ Flow = NDArray[np.float32]
 
 FloatImage = NDArray[np.float32]
 
-MOTION_ESTIMATORS = WITHOUT_LEAPS, WITH_GHOSTS, MOTION_ESTIMATOR = 1, 2, 3
+MOTION_ESTIMATORS = WITHOUT_LEAPS, WITH_GHOSTS, WITH_MANY_LEAPS, MOTION_ESTIMATOR = 1, 2, 3, 0
 """Ids of motion estimators: those of older streams, and that of those made now."""
 PRESET = cv2.DISOPTICAL_FLOW_PRESET_MEDIUM
 
@@ -140,8 +140,9 @@ _AROUND = 0.1
 """Half the side of these surroundings, in proportion to the shorter side of the grid."""
 _LEAST_THING, _MOST_THING = 4, 0.01  # cells of a thing; the most in proportion to the grid
 _LOST = 0.4  # share of a thing that the flow must have lost
-_MANY = 64
-"""Things beyond which a picture is in pieces, and none of them is told from another."""
+_MANY, _FEW = 64, 12
+"""Things beyond which a picture is in pieces, and none of them is told from another: in older
+streams, and today. Of two dozen windows of a house, the wrong ones were paired."""
 _NEAR, _FAR = 2.0, 0.25
 """Cells that a leap is longer than; what it is shorter than, in proportion to the shorter side."""
 _UNLIKE = 1.0
@@ -191,14 +192,15 @@ def find_leaps(
     right: NDArray[np.float32],
     missed_left: NDArray[np.float32],
     missed_right: NDArray[np.float32],
+    most: int = _FEW,
 ) -> list[Leap]:
     """The leaps between two pictures, luma on the grid, float32 (h, w): pairs that look alike.
 
     `missed_left`: by how much the left picture differs from where the flow leads, same shape, and
-    `missed_right` the right one.
+    `missed_right` the right one. `most`: things in a picture, beyond which none leaps.
     """
-    one = _things(left, missed_left > _STANDS_OUT)
-    other = _things(right, missed_right > _STANDS_OUT)
+    one = _things(left, missed_left > _STANDS_OUT, most)
+    other = _things(right, missed_right > _STANDS_OUT, most)
     if not len(one.numbers) or not len(other.numbers):
         return []
     ways = other.centres[None] - one.centres[:, None]
@@ -224,7 +226,7 @@ def inside(places: Places, vector: NDArray[np.float32], shape: tuple[int, int]) 
     return np.asarray(moved[within.all(axis=1)], np.intp)
 
 
-def _things(picture: NDArray[np.float32], lost: NDArray[np.bool_]) -> _Things:
+def _things(picture: NDArray[np.float32], lost: NDArray[np.bool_], most: int) -> _Things:
     side = 2 * round(_AROUND * min(picture.shape)) + 1
     around = cv2.blur(picture, (side, side), borderType=cv2.BORDER_REPLICATE)
     out = picture - around
@@ -236,7 +238,7 @@ def _things(picture: NDArray[np.float32], lost: NDArray[np.bool_]) -> _Things:
     areas, gone, *sums = (np.bincount(labels.ravel(), one.ravel()) for one in each)
     fits = (areas >= _LEAST_THING) & (areas <= _MOST_THING * labels.size) & (gone >= _LOST * areas)
     numbers = np.flatnonzero(fits[1:]) + 1
-    if len(numbers) > _MANY:
+    if len(numbers) > most:
         numbers = numbers[:0]
     across, down, contrasts = (one[numbers] / areas[numbers] for one in sums)
     own = areas[numbers].astype(np.float64)
@@ -292,14 +294,15 @@ class MotionBetween:
         self._grid = pixel_grid(self._size[1], self._size[0])
         self._blends_all = estimator in (WITHOUT_LEAPS, WITH_GHOSTS)
         self._lighter = self._left.mean() - self._right.mean()
-        self._leaps = [] if estimator == WITHOUT_LEAPS else self._leap()
+        most = _FEW if estimator == MOTION_ESTIMATOR else _MANY
+        self._leaps = [] if estimator == WITHOUT_LEAPS else self._leap(most)
 
-    def _leap(self) -> list[Leap]:
-        """The leaps, which the flow takes from now on."""
+    def _leap(self, most: int) -> list[Leap]:
+        """The leaps, which the flow takes from now on; `most`: see `find_leaps`."""
         behind = warp(self._right, self._grid + self._forward)
         ahead = warp(self._left, self._grid + self._backward)
         missed = cv2.absdiff(self._left, behind), cv2.absdiff(self._right, ahead)
-        leaps = find_leaps(self._left, self._right, *missed)
+        leaps = find_leaps(self._left, self._right, *missed, most)
         for leap in leaps:
             _put(self._forward, leap.left, leap.vector)
             _put(self._backward, leap.right, -leap.vector)

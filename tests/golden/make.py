@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from itertools import accumulate, cycle, islice
+from itertools import accumulate, cycle, islice, product
 from pathlib import Path
 
 import av
@@ -272,6 +272,21 @@ def appearing() -> bytes:
     for length, (x, y), tone in ((5, (150, 60), 250), (4, (50, 40), 20), (2, (120, 100), 250)):
         picture = scene(size, 0)
         cv2.rectangle(picture, (x, y), (x + 30, y + 20), (tone,) * 3, -1)
+        pictures.append((picture, make_interval((1,) * length)))
+    return stream(header, [(40, 8, pictures)])
+
+
+def many_windows() -> bytes:
+    """Small things, too many to be told from each other, so that none leaps: motion estimator 0."""
+    size = 192, 144
+    header = unfitted(
+        VideoFormat(*size, Fraction(1, 25), Fraction(25)), 2, only(), motion_estimator=0
+    )
+    pictures = []
+    for length, shift in ((1, 0), (6, 14), (5, 30)):
+        picture = scene(size, 0)
+        for x, y in product(range(10 + shift % 20, 180, 20), range(20, 130, 30)):
+            cv2.rectangle(picture, (x, y), (x + 8, y + 8), (250, 250, 250), -1)
         pictures.append((picture, make_interval((1,) * length)))
     return stream(header, [(40, 8, pictures)])
 
@@ -639,6 +654,7 @@ STREAMS: dict[str, Callable[[], bytes]] = {
     "guided": guided,
     "leaping": leaping,
     "appearing": appearing,
+    "many_windows": many_windows,
     "returning_shots": returning_shots,
     "fitted": partial(several_a_packet, fitted=True),
     "fitted_alone": partial(several_a_packet, fitted=True, most=1, alone=True),

@@ -39,7 +39,7 @@ export let apart: usize = 0;
 /** By how much the left picture is lighter. */
 let lighter: f32 = 0;
 
-/** Whether small things leap, as they do from motion estimator 2 on. */
+/** Whether small things leap, as they do with all motion estimators but 1. */
 let leaps: bool = false;
 
 /** Finds the motion between two pictures, luma in whole numbers; its buffers stay taken. */
@@ -55,7 +55,7 @@ export function findMotion(left: usize, right: usize, w: i32, h: i32, estimator:
   vectors = takeFloats(2 * size);
   missLeft = takeFloats(size);
   missRight = takeFloats(size);
-  apart = estimator > 2 ? takeFloats(size) : 0;
+  apart = estimator != 1 && estimator != 2 ? takeFloats(size) : 0;
   shrink(left, w, h, 1, lumaLeft, width, height);
   shrink(right, w, h, 1, lumaRight, width, height);
   lighter = mean(lumaLeft) - mean(lumaRight);
@@ -64,9 +64,9 @@ export function findMotion(left: usize, right: usize, w: i32, h: i32, estimator:
   }
   blur(unmoved, width, height, 1, SPREAD);
   findFlows(left, right, w, h);
-  leaps = estimator > 1;
+  leaps = estimator != 1;
   if (!leaps) return;
-  findLeaps(lumaLeft, lumaRight, forward, backward, width, height);
+  findLeaps(lumaLeft, lumaRight, forward, backward, width, height, estimator == 0);
   leaps = leapCount > 0;
 }
 

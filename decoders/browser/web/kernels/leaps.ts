@@ -10,6 +10,8 @@ const LEAST: f32 = 4;
 const MOST: f64 = 0.01;
 const LOST: f64 = 0.4;
 const MANY: i32 = 64;
+/** The same from motion estimator 0 on. */
+const FEW: i32 = 12;
 const NEAR: f32 = 2;
 const FAR: f32 = 0.25;
 const UNLIKE: f32 = 1;
@@ -26,13 +28,16 @@ let height: i32 = 0;
 let labelsLeft: usize = 0;
 let labelsRight: usize = 0;
 let leaps: usize = 0;
+/** Things in a picture beyond which none leaps. */
+let most: i32 = MANY;
 export let leapCount: i32 = 0;
 
 /** Finds the leaps between two pictures, luma on the grid, and puts them into the flows between them;
  * its buffers stay taken. */
 export function findLeaps(
-  left: usize, right: usize, forward: usize, backward: usize, w: i32, h: i32,
+  left: usize, right: usize, forward: usize, backward: usize, w: i32, h: i32, areFew: bool,
 ): void {
+  most = areFew ? FEW : MANY;
   width = w;
   height = h;
   leapCount = 0;
@@ -150,7 +155,7 @@ function findThings(picture: usize, other: usize, flow: usize, labels: usize, th
     fillThing(n, label, labels, out, waiting);
     const gone = countLost(waiting, picture, other, flow);
     if (area < LEAST || area > MOST * size || gone < LOST * area) continue;
-    if (count++ < MANY) {
+    if (count++ < most) {
       const at = things + offset(count - 1);
       set(at, 0, label);
       set(at, 1, sumX / area);
@@ -160,7 +165,7 @@ function findThings(picture: usize, other: usize, flow: usize, labels: usize, th
     }
   }
   release(start);
-  return count > MANY ? 0 : count;
+  return count > most ? 0 : count;
 }
 
 let area: f32 = 0;

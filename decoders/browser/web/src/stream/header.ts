@@ -101,7 +101,4 @@ function check(header: Header): void {
   if (width * height > LIMITS.pixels || Math.max(width, height) > LIMITS.side) {
     throw new LimitError(`pictures of ${width}x${height} exceed the limit`);
   }
-  if (header.motion_estimator < 1 || header.motion_estimator > 3) {
-    throw new BitstreamError(`motion estimator ${header.motion_estimator} is not known: ${NEWER}`);
-  }
 }
