@@ -222,12 +222,13 @@ def test_tables_that_are_kept_follow_from_the_points_that_are_kept(run: str) -> 
 def test_rows_of_different_clips_and_little_overlap_are_told_with_the_headline() -> None:
     kept = load_kept(ROOT / "eval/results/whole")
     cells = [one for one in kept.cells if (one.clip, one.codec) != ("city", "vp9")]
-    different, little, few, slideshow = headline_gaps(summarise(kept.settings, cells))
+    different, little, few, *slideshow = headline_gaps(summarise(kept.settings, cells))
     assert "vp9 lacks city by cvvdp, city by st_lpips_vgg" in different and "gsvc" not in different
     lower, _, higher = little.partition(" Add rates below ")[2].partition("; above ")
     assert "gsvc (level 0)" in lower and "x264 (crf 40, scale 1)" in higher
     assert "x264 (5 of 10, least 36 %)" in little and "svtav1+dis, svtav1+rife" in few
-    assert "by st_lpips_vgg a slideshow wins" in slideshow
+    for judge, told in zip(JUDGES.values(), slideshow, strict=True):
+        assert f"by {judge} a slideshow wins" in told
 
 
 def test_shares_of_the_layers_are_those_of_the_whole_run() -> None:
