@@ -120,7 +120,7 @@ def _link(
     heads = live.SOUND_HEADERS * job.sound if total else 0.0
     wait = min(UNDER_WAY, (budgets.latency or 0.0) / 2)  # a repetition may come within the rest
     link = replace(link, is_live=True, beside=heads + sound, wait=wait)
-    return _over_rtp(link, heads, job.audio_bitrate or 0, options)
+    return _over_rtp(link, (job.audio_bitrate or 0) if heads else None, options)
 
 
 def _with_sound(
@@ -146,12 +146,12 @@ def _with_sound(
 
 
 def _over_rtp(
-    link: plan_search.LinkLoad, heads: float, audio: int, options: Namespace
+    link: plan_search.LinkLoad, audio: int | None, options: Namespace
 ) -> plan_search.LinkLoad:
-    """A live link with what datagrams take of it; `heads`: of sound, which has `audio` bits per
-    second."""
-    wire, total, heard = _wire(options), link.most, float(heads > 0)
-    if heads and total:
+    """A live link with what datagrams take of it; `audio`: bits per second of sound, None without
+    any."""
+    wire, total, heard = _wire(options), link.most, float(audio is not None)
+    if audio is not None and total:
         verdict = live.sound_verdict(total, live.sound_bits(audio), wire)
         # Sound that leaves a live link too little leaves pieces too little, too.
         part = *link.part, "--audio", "none" if verdict else "opus"

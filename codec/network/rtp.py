@@ -526,7 +526,7 @@ class ArrivedSound:
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, frames.AudioChunk]] = deque(maxlen=_KEPT)
         self._last: tuple[int, frames.AudioChunk] | None = None
-        self.lost = 0  # ticks of 1/48000 s that never came
+        self.lost = 0  # ticks of 1/48000 s that did not come in time
 
     def add(self, stream: int, packet: container.Packet) -> bool:
         """Take an AUDIO packet of the stream of this number; False for one that is damaged."""

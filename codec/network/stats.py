@@ -148,7 +148,7 @@ class ReceiverStats:
     wire_bits: float = 0.0
     """All bits that came, with the headers of IP and UDP or TCP, as a sender counts them."""
     sound_lost: float = 0.0
-    """Seconds of sound that never came, silent in what is shown."""
+    """Seconds of sound that did not come in time: silent in what is shown."""
     playout_delay: Latency = Latency(0)
     """`latency` without the time that packets wait for a slow decoder; for a display, the p99."""
 

@@ -142,7 +142,7 @@ _LEAST_THING, _MOST_THING = 4, 0.01  # cells of a thing; the most in proportion 
 _LOST = 0.4  # share of a thing that the flow must have lost
 _MANY, _FEW = 64, 12
 """Things beyond which a picture is in pieces, and none of them is told from another: in older
-streams, and today. Of two dozen windows of a house, the wrong ones were paired."""
+streams, and today. Of 40 lit windows, the wrong ones were paired ("Leaps")."""
 _NEAR, _FAR = 2.0, 0.25
 """Cells that a leap is longer than; what it is shorter than, in proportion to the shorter side."""
 _UNLIKE = 1.0

@@ -10,7 +10,7 @@ const LEAST: f32 = 4;
 const MOST: f64 = 0.01;
 const LOST: f64 = 0.4;
 const MANY: i32 = 64;
-/** The same from motion estimator 0 on. */
+/** The same with motion estimator 0. */
 const FEW: i32 = 12;
 const NEAR: f32 = 2;
 const FAR: f32 = 0.25;
