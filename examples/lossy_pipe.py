@@ -2,8 +2,8 @@
 
     python examples/lossy_pipe.py IN OUT [N]
 
-Every Nth picture packet is lost (5). Late messages are concealed. Each holds a packet, its number,
-group and time, by which the decoder sees what is missing. Where a loss costs too much, take
+Every Nth picture packet is lost (5). Late messages are concealed. Each holds a numbered packet: the
+decoder sees what is missing. Where a loss costs too much, take
 `gsvc.Packetizer` (examples/webrtc.py): it makes datagrams, with copies and parity.
 """
 
@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 from multiprocessing import Pipe, Process
 from multiprocessing.connection import Connection
 
@@ -34,7 +33,7 @@ def send(source: str, link: Connection, every: int) -> None:
         def deliver(packets: Iterable[gsvc.Packet]) -> None:
             for packet in packets:
                 if packet.number is None or (packet.number + 1) % every:
-                    link.send((packet.number, packet.group, packet.pts, packet.to_bytes()))
+                    link.send(packet.to_bytes(numbered=True))
 
         for frame in video:
             due = began + float(frame.pts * video.format.time_base)
@@ -56,9 +55,8 @@ def receive(link: Connection, target: str) -> tuple[int, int, int]:
         gsvc.open_writer(target, header.format, overwrite=True) as writer,
     ):
         while True:
-            number, group, pts, message = link.recv()
-            packet = gsvc.Packet.from_bytes(message, LIMITS)
-            for frame in decoder.decode(replace(packet, number=number, group=group, pts=pts)):
+            packet = gsvc.Packet.from_bytes(link.recv(), LIMITS, numbered=True)
+            for frame in decoder.decode(packet):
                 writer.write(frame)
                 frames += 1
                 concealed += frame.concealed

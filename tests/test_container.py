@@ -8,6 +8,7 @@ import pytest
 
 from gsvc import (
     BitstreamError,
+    ChecksumError,
     ConfigError,
     Header,
     Packet,
@@ -124,6 +125,24 @@ def test_packets_are_written_in_turn(kind: PacketType, number: int) -> None:
     file.close()
     with pytest.raises(ConfigError, match="file is closed"):
         writer.write(PACKETS[-1])
+
+
+def test_a_numbered_message_has_its_place() -> None:
+    for place in (
+        {},
+        {"number": 0, "group": 0, "pts": -3},
+        {"number": 9, "group": 7, "pts": 1 << 61},
+    ):
+        packet = Packet(PacketType.INTER, 2, b"picture", **place)
+        message = packet.to_bytes(numbered=True)
+        assert Packet.from_bytes(message, numbered=True) == packet
+        assert len(message) <= len(packet.to_bytes()) + 7 + 12 * (
+            "pts" in place and place["pts"] > 9
+        )
+        with pytest.raises(ChecksumError):
+            Packet.from_bytes(bytes([message[0] ^ 1, *message[1:]]), numbered=True)
+    with pytest.raises(BitstreamError):
+        Packet.from_bytes(message[:3], numbered=True)
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import cv2
 import numpy as np
 import pytest
 
@@ -629,6 +630,31 @@ def test_an_intra_picture_takes_no_more_of_a_link_than_it_may() -> None:
     assert allowed == [8800, pytest.approx(5130)]
     with pytest.raises(gsvc.ConfigError, match="give more than 0"):
         LinkRate(made, 6_000, longest_intra=0)
+
+
+@pytest.mark.parametrize(("step", "spread"), [(2, 8), (5, 2)])
+def test_all_frames_that_a_full_link_lets_pass_come(step: int, spread: int) -> None:
+    """Also where a camera begins to pan, and noise with it: no picture takes long."""
+    random, rate, sent = np.random.default_rng(0), 3_000, list[gsvc.Packet]()
+    small = random.integers(0, 255, (64 // spread, 800 // spread, 3), np.uint8)
+    wall = cv2.resize(small, (800, 64)).astype(float)
+    taken = bits = 0
+    settings = replace(SETTINGS, level=None, bitrate=rate / 2, faces=False)
+    with gsvc.Encoder(replace(VIDEO, time_base=1 / RATE), settings) as encoder:
+        encoder.keyframes_on_request = True
+        link = LinkRate(encoder, rate)
+        for number in range(220):
+            now, x = float((number + 1) / RATE), step * max(0, number - 100)
+            moved = wall[:, x : x + 96]
+            if x:
+                moved = np.clip(moved + random.normal(0, 30, moved.shape), 0, 255)
+            if link.lets(now):
+                sent += encoder.encode(moved.astype(np.uint8), number)
+                taken, bits = taken + 1, sum(8 * len(packet.to_bytes()) for packet in sent)
+                link.sent(now, bits, bits)
+        sent += encoder.flush()
+    assert taken == sum(packet.frames for packet in sent) > 180
+    assert max(8 * len(packet.payload) for packet in sent) < 3 * rate
 
 
 def test_only_a_sender_that_keeps_to_a_link_takes_another_rate() -> None:

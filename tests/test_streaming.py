@@ -494,6 +494,10 @@ def test_what_an_encoder_cannot_use_is_told(moving_pictures: Pictures) -> None:
             (pictures[0] / np.float32(255), "multiply by 255"),
             (pictures[0][..., 0], "stack it three times"),
             (pictures[0][2:], "resize it"),
+            (pictures[0].transpose(2, 0, 1), "transpose"),
+            (pictures[0].swapaxes(0, 1), "swap its sides"),
+            (np.dstack([pictures[0], pictures[0][..., :1]]), "drop alpha"),
+            (pictures[0].astype(np.uint16) * 257, "divide by 257"),
         )
         for wrong, told in wrongs:
             with pytest.raises(gsvc.ConfigError, match=told):

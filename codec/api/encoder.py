@@ -295,8 +295,9 @@ class Encoder:
     def force_keyframe(self) -> None:
         """Start a group with the next frame: an intra picture, where a receiver can join.
 
-        With low delay its packet is ready at once, else the group before it. It costs an intra
-        picture: answer receivers once a round trip. Raises ConfigError after `flush` or `close`.
+        With low delay its packet is ready at once (with a `LinkRate`, when there is room), else the
+        group before it. It costs an intra picture: answer receivers once a round trip. Raises
+        ConfigError after `flush` or `close`.
         """
         self._check_open()
         self._opens_group = self._announces = True

@@ -47,7 +47,7 @@ class Cutter:
     """Reads `data` piece by piece from the front; `what` is shorter than it says beyond the end."""
 
     def __init__(self, data: bytes, what: str = "a packet") -> None:
-        self._data, self._what = data, what
+        self.data, self._what = data, what
         self.position = 0
 
     def take(self, count: int) -> bytes:
@@ -56,12 +56,12 @@ class Cutter:
             told = f"{self._what} is shorter than it says: the stream is damaged"
             raise errors.BitstreamError(told)
         self.position += count
-        return self._data[self.position - count : self.position]
+        return self.data[self.position - count : self.position]
 
     @property
     def left(self) -> int:
         """How many bytes."""
-        return len(self._data) - self.position
+        return len(self.data) - self.position
 
     def rest(self) -> bytes:
         """The remaining bytes."""
@@ -144,17 +144,27 @@ class Packet:
         name = {int(one): one.name for one in PacketType}.get(self.type, self.type)
         return f"Packet({name}, frames={self.frames}, payload=<{len(self.payload)} bytes>{also})"
 
-    def to_bytes(self) -> bytes:
-        """The packet's bytes: type, frames and payload, framed."""
+    def to_bytes(self, *, numbered: bool = False) -> bytes:
+        """The packet's bytes: type, frames and payload, framed.
+
+        `numbered`: behind its `pts`, `number` and `group`, about 7 bytes, by which a decoder sees
+        what a transport lost.
+        """
         body = varint(len(self.payload) << 4 | self.type) + varint(self.frames) + self.payload
-        return bytes(body + crc32c(body).to_bytes(4, "little"))
+        packet = bytes(body + crc32c(body).to_bytes(4, "little"))
+        return _place_bytes(self) + packet if numbered else packet
 
     @classmethod
     @errors.typed
     def from_bytes(
-        cls, data: errors.Bytes, limits: errors.Limits = errors.DEFAULT_LIMITS
+        cls,
+        data: errors.Bytes,
+        limits: errors.Limits = errors.DEFAULT_LIMITS,
+        *,
+        numbered: bool = False,
     ) -> "Packet":
-        """The packet of `to_bytes`: type, frames and payload. The stream's header is no packet.
+        """The packet of `to_bytes`: type, frames and payload; if `numbered`, also `pts`, `number`
+        and `group`. The stream's header is no packet.
 
         Raises BitstreamError for damaged bytes, among them ChecksumError, VersionError for a packet
         of a newer gsvc and LimitError for one beyond `limits`.
@@ -162,10 +172,35 @@ class Packet:
         cutter = Cutter(bytes(data))
         if bytes(data[: len(MAGIC)]) == MAGIC:
             raise errors.BitstreamError("this is a header, no packet: Header.from_bytes reads it")
+        pts, number, group = _read_place(cutter) if numbered else (None, None, None)
         packet = read_packet(cutter.take, limits)
         if cutter.left:
             raise errors.BitstreamError(f"{cutter.left} bytes follow the packet: give one packet")
-        return packet
+        return replace(packet, pts=pts, number=number, group=group)
+
+
+_LOW = 30  # bits of a number in its first varint
+
+
+def _place_bytes(packet: Packet) -> bytes:
+    """`pts`, `number` and `group`, 0 for None, in two varints each; then a byte of their CRC."""
+    place = b""
+    for value in (packet.pts, packet.number, packet.group):
+        coded = 0 if value is None else 1 + (2 * value if value >= 0 else -2 * value - 1)
+        place += varint(coded & (1 << _LOW) - 1) + varint(coded >> _LOW)
+    return place + bytes([crc32c(place) & 255])
+
+
+def _read_place(cutter: "Cutter") -> list[int | None]:
+    """What `_place_bytes` wrote. Raises BitstreamError as of `Packet.from_bytes`."""
+    start, found = cutter.position, list[int | None]()
+    for _ in range(3):
+        coded = read_varint(cutter.take) | read_varint(cutter.take) << _LOW
+        half = coded - 1 >> 1
+        found.append(None if not coded else half if coded % 2 else -half - 1)
+    if crc32c(cutter.data[start : cutter.position]) & 255 != cutter.take(1)[0]:
+        raise errors.ChecksumError("the number of a packet fails its checksum: it is damaged")
+    return found
 
 
 Read = Callable[[int], bytes]

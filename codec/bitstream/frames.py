@@ -88,14 +88,22 @@ def check_picture(picture: Picture, needed: tuple[int, ...]) -> None:
     check_type("the frame's pixels", picture, np.ndarray)
     if picture.shape == needed and picture.dtype == np.uint8:
         return
-    wrong, how = ConfigError, "resize it, drop alpha or put the channels last"
+    wrong, how, shape = ConfigError, "resize it", picture.shape
     if picture.dtype != np.uint8:
         wrong, how = WrongTypeError, "scale it to 0 to 255 (0 to 1: multiply by 255), then "
         if picture.dtype.kind in "iu" and np.array_equal(picture, picture.astype(np.uint8)):
             how = "give "
+        elif picture.dtype == np.uint16:
+            how = "scale it to 0 to 255 (16 bits: divide by 257, 12: by 16, 10: by 4), then "
         how += "np.asarray(frame, np.uint8)"
-    elif picture.ndim == 2:
+    elif shape in (needed[:2], (*needed[:2], 1)):
         how = "stack it three times: np.dstack([gray] * 3)"
+    elif shape == (*needed[:2], 4):
+        how = "drop alpha: frame[..., :3]"
+    elif shape == (3, *needed[:2]):
+        how = "put the channels last: frame.transpose(1, 2, 0)"
+    elif shape == (needed[1], needed[0], 3):
+        how = "swap its sides: frame.swapaxes(0, 1), if it is not turned"
     told = f"RGB in uint8 {needed} is needed: {how}"
     raise wrong(f"a frame of {picture.dtype} {picture.shape}: {told}")
 

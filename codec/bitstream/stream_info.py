@@ -71,7 +71,7 @@ class StreamIndex:
             self._take_all(reader)
         except errors.BitstreamError as error:
             if not partial:
-                raise
+                raise type(error)(f"{error}; partial=True indexes what is before") from error
             self.damage = error
 
     def _take_all(self, reader: container.StreamReader) -> None:

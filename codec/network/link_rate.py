@@ -215,8 +215,8 @@ class LinkRate:
             self._encoder.target_bitrate = max(LEAST_BITRATE, less * now)
 
     def lets(self, seconds: float, beside: float = 0.0, unprotected: float = inf) -> bool:
-        """Let the frame that ends at this second of the video pass or wait; False: it is to be left
-        out. With look-ahead a group's pictures come at once, and all pass.
+        """Whether to encode the frame that ends at this second of the video. False: leave it out.
+        With look-ahead a group's pictures come at once, and all are encoded.
 
         `beside`: bits per second that sound takes; `unprotected`: see `Packetizer`.
         """
@@ -239,7 +239,7 @@ class LinkRate:
         return max(0.0, self._queue - taken + min(self._owed, taken / 2))
 
     def dropped(self, total: float) -> None:
-        """What waited was dropped: `total` of all bits are left."""
+        """Note that packets which waited for the link were dropped: `total` bits remain of all."""
         self._queue = max(0.0, self._queue + total - self._sent[1])
         self._sent = self._sent[0], total
 

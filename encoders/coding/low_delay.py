@@ -50,7 +50,9 @@ _LATE = 16  # coded pictures over which the bits of one are averaged
 _FINER, _EMPTY = 8.0, 12.0
 """How much finer a new scene over a thin link may begin than the one before, unless its first
 picture takes less than this part of what it may."""
-_LARGE = 1.2  # multiple of what an intra picture may take from which it is coded again
+_LARGE, _SUDDEN = 1.2, 2.0
+"""Multiples of what an intra picture may take from which one is coded again, and from which one
+takes the place of an inter picture over a link."""
 _OF_PACKET = 8 * 0.8
 """Bits that an intra picture may take, or is coded again, for each byte of the largest packet."""
 
@@ -112,9 +114,7 @@ class LowDelay(GroupCoder):
         is_late = not self._is_held and ticks > _GAP * self._config.header.frame_ticks
         coded, base = [], self._config.header.format.time_base
         waited = sum(one for _, one in self._waiting)
-        if is_late and self._fills and waited * base > _LEFT_OUT:
-            ticks, self._waiting = ticks + waited, []  # as those between were
-        elif is_late:
+        if is_late and not (self._fills and waited * base > _LEFT_OUT):
             coded = self.flush()
         opens_group |= ticks * base > _PAUSE
         if is_cut and self._group is None:  # what waited for room to begin is over: not sent
@@ -239,10 +239,11 @@ class LowDelay(GroupCoder):
             self._ends_soon = True
 
     def _is_large(self, coded: CodedPacket) -> bool:
-        """Whether an intra picture takes more than it may, and would take less if coarser; or is
-        the first of a scene over a link with room, whose quantiser it tells."""
+        """Whether an intra picture takes more than it may, and would take less if coarser; is the
+        first of a scene over a link with room, whose quantiser it tells; or whether an inter
+        picture takes so much of a link that an intra picture in its place comes sooner."""
         if not coded.is_intra or self._group is None:
-            return False
+            return self._fills and coded.bits > _SUDDEN * (self._most_bits or math.inf)
         is_first, self._last_intra = self._last_intra is None, (self._group.intra, coded.bits)
         is_new, self._is_new_scene = is_first or self._is_new_scene, False
         most = self._most_bits or math.inf
