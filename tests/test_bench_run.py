@@ -497,7 +497,7 @@ def test_the_estimate_takes_each_kind_of_step_at_its_own_pace(
     assert pace.left()[0] == pytest.approx(38 + 32)
     pace.end(failing.cell.key)  # it failed: nothing of it is ahead
     assert pace.left()[0] == pytest.approx(38)
-    assert pace.text() == "cell 6/7 (86 %), about 0:38 left"
+    assert pace.text() == "cell 6/7 (86 %), about 0:38 min left"
     pace.step(0, CellStep("score", DISTANCE, (blocks[1].cell.key,)))
     now += 10
     assert pace.left()[0] == pytest.approx(28)
@@ -511,7 +511,7 @@ def test_the_estimate_takes_each_kind_of_step_at_its_own_pace(
     do(blocks[0], "encode", "blocks", 6)
     do(blocks[0], "decode", "blocks", 2)
     do(blocks[0], "score", DISTANCE, 30)
-    assert (pace.done, pace.text()) == (0, "cell 0/2 (50 %), about 6:20 left")
+    assert (pace.done, pace.text()) == (0, "cell 0/2 (50 %), about 6:20 min left")
 
 
 def test_the_estimate_follows_a_machine_that_is_busier_than_before(

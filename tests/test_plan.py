@@ -535,9 +535,13 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     assert "JOD, live 0-2 less" in shown and "live, encoding takes" in shown
     assert f"JOD: against the video at {TRIAL.width}x{TRIAL.height}, 25 frames/s" in shown
     assert "smear:" not in shown  # it does below 8 kbit/s
-    assert "no preset slower than fast keeps real time on this machine: take a smaller" in shown
+    assert "real time binds here: a faster machine, a smaller --size" in shown
     assert "much, a lower --fps is safer" in shown and plan.best.settings.preset == "fast"
     few = replace(plan, best=replace(plan.best, settings=replace(plan.best.settings, bitrate=2e3)))
+    hurried = "\n".join(as_lines("", few))
+    assert "encodes only 2.00 kbit/s of pictures in real time, of" in hurried
+    few = replace(few, real_time=replace(plan.real_time, by=2e3))
+    assert "is too large for 2 kbit/s of pictures: plan with --size 1" not in hurried
     assert "is too large for 2 kbit/s of pictures: plan with --size 1" in "\n".join(
         as_lines("", few)
     )
@@ -554,7 +558,7 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
     first = as_lines("", blobs)[0]
     assert first == "sound leaves so little. JOD at this size: 4.4, without sound 6.0"
     assert loud.silent.mean > loud.best.prediction.jod.mean - 0.01
-    thin = replace(plan, link=replace(link, most=4_000, intra=3.0))
+    thin = replace(plan, link=replace(link, most=4_000, intra=3.0), real_time=few.real_time)
     shown = "\n".join(as_lines("", thin))
     assert (
         "stands for 3 s, faces and fast motion smear: a file" in shown

@@ -98,7 +98,8 @@ def link_of_class(kind: VideoClass, budgets: Budgets, options: Namespace) -> pla
     if total and job.sound:
         job.audio_bitrate = SOUND[0]
         job.sound = not (budgets.is_live and _too_slow(total, options))
-    return _link(job, options.audio or "none", float(job.audio_bitrate or 0), budgets, options)
+    sound = live.sound_bits(job.audio_bitrate) - live.SOUND_HEADERS if job.audio_bitrate else 0.0
+    return _link(job, options.audio or "none", sound, budgets, options)
 
 
 def _link(
@@ -130,6 +131,8 @@ def _with_sound(
     video has no sound; bits per second of sound, without headers."""
     with job.open() as video:
         most, had_sound = round(_HEARD * video.format.frame_rate), video.has_sound
+    if options.audio == "opus" and not had_sound:
+        _log.warning("%s has no sound", job.source)
     job.sound = job.sound and had_sound and not (is_live and _too_slow(total, options))
     most = min(most, options.frames or most)
     job, heads = replace(job, frames=most), live.SOUND_HEADERS * (is_live and job.sound)

@@ -35,7 +35,8 @@ SENDING = """
 --gop --fps --size --deinterlace
 --mtu --max-packet-bytes N  largest datagram in bytes, without 28 of IP and UDP; splits pictures
                         (%(default)s)
---adapt LEAST:MOST      follow the network between these rates, starting at --bitrate: 4k:60k
+--adapt LEAST:MOST      let the pictures follow the network, from --bitrate on: 4k:60k. Headers,
+                        copies and parity come on top: MOST is about half of the link
 --redundancy N          number of previous packets that each datagram repeats (%(default)s)
 --parity N -> parity_span  datagrams of an intra picture per parity datagram; 0: none (%(default)s)
 """
@@ -49,8 +50,8 @@ source IN               the video, or - for y4m on standard input
 address ADDRESS         udp://host:port, tcp://host:port, ws://host:port
 {SENDING}
 --start
---frames N              send at most N frames; where the size follows from a rate, as long as N of
-                        the source last
+--frames N              send at most N frames of the source; where fewer a second are sent, as many
+                        seconds of it
 --objects               detect objects and send them too
 --events-only
 --loop                  repeat the video without end
@@ -137,6 +138,8 @@ async def send_video(
         encoder = Encoder(video.format, encoding, audio=bool(sound))
         sender = video_sender.VideoSender(options.address, encoder, settings)
         may_go = not 0 < (options.total_bitrate or 0) < link_rate.LEAST_WITH_SOUND
+        if options.audio == "opus" and not (video.has_sound or Path(options.source).is_fifo()):
+            _log.warning("%s has no sound to send", options.source)
         if video.has_sound and options.audio is None and may_go:
             why = getattr(options, "no_sound", "--audio opus sends it")
             _log.warning("%s: its sound is not sent: %s", options.source, why)

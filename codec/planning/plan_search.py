@@ -18,7 +18,15 @@ from gsvc.codec.bitstream.erasure import rows_within
 from gsvc.codec.bitstream.errors import ConfigError
 from gsvc.codec.network.link_rate import FACES
 from gsvc.codec.network.stats import IP_UDP_BYTES
-from gsvc.codec.planning.budgets import Budgets, Time, UnmetError, VideoClass, option, parse_budgets
+from gsvc.codec.planning.budgets import (
+    LONG_LATENCY,
+    Budgets,
+    Time,
+    UnmetError,
+    VideoClass,
+    option,
+    parse_budgets,
+)
 from gsvc.codec.planning.machine_profile import WAYS, Profile, Way, known_profile
 from gsvc.codec.planning.prediction import PlanSettings, Prediction, Predictor, Range, own_numbers
 from gsvc.codec.planning.video_trial import Judge, trial_of, try_video
@@ -129,7 +137,8 @@ class BudgetPlan:
     most: float
     """Bits per second of the trial's highest level: no plan takes more for pictures."""
     real_time: Price
-    """What real time on this machine costs, live; its budget is "encoding" or "decoding"."""
+    """What real time on this machine costs, live; its budget is "encoding" or "decoding", `by` the
+    pictures' rate on a faster one."""
     silent: Range
     """JOD of the best settings at the rate that pictures have without the sound."""
 
@@ -263,24 +272,30 @@ class BudgetPlanner:
             loose: object = (judge, allowed[1] - by if judge == "jod" else allowed[1] * (1 + by))
         elif isinstance(allowed, Time):
             loose = replace(allowed, value=by * allowed.value)
+        elif name == "latency" and budgets.is_live:  # longer, it would be no longer live
+            by = min(by, 0.99 * LONG_LATENCY / allowed)
+            loose = by * allowed
         else:
             loose = by * allowed
         looser = replace(budgets, **{name: loose})  # type: ignore[arg-type]
-        freer = self._ranked(looser, goal, judge) or [best]  # no longer live, it needs more bits
+        freer = self._ranked(looser, goal, judge) or [best]
         return Price(name, by, _gain(freer[0], best, goal, judge))
 
     def _real_time(self, budgets: Budgets, goal: str, judge: str, best: PlanChoice) -> Price:
         free = self._ranked(budgets, goal, judge, at_once=True)[0]
         seen = free.prediction
         what = "encoding" if seen.encode_seconds.mean > seen.decode_seconds.mean else "decoding"
-        return Price(what, 0.0, _gain(free, best, goal, judge))
+        return Price(what, free.settings.bitrate, _gain(free, best, goal, judge))
 
     def _unmet(self, budgets: Budgets) -> ConfigError:
         """Says which budgets bind, and what the nearest settings ask for."""
-        everything = self.choices(replace(budgets, bandwidth=None))
-        nearest = min(
-            everything, key=lambda one: sum(max(1.0, n) for n in self.excess(one, budgets).values())
-        )
+        everything = [*self.choices(budgets), *self.choices(replace(budgets, bandwidth=None))]
+
+        def distance(one: PlanChoice) -> tuple[int, float]:  # the fewest budgets give way
+            over = [n for n in self.excess(one, budgets).values() if n > 1]
+            return len(over), sum(over)
+
+        nearest = min(everything, key=distance)
         if budgets.is_live and self._worst(nearest, budgets) <= 1:
             seen = min(everything, key=self._pace).prediction
             return ConfigError(
@@ -532,9 +547,16 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
     told = "live, encoding takes {:.0%} of the time, decoding {:.0%}".format(*shares)
     told += ": much, a lower --fps is safer" if _CALM * max(shares) > 1 else ""
     pictures = plan.best.settings.bitrate
-    if found := shape_instead(pictures, *plan.size, plan.frame_rate):
+    if is_hurried := plan.real_time.by > 1.5 * pictures:
+        yield (
+            f"this machine encodes only {pictures / 1000:.2f} kbit/s of pictures in real time, of "
+            f"{plan.real_time.by / 1000:.2f}: end its other work, or take a smaller --size"
+        )
+    elif found := shape_instead(pictures, *plan.size, plan.frame_rate):
         yield "{}: plan with --size {} --fps {:.3g}".format(*found)
     yield f"{told}; a lost packet adds {link.wait:g} s (--wait) to the playout delay"
+    if link.beside:
+        yield "sound is sent once: what the link loses of it is silent"
     if link.one_way is None:
         yield "for a link without a way back, plan with --no-feedback"
     else:
@@ -542,7 +564,7 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
         told = f"one way: {copies:.2f} kbit/s of copies and parity for {100 * link.loss:g} % loss"
         most = "" if "--gop" in link.arguments else " to 12"
         yield f"{told} (--loss), and an intra picture every {LIVE_GOP:g}{most} s"
-    if link.most is not None and pictures < FACES:
+    if link.most is not None and pictures < FACES and not is_hurried:
         how = pieces_command(source, plan.duration * link.most, link.loss, link.part)
         told = f"below {FACES / 1000:g} kbit/s the first picture stands for {link.intra:.2g} s,"
         told += " faces and fast motion smear: a file looks better, one way in pieces, for"
@@ -594,14 +616,14 @@ _NO_GAIN = 0.005
 
 def _price_line(plan: BudgetPlan, price: Price) -> str:
     name = option(price.budget)
-    more = "half a JOD less" if price.budget == "quality" else f"{price.by:g} times as much"
+    more = "half a JOD less" if price.budget == "quality" else f"{price.by:.2g} times as much"
     if price.gain < _NO_GAIN:
         is_highest = price.budget == "bandwidth" and plan.best.settings.bitrate > 0.98 * plan.most
         highest = "level 3, the highest, takes no more of this video"
         return f"{name} does not bind: {highest if is_highest else f'{more} would gain nothing'}"
     if price is plan.real_time:
-        name = f"no preset slower than {plan.best.settings.preset} keeps real time on this machine"
-        more = "take a smaller --size or a lower --fps; a fast machine"
+        name = "real time binds here"
+        more = "a faster machine, a smaller --size or a lower --fps"
     gain = f"{100 * price.gain:.0f} % of {plan.goal.replace('_', ' ')}"
     if plan.goal == "quality":
         gain = f"{price.gain:.2f} {'JOD' if plan.judge == 'jod' else 'of texture'}"

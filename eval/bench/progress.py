@@ -150,8 +150,9 @@ def usual_pace(step: str, name: str) -> float:
 
 
 def time_text(seconds: float, is_known: bool) -> str:
-    """ "about 12:05"; where a step was not measured yet, "very roughly 12:05"."""
-    return f"{'about' if is_known else 'very roughly'} {shown_time(round(seconds))}"
+    """ "about 12:05 min"; where a step was not measured yet, "very roughly 12:05 min"."""
+    unit = "h" if seconds >= 3600 else "min"
+    return f"{'about' if is_known else 'very roughly'} {shown_time(round(seconds))} {unit}"
 
 
 def steps_of(job: CellJob) -> Iterable[_Kind]:

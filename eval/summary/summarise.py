@@ -286,7 +286,7 @@ def missing(settings: Mapping[str, Any], cells: Sequence[CellRecord]) -> Iterato
     return (f"{what} {', '.join(where)}" for what, where in lacks.items())
 
 
-ADDING = "gsvc bench run --out {} adds it; settings of an older version need a folder of their own"
+ADDING = "gsvc bench run --out {} adds it, into another folder where settings are of an older gsvc"
 """How a run gets what it lacks."""
 
 
@@ -382,7 +382,7 @@ def _value(text: str | None) -> Any:
 
 _SAID = {
     bd_rate.NO_OVERLAP: "the two have hardly any quality in common, so add rates between them "
-    "(how far apart they are: gsvc bench table --title Where)",
+    "(how far apart they are: gsvc bench table RUN --title 'Where there is no BD-rate')",
     bd_rate.SINGLE_POINT: "one has a single rate, so add another",
     bd_rate.NO_POINTS: "one has no number",
     bd_rate.NO_BITS: "one has streams of no bits",
