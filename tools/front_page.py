@@ -1,6 +1,6 @@
 """`python tools/front_page.py`: the moving picture at the top of the README.
 
-Three clips, each beside SVT-AV1 and x265 at the same bytes or, where a codec cannot come down so
+Three clips: the source, and gsvc beside SVT-AV1 and x265 at the same bytes or, where a codec cannot come down so
 far, at its lowest rate. Each opponent takes the size of three that comes nearest to the source by
 MS-SSIM.
 """
@@ -75,18 +75,19 @@ def rows(name: str) -> tuple[list[Picture], str]:
     columns = [("gsvc", bpp, ours.decode(encoded.data, form, settings, way).frames)]
     columns += [(codec, coded.bpp, frames) for codec, coded, frames in opponents(clip, bpp)]
     rate = form.width * form.height * float(clip.frame_rate) / 1000
-    captions = [f"{codec}, {bits * rate:.1f} kbit/s" for codec, bits, _ in columns]
+    captions = ["source", *(f"{codec}, {bits * rate:.1f} kbit/s" for codec, bits, _ in columns)]
+    panels = [clip.frames, *(frames for _, _, frames in columns)]
     indices = range(0, len(clip.frames), _STEP.get(name, 1))
     moving = [
         np.hstack(
             [
                 captioned(_fitted(frames[index]), caption)
-                for (_, _, frames), caption in zip(columns, captions, strict=True)
+                for frames, caption in zip(panels, captions, strict=True)
             ]
         )
         for index in indices
     ]
-    return moving, f"{name}: {'; '.join(captions)}"
+    return moving, f"{name}: {'; '.join(captions[1:])}"
 
 
 def _fitted(picture: Picture) -> Picture:
