@@ -37,16 +37,18 @@ class Structure:
     def __init__(self, luma: FloatMap) -> None:
         """`luma`: 0-255."""
         self._luma, self._mean = luma, _mean(luma)
-        self._variance = _mean(luma**2) - self._mean**2
+        self._square = self._mean**2
+        self._variance = _mean(luma**2) - self._square
 
     def misplaced(self, other: FloatMap) -> FloatMap:
         """1 - SSIM, 0 to 2, of each pixel."""
         mean = _mean(other)
-        variance = _mean(other**2) - mean**2
+        square = mean**2
+        variance = _mean(other**2) - square
         covariance = _mean(other * self._luma) - mean * self._mean
         light, contrast = _SSIM_FLOORS
         ssim = (2 * mean * self._mean + light) * (2 * covariance + contrast)
-        ssim /= (mean**2 + self._mean**2 + light) * (variance + self._variance + contrast)
+        ssim /= (square + self._square + light) * (variance + self._variance + contrast)
         return np.asarray(1 - ssim, np.float32)
 
 

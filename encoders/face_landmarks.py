@@ -145,19 +145,34 @@ Track = NDArray[np.float64]
 """(frames, points, 2) in pixels, NaN where the face is not seen."""
 
 
-def face_tracks(pictures: Sequence[Picture], find: FaceMesh) -> list[Track]:
-    """Up to `MAX_FACES` faces of consecutive pictures, RGB uint8 (H, W, 3), at `LANDMARKS`."""
+def face_tracks(pictures: Sequence[Picture], find: FaceMesh, step: int = 1) -> list[Track]:
+    """Up to `MAX_FACES` faces of consecutive pictures, RGB uint8 (H, W, 3), at `LANDMARKS`.
+
+    Faces are followed in every `step`-th picture; between these their points move evenly.
+    """
+    times = range(0, len(pictures), step)
     tracks: list[Track] = []
-    for now, picture in enumerate(pictures):
+    for now, time in enumerate(times):
         for track in tracks:
-            _follow(track, now, picture, find)
+            _follow(track, now, pictures[time], find)
         seen = [track[now] for track in tracks if np.isfinite(track[now, 0, 0])]
         if now % (_LOOK if seen else _SEEK) == 0:
-            for points in _new(picture, seen, find)[: MAX_FACES - len(tracks)]:
-                track = np.full((len(pictures), *points.shape), np.nan)
+            for points in _new(pictures[time], seen, find)[: MAX_FACES - len(tracks)]:
+                track = np.full((len(times), *points.shape), np.nan)
                 track[now] = points
                 tracks.append(track)
-    return [_steadied(track)[:, LANDMARKS] for track in tracks]
+    return [_at_all(_steadied(track)[:, LANDMARKS], len(pictures), step) for track in tracks]
+
+
+def _at_all(track: Track, frames: int, step: int) -> Track:
+    """A track of every `step`-th frame at all of them."""
+    if step == 1:
+        return track
+    after = np.minimum(np.arange(frames) // step + 1, len(track) - 1)
+    share = (np.arange(frames) % step / step)[:, None, None]
+    before = np.arange(frames) // step
+    moved = track[before] + share * (track[after] - track[before])
+    return np.where(share == 0, track[before], moved)
 
 
 def _follow(track: Track, now: int, picture: Picture, find: FaceMesh) -> None:

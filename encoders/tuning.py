@@ -125,12 +125,18 @@ one preset faster ("The search leaps")."""
 _USUAL_FRAMES = 100
 
 
+PROBE_PRESET = 8
+"""SVT-AV1's usual preset for probes: 10 loses points, 6 gains none."""
+
+
 @dataclass(frozen=True)
 class Effort:
     """How much time the encoder takes."""
 
     probes: int
     """Plans tried for a group."""
+    probe: int
+    """SVT-AV1's preset for probes; one slower where a rate is to be met ("Plans for a rate")."""
     samples: int
     """Frames that distortion is measured on, of a group of up to 100."""
     svt: int
@@ -141,6 +147,8 @@ class Effort:
     """Coded pictures whose restoration is tried, about, of a group of 100 frames or more."""
     anchors: int
     """Most scaffold samples tried between two coded pictures."""
+    is_rough: bool = False
+    """Whether motion of faces is tried in one form, and short intervals by fewer frames."""
 
     def probes_of(self, begins: bool) -> int:
         """Plans tried for a group that `begins` a scene, or that goes on from a good plan."""
@@ -152,7 +160,7 @@ class Effort:
 
     def guides_of(self, frames: int) -> int:
         """Of how many coded pictures of a group of `frames` restoration is tried, about."""
-        return max(4, round(self.guides * min(1.0, frames / _USUAL_FRAMES)))
+        return max(min(4, self.guides), round(self.guides * min(1.0, frames / _USUAL_FRAMES)))
 
     def samples_of(self, frames: int) -> int:
         """How many frames of a group of `frames` distortion is measured on."""
@@ -160,9 +168,13 @@ class Effort:
 
 
 PRESETS = {
-    "fast": Effort(probes=2, samples=6, svt=8, live=8, guides=4, anchors=1),
-    "medium": Effort(probes=4, samples=16, svt=2, live=4, guides=12, anchors=1),
-    "slow": Effort(probes=16, samples=32, svt=0, live=2, guides=1000, anchors=3),
+    "fast": Effort(
+        probes=2, probe=10, samples=6, svt=8, live=8, guides=1, anchors=1, is_rough=True
+    ),
+    "medium": Effort(probes=4, probe=PROBE_PRESET, samples=16, svt=2, live=4, guides=12, anchors=1),
+    "slow": Effort(
+        probes=16, probe=PROBE_PRESET, samples=32, svt=0, live=2, guides=1000, anchors=3
+    ),
 }
 """Probes: "Foretelling trials"; SVT-AV1's presets: "Final coding"."""
 DEFAULT_PRESET = "medium"
@@ -203,11 +215,6 @@ TEXTURE_SLOPE = 0.05
 
 # The search: what it tries.
 
-PROBE_PRESET = 8
-"""SVT-AV1's preset for probes: 10 loses points, 6 gains none."""
-PROBE_PRESET_AT_RATE = 7
-"""The same where a rate is to be met: with 8, plans of four and more pictures come out up to a
-quarter worse than they are ("Plans for a rate")."""
 MORE_AT_RATE = 4
 """Probes of a group more than for a lambda: the first ones miss the rate ("Plans for a rate")."""
 LEAST_PROBE_CRF = 24.0

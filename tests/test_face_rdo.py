@@ -27,7 +27,7 @@ from gsvc.datasets.clips.clip_reader import load_clip
 from gsvc.decoders.interpolation.rendering import held_picture
 from gsvc.decoders.interpolation.scaffold_motion import LANDMARKS, points_of
 from gsvc.encoders.distortion import Distortion
-from gsvc.encoders.face_landmarks import FaceMesh, landmark_error
+from gsvc.encoders.face_landmarks import FaceMesh, face_tracks, landmark_error
 from needs import need_clip, need_models
 
 SIZE = 176, 144
@@ -249,6 +249,16 @@ def test_odd_faces_never_make_it_worse(
     without, _, plain = coded(pictures, faces=False)
     assert count <= FRAMES * MAX_FACES and len(data) < 1.25 * len(without)
     assert distance(pictures, shown) < 1.05 * distance(pictures, plain)
+
+
+def test_a_face_that_is_followed_in_every_second_picture_moves_as_in_each() -> None:
+    need_models()
+    pictures, _ = load_clip(need_clip("carphone"), 21)
+    each, rough = (face_tracks(pictures, FaceMesh(), step) for step in (1, 2))
+    (face,), (again,) = each, rough
+    assert face.shape == again.shape
+    eyes = np.linalg.norm(np.ptp(face[0], axis=0)) / 2
+    assert np.linalg.norm(face - again, axis=-1).mean() < 0.05 * eyes
 
 
 def test_a_face_is_unlike_by_where_its_points_are_and_how_its_mouth_is() -> None:

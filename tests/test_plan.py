@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -48,6 +49,9 @@ TRIAL = VideoTrial(
     (TrialPoint(0.0008, 1.3, 0.1, 2e-7), TrialPoint(0.003, 2.1, 0.2, 3e-7),
      TrialPoint(0.013, 2.9, 0.6, 5e-7)),
 )  # fmt: skip
+LIVE = replace(
+    TRIAL, low_delay=True, points=tuple(replace(p, seconds=0.7 * p.seconds) for p in TRIAL.points)
+)
 SLOW = ResourceUsage(8.0, 1e-7, 1e-7, 3e-6, 8e8, 500.0)
 MACHINE = replace(
     PROFILE,
@@ -88,7 +92,7 @@ def test_bandwidth_is_of_all_that_a_link_carries() -> None:
     plan = BudgetPlanner(Predictor(TRIAL, MACHINE), link=link).plan(Budgets(bandwidth=10_000))
     # Whoever sends keeps to the link, and codes fewer pictures where it is thinner than any tried.
     assert 1.5 * plan.best.settings.bitrate + 2_000 == pytest.approx(10_000)
-    model = Predictor(replace(TRIAL, low_delay=True), MACHINE)
+    model = Predictor(LIVE, MACHINE)
     thin = Budgets(bandwidth=2_000 + 1.5 * 0.5 * model.rates[0], latency=4.0)
     rate = BudgetPlanner(model, link=link).plan(thin).best.settings.bitrate
     assert rate == pytest.approx(0.5 * model.rates[0])
@@ -518,11 +522,19 @@ def test_a_machine_twice_as_slow_takes_twice_as_long() -> None:
     assert there.mean == pytest.approx(2 * here.mean)
 
 
+def test_without_look_ahead_encoding_takes_about_what_its_trial_took() -> None:
+    model = Predictor(LIVE, MACHINE)
+    plain = BudgetPlanner(model).plan(Budgets()).best.settings
+    settings = (replace(plain, preset=name) for name in ("fast", "medium"))
+    fast, medium = (model.predict(one).encode_seconds.mean for one in settings)
+    tried = fmean(point.seconds for point in LIVE.points) * LIVE.pixels * LIVE.frames
+    assert fast - 1 == pytest.approx(tried) and medium > 1.5 * fast
+
+
 def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
-    trial = replace(TRIAL, low_delay=True)
     link = LinkLoad(1.5, is_live=True, wait=1.5, intra=1.0)
     live = parse_budgets({"bandwidth": "12k", "latency": "3s"})
-    planner = BudgetPlanner(Predictor(trial, MACHINE), link=link)
+    planner = BudgetPlanner(Predictor(LIVE, MACHINE), link=link)
     plan = planner.plan(live)
     for choice in (plan.best, *plan.runners_up):
         seen = choice.prediction
@@ -552,13 +564,13 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
         as_lines("a", replace(plan, link=sent))
     )
     verdict = replace(link, silent=6_000, verdict="sound leaves so little")
-    loud = BudgetPlanner(Predictor(trial, MACHINE), link=verdict).plan(live)
+    loud = BudgetPlanner(Predictor(LIVE, MACHINE), link=verdict).plan(live)
     low = replace(loud.best.prediction, jod=Range(4.2, 4.4, 4.6))
     blobs = replace(loud, best=replace(loud.best, prediction=low), silent=Range(5.8, 6.0, 6.2))
     first = as_lines("", blobs)[0]
     assert first == "sound leaves so little. JOD at this size: 4.4, without sound 6.0"
     assert loud.silent.mean > loud.best.prediction.jod.mean - 0.01
-    thin = replace(plan, link=replace(link, most=4_000, intra=3.0), real_time=few.real_time)
+    thin = replace(few, link=replace(link, most=4_000, intra=3.0))
     shown = "\n".join(as_lines("", thin))
     assert (
         "stands for 3 s, faces and fast motion smear: a file" in shown
@@ -575,4 +587,4 @@ def test_a_live_plan_keeps_up_and_names_what_sends_and_receives() -> None:
         planner.plan(replace(live, latency=1.0))  # an intra picture alone takes as long
     slow = replace(MACHINE, encode={k: replace(u, start=20.0) for k, u in MACHINE.encode.items()})
     with pytest.raises(ConfigError, match="no settings keep up .* smaller --size or a lower --fps"):
-        BudgetPlanner(Predictor(trial, slow), link=link).plan(live)
+        BudgetPlanner(Predictor(LIVE, slow), link=link).plan(live)

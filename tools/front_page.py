@@ -1,8 +1,8 @@
 """`python tools/front_page.py`: the moving picture at the top of the README.
 
-Three clips: the source, and gsvc beside SVT-AV1 and x265 at the same bytes or, where a codec cannot come down so
-far, at its lowest rate. Each opponent takes the size of three that comes nearest to the source by
-MS-SSIM.
+Three clips: the source, and gsvc beside SVT-AV1 and x265 at the same bytes or, where a codec cannot
+come down so far, at its lowest rate. Each opponent takes the size of three that comes nearest to
+the source by MS-SSIM.
 """
 
 import argparse

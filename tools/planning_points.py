@@ -221,7 +221,7 @@ def measure(
     columns = [one.name for one in fields(EncodingRow)]
     with out.open("a", newline="") as file:
         table = csv.DictWriter(file, columns, lineterminator="\n")
-        if not done:
+        if not file.tell():
             table.writeheader()
         for source in find_clips(names):
             clip = source.load(size, frames)

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,10 +47,24 @@ from gsvc.encoders.face_landmarks import FaceMesh, face_tracks, landmark_error
 from gsvc.encoders.frame_buffer import JoinedFrames
 from gsvc.encoders.scaffold.extraction import KeyBefore, RenderedInterval
 
-_OFFERS_JUDGED, _JUDGED = 2, 4
-"""Frames of an interval that are looked at, at most: what is chosen of offers is judged again."""
 _FORMS = (2, 1.0, True), (2, 2.0, True), (2, 1.5, False), (1, 1.0, True)
-"""Codings that are tried: step of nodes, least change that is sent, and whether with the pose."""
+"""Codings of a face: step of nodes, least change that is sent, and whether with the pose."""
+
+
+class _Care(NamedTuple):
+    """How much faces are looked at."""
+
+    forms: Sequence[tuple[int, float, bool]]
+    """Codings that are tried."""
+    offers: int
+    """Frames of an interval that offers are judged by, at most: what is chosen is judged again."""
+    chosen: int
+    """Frames that the finished pictures are judged by, at most."""
+    step: int
+    """Every so many frames a face is followed."""
+
+
+_CAREFUL, _ROUGH = _Care(_FORMS, 2, 4, 1), _Care(_FORMS[:1], 1, 1, 2)
 _MOVES = 0.008
 """Mean deviation of points from even motion, in eye distances, below which a face is left alone."""
 _SPEAKS = 0.015
@@ -80,7 +95,7 @@ class _Offer:
 
     motion: _FaceMotion
     saved: list[float]
-    """Distortion that each of `_FORMS` saves, over pixels and frames."""
+    """Distortion that each coding tried saves, over pixels and frames."""
 
 
 @dataclass
@@ -125,9 +140,17 @@ class FaceRdo:
     """Finds the faces of a group's intervals and judges them in finished pictures."""
 
     def __init__(
-        self, geometry: Geometry, distortion: Distortion, find: FaceMesh, pool: Executor
+        self,
+        geometry: Geometry,
+        distortion: Distortion,
+        find: FaceMesh,
+        pool: Executor,
+        *,
+        is_rough: bool = False,
     ) -> None:
+        """`is_rough`: as of `Effort`."""
         self._geometry, self._distortion, self._find, self._pool = geometry, distortion, find, pool
+        self._care = _ROUGH if is_rough else _CAREFUL
 
     def added(
         self,
@@ -142,7 +165,8 @@ class FaceRdo:
         and frames, that a bit must save; `last`: the faces that the group coded before these.
         """
         first = [] if before is None else [before.source]
-        tracks = face_tracks(JoinedFrames(first, *(view.sources for view in views)), self._find)
+        pictures = JoinedFrames(first, *(view.sources for view in views))
+        tracks = face_tracks(pictures, self._find, self._care.step)
         found, start = [], 0 if before is not None else -1
         motions: list[list[_FaceMotion | None]] = []
         for view in views:
@@ -180,8 +204,9 @@ class FaceRdo:
         if not any(motions) or drawn.interval.dissolves:
             return []
         place, length = drawn.interval.place, drawn.interval.length
+        tried = self._care.forms
         coded = [
-            None if one is None else [_coded(one, place, length, *form) for form in _FORMS]
+            None if one is None else [_coded(one, place, length, *form) for form in tried]
             for one in motions
         ]
         ways: list[Faces | None] = [None]
@@ -191,14 +216,14 @@ class FaceRdo:
         none, *each = self._distortions(drawn, ways)
         left = iter(each)
         return [
-            None if one is None else _Offer(one, [none - next(left) for _ in _FORMS])
+            None if one is None else _Offer(one, [none - next(left) for _ in tried])
             for one in motions
         ]
 
     def _distortions(self, drawn: RenderedInterval, ways: Sequence[Faces | None]) -> list[float]:
         """Distortion of the frames drawn, each way summed over pixels and frames."""
         intervals = [with_faces(drawn.interval, faces) for faces in ways]
-        sums, times = [0.0] * len(ways), drawn.times(_OFFERS_JUDGED)
+        sums, times = [0.0] * len(ways), drawn.times(self._care.offers)
         # Motion is found once for all that is drawn of a frame.
         for time in times:
             reference = self._distortion.reference(drawn.source_at(time))
@@ -219,7 +244,7 @@ class FaceRdo:
             motion, old = offer.motion, last[slot] if last else None
             if old is not None and np.abs(motion.start - old.end).max() <= 1:
                 motion = replace(motion, start=old.end.astype(np.float64))  # makes no difference
-            forms = [_coded(motion, site.place, site.length, *form) for form in _FORMS]
+            forms = [_coded(motion, site.place, site.length, *form) for form in self._care.forms]
             probes = [(*faces[:slot], face, *faces[slot + 1 :]) for face in forms]
             bits = [FACES.bits(site, last, one) - spent for one in probes]
             gains = [saved - lmbda * more for saved, more in zip(offer.saved, bits, strict=True)]
@@ -231,14 +256,18 @@ class FaceRdo:
         return with_faces(interval, faces) if any(faces) else interval
 
     def chosen(
-        self, plain: PackedGroup, faced: Sequence[Interval], ways: WaysToPack, price: float
+        self,
+        plain: PackedGroup,
+        views: Sequence[RenderedInterval],
+        faced: Sequence[Interval],
+        ways: WaysToPack,
+        price: float,
     ) -> PackedGroup:
         """The group with the faces of `faced` that hold, without those that save least until all
         are worth their bits; or `plain`.
 
-        `price`: the distortion, over pixels and frames, that a bit must save.
+        `views`: of `plain`; `price`: the distortion, over pixels and frames, that a bit must save.
         """
-        views = ways.views(plain)
         seen = self._compared(views, faced)
         gains = {slot: one.gain(slot) for one in seen.values() for slot in one.faced.inside}
         for attempt, slots in enumerate(_fewer_and_fewer(gains)):
@@ -268,7 +297,7 @@ class FaceRdo:
         """An interval under its faces and without, on a few frames; `number`: its slots'."""
         seen, plain = FaceComparison(), with_faces(interval, None)
         boxed = [((number, slot), face) for slot, face in enumerate(_faces(interval)) if face]
-        times = view.times(_JUDGED)
+        times = view.times(self._care.chosen)
         for time in times if boxed else ():
             source, frames = view.source_at(time), view.last / len(times)
             reference = self._distortion.reference(source)

@@ -72,7 +72,9 @@ class Lookahead(GroupCoder):
         self._extractor = extraction.ScaffoldExtractor(config, self._distortion, self._pool)
         find = config.face_points(self._distortion)
         given = config.header.geometry, self._distortion
-        self._faces = None if find is None else FaceRdo(*given, find, self._pool)
+        self._is_rough = config.effort.is_rough
+        faces = partial(FaceRdo, *given, pool=self._pool, is_rough=self._is_rough)
+        self._faces = None if find is None else faces(find=find)
         is_guided = GUIDE.name in config.header.tools
         self._restorer = RestorerNetwork(low_memory=config.low_memory) if is_guided else None
         self._planner, self._packer = GroupPlanner(config), Packer(config)
@@ -251,23 +253,26 @@ class Lookahead(GroupCoder):
         """The shots with their scaffold, with faces where they pay, and without."""
         sources_of = partial(self._sources, planned)
         ticks = [tick for one in planned for tick in one.shot.ticks]
-        intervals = self._intervals(keys, sources_of(keys), ticks)
+        known = sources_of(keys)
+        intervals = self._intervals(keys, known, ticks)
         packed = partial(self._packer.packed, budget=budget, exact=self._rate.exact)
         group = packed(keys, intervals)
         if self._faces is None:
             return group, group
 
         def views(made: PackedGroup) -> list[extraction.RenderedInterval]:
-            sources = list(chain(*sources_of(made.keys)))
-            return list(extraction.rendered_intervals(sources, self._before, made.intervals))
+            sources = list(chain(*(known if made.keys is keys else sources_of(made.keys))))
+            given = sources, self._before, made.intervals
+            return list(extraction.rendered_intervals(*given, quick=self._is_rough))
 
         # Where a rate is to be met lambda steps widely: what bits save at this rate is nearer.
         distortion = sum(one.probe.distortion for one in planned)
         price = min(self._planner.lmbda, DISTORTION_OF_BITS * distortion / group.bits)
         repacked = partial(self._packer.repacked, budget=budget, exact=self._rate.exact)
-        faced = self._faces.added(views(group), self._before, price)
+        seen = views(group)
+        faced = self._faces.added(seen, self._before, price)
         ways = WaysToPack(packed, repacked, views)
-        return self._faces.chosen(group, faced, ways, price), group
+        return self._faces.chosen(group, seen, faced, ways, price), group
 
     def _sources(
         self, planned: Sequence[_PlannedShot], keys: Keyframes

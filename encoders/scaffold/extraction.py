@@ -212,9 +212,13 @@ class RenderedInterval(DrawnInterval):
         before: KeyBefore | None,
         interval: Interval,
         closing: Sample | None,
+        *,
+        quick: bool = False,
     ) -> None:
-        """`before`: what precedes it; `closing`: the sample there."""
-        super().__init__(interval, source.shown, None if before is None else before.shown, closing)
+        """`before`: what precedes it; `closing`: the sample there; `quick`: as of
+        `IntervalRenderer`."""
+        last = None if before is None else before.shown
+        super().__init__(interval, source.shown, last, closing, quick=quick)
         self.sources, self.follows = source.sources, before is not None
         self.last = interval.length - (interval.place is not Place.AFTER)
         """The time of its last frame that is drawn; the first one's is 1."""
@@ -231,9 +235,14 @@ class RenderedInterval(DrawnInterval):
 
 
 def rendered_intervals(
-    sources: Sequence[SourceInterval], before: KeyBefore | None, intervals: Sequence[Interval]
+    sources: Sequence[SourceInterval],
+    before: KeyBefore | None,
+    intervals: Sequence[Interval],
+    *,
+    quick: bool = False,
 ) -> Iterator[RenderedInterval]:
-    """Rendered intervals of a group; `before`: what precedes it."""
+    """Rendered intervals of a group; `before`: what precedes it; `quick`: as of `DrawnInterval`."""
     closings = [None if before is None else before.closing]
     closings += [interval.closing_sample for interval in intervals]
-    return map(RenderedInterval, sources, keys_before(sources, before), intervals, closings)
+    make = partial(RenderedInterval, quick=quick)
+    return map(make, sources, keys_before(sources, before), intervals, closings)

@@ -68,12 +68,13 @@ class Placement:
         open_ended: bool,
         longest: int,
         grid: int = 1,
+        is_rough: bool = False,
     ) -> None:
         """`thumbnails`: luma of every frame, small, uint8; `weights`: of the parts of each, None:
         all 1; `begins`: a scene begins with the group;
         `open_ended`: the last frame is the next group's; `longest`: most frames from one coded
         picture to the next; an interval with a multiple of `grid` inside it must start and
-        end at multiples (the last may end early)."""
+        end at multiples (the last may end early); `is_rough`: short intervals by one frame."""
         self._frames = [_smaller(one) for one in thumbnails]
         # Intervals are tried in the order of their ends: only frames near by are needed.
         self._structure = lru_cache(_KEPT)(
@@ -83,6 +84,8 @@ class Placement:
         self._weights = [None if one is None else shrunk(one, size) for one in weights]
         self._pool, self._begins, self._open_ended = pool, begins, open_ended
         self._last, self._longest, self._grid = len(thumbnails) - 1, longest, grid
+        self._simple, self._shortest_fade = (6, tuning.SHORTEST_FADE) if is_rough else (3, 2)
+        self._fine = 3 if is_rough else _FINE
 
     @property
     def counts(self) -> Sequence[int]:
@@ -162,7 +165,7 @@ class Placement:
     def _intervals(self) -> Iterator[tuple[int, int]]:
         for length in _LENGTHS:
             if length <= min(self._longest, self._last):
-                step = 1 if length <= _FINE else length // 4
+                step = 1 if length <= self._fine else length // (2 if length <= _FINE else 4)
                 starts = range(0, self._last - length + 1, step)
                 yield from ((start, start + length) for start in starts)
                 if step > 1 and (self._last - length) % step:
@@ -176,7 +179,7 @@ class Placement:
         left, right = self._frames[start], self._frames[end]
         grid = pixel_grid(*left.shape)
         # Of long ones more frames: what comes back after a third of it would be taken for still.
-        parts = 2 if length <= 3 else 3 if length < _LONG else 5
+        parts = 2 if length <= self._simple else 3 if length < _LONG else 5
         seen = {
             -(-n * length // parts) if 2 * n > parts else n * length // parts
             for n in range(1, parts)
@@ -189,9 +192,10 @@ class Placement:
         for offset in seen:
             near, flow = (left, to_left) if 2 * offset <= length else (right, to_right)
             share = np.float32(min(offset, length - offset) / length)
-            mixed = dissolved(left, right, offset / length)
-            moved = warp(near, grid + share * flow())
-            errors.append(min(self._misplaced(start + offset, one) for one in (moved, mixed)))
+            ways = [warp(near, grid + share * flow())]
+            if length >= self._shortest_fade:
+                ways.append(dissolved(left, right, offset / length))
+            errors.append(min(self._misplaced(start + offset, one) for one in ways))
         return (length - 1) * sum(errors) / len(errors)
 
     def _misplaced(self, index: int, drawn: Picture) -> float:

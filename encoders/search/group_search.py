@@ -62,6 +62,7 @@ class GroupSearch:
             open_ended=open_ended,
             longest=config.longest_interval,
             grid=config.grid,
+            is_rough=config.effort.is_rough,
         )
         self._pixels = config.header.geometry.width * config.header.geometry.height * len(pictures)
         self._scales = [scale for scale in _SCALES if config.can_scale(scale)]
