@@ -294,11 +294,13 @@ class Predictor:
 
     def _encode_seconds(self, settings: PlanSettings, bpp: float) -> Range:
         trial, preset = self.trial, self._fit["presets"][settings.preset]
-        unit, tried = self._sender.encode["fast"].frame, [point.seconds for point in trial.points]
-        work = seen_work(float(np.mean(tried)) / unit, seen_at(trial, "keys", bpp), bpp)
-        per_pixel = unit * exp(float(np.dot(preset["seconds"], work)))
+        tried = float(np.mean([point.seconds for point in trial.points]))
         if trial.low_delay:
-            per_pixel = _LIVE[settings.preset] * float(np.mean(tried))
+            per_pixel = _LIVE[settings.preset] * tried
+        else:
+            unit = self._sender.encode["fast"].frame
+            work = seen_work(tried / unit, seen_at(trial, "keys", bpp), bpp)
+            per_pixel = unit * exp(float(np.dot(preset["seconds"], work)))
         start = self._sender.encode[settings.preset].start
         per_pixel *= preset["low_memory"]["time"] if settings.low_memory else 1.0
         taken = preset["time"] * (start + per_pixel * trial.pixels * trial.frames)
