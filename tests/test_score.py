@@ -14,6 +14,7 @@ import gsvc
 from commands import run_gsvc
 from gsvc import InputError
 from gsvc.codec.media.video_writer import open_writer
+from gsvc.eval.bench import score
 from gsvc.eval.bench.score import read_pair
 from gsvc.eval.metrics.fidelity import psnr_y
 
@@ -102,6 +103,13 @@ def test_a_plot_is_drawn_and_not_replaced(a: str, b: str, tmp_path: Path) -> Non
     done = run_gsvc("score", a, b, *PSNR, "--plot", target)
     assert done.returncode == 1 and b"replace it with -y" in done.stderr
     assert target.read_bytes() == drawn
+
+
+def test_what_does_not_fit_into_memory_is_refused(a: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(score, "machine", lambda: {"memory": 4 * 4 * (64 * 48 * 3)})
+    with pytest.raises(InputError, match=r"a\.y4m does not fit into memory: frames=4 measures"):
+        read_pair(a, a)
+    assert len(read_pair(a, a, frames=4).test) == 4
 
 
 def test_what_cannot_be_scored_is_one_line(a: str, b: str) -> None:

@@ -33,6 +33,7 @@ test B                  the decoded video, or a .gsv stream
 | --json                one JSON object a line
 """
 
+_MANY = 200  # frames that some metrics measure for minutes
 _log = logging.getLogger(__name__)
 
 
@@ -49,6 +50,9 @@ def run(options: Namespace) -> int:
     with without_warnings(options.quiet):
         pair = with_options(score.read_pair, options, options.source, options.test)
         indices = range(0, len(pair.test), options.stride)
+        if len(indices) > _MANY:
+            step = options.stride * -(-len(indices) // _MANY)
+            begin(options, f"{len(indices)} frames may take minutes: --stride {step} is quicker")
         found = score.measure(pair, metrics, indices, lambda line: say(options, line))
     say(options, "")
     _show(options, found, pair, indices)

@@ -18,6 +18,7 @@ from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.stream_info import StreamIndex
 from gsvc.codec.media.places import SUFFIX, PathOrFile, is_glob, open_stream, shown
 from gsvc.codec.media.video_reader import open_video
+from gsvc.codec.weights.extras import machine
 from gsvc.datasets.clips.clip_reader import TestClip
 from gsvc.eval.baselines.conventional import enlarge, shrink
 from gsvc.eval.bench import cells, work
@@ -70,9 +71,9 @@ def read_pair(
     `source`: anything FFmpeg reads, or a glob of images; `test`: also a stream (.gsv), decoded as
     `gsvc decode` does by default; `frames`: the most of each, None for all; `scale`: bring the
     test's pictures to the source's size; `offset`: seconds after the source's begin at which the
-    test's first frame is shown. Raises InputError where a video cannot be read, sizes
-    differ or no frames are shown together, ConfigError for `frames` below 1 and for another
-    `offset` than a finite one.
+    test's first frame is shown. Raises InputError where a video cannot be read, fills a quarter of
+    memory or differs in size, or where no frames are shown together, ConfigError for `frames`
+    below 1 and for another `offset` than a finite one.
     """
     if not isfinite(offset):
         raise ConfigError(f"offset {offset:g}: give seconds")
@@ -104,9 +105,19 @@ def _read(name: str, frames: int | None) -> Video:
     if name.lower().endswith(SUFFIX):
         raise InputError(f"{name} is a stream, and what is measured against is a video: swap them")
     with open_video(name, frames=frames) as video:
-        found = [(frame.pixels, frame.pts * video.format.time_base) for frame in video]
-        times = [t for _, t in found]
-        return Video(name, video.format, [p for p, _ in found], times, video.origin)
+        found = list(_fitting_memory(name, video))
+        times = [frame.pts * video.format.time_base for frame in found]
+        return Video(name, video.format, [frame.pixels for frame in found], times, video.origin)
+
+
+def _fitting_memory(name: str, frames: Iterable[Frame]) -> Iterator[Frame]:
+    """The frames. Raises InputError where they fill a quarter of memory, as another video may."""
+    left = int(machine()["memory"]) // 4
+    for count, frame in enumerate(frames):
+        left -= frame.pixels.nbytes
+        if left < 0:
+            raise InputError(f"{name} does not fit into memory: frames={count} measures its start")
+        yield frame
 
 
 def _decoded(name: str, frames: int | None) -> Video:
@@ -119,7 +130,7 @@ def decoded_part(name: str, index: StreamIndex, first: int, count: int) -> Video
     """Frames of a stream, decoded by one step of the default refiner, with their own times."""
     form = index.header.format
     with Decoder(index.header) as decoder:
-        found = list(index.decode(decoder, first, count))
+        found = list(_fitting_memory(name, index.decode(decoder, first, count)))
     origin = index.times[0] if index.times else 0
     times = [(frame.pts - origin) * form.time_base for frame in found]
     return Video(name, form, [frame.pixels for frame in found], times)
@@ -198,7 +209,7 @@ def measure(
     """Every metric at the frames `indices`; one that fails is a gap. `say` gets a line for each."""
     found = []
     for number, (name, metric) in enumerate(metrics.items(), 1):
-        say(f"{name}, {number} of {len(metrics)}")
+        say(f"{name} of {len(indices)} frames, {number} of {len(metrics)}")
         try:
             scores = work.score(name, metric.version(), pair.source, [pair.test], indices)[0]
         except GsvcError as error:
