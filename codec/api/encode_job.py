@@ -17,10 +17,10 @@ from typing import BinaryIO
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.reports import EncodeReport, Progress, Report
-from gsvc.codec.bitstream.audio_and_text import Texts, pack_audio, text_packets
+from gsvc.codec.bitstream.audio_and_text import SAMPLE_RATE, Texts, pack_audio, text_packets
 from gsvc.codec.bitstream.container import Packet, PacketType, StreamWriter
 from gsvc.codec.bitstream.errors import NOTE, ConfigError, InputError
-from gsvc.codec.bitstream.frames import Frame, VideoFormat, duration
+from gsvc.codec.bitstream.frames import AudioChunk, Frame, VideoFormat, duration
 from gsvc.codec.media import places, track_source
 from gsvc.codec.media.video_reader import INTERLACED, Size, VideoReader, fitted_size, open_video
 from gsvc.encoders.tuning import shape_for, shape_of_still
@@ -53,7 +53,7 @@ class EncodeJob:
         """Encode to `output`, which is entered when source and settings are known to be good."""
         began = monotonic()
         with self.open() as video:
-            sound = self.open_sound()
+            sound = self.open_sound(video)
             encoder = Encoder(video.format, settings, audio=bool(sound))
             texts = self.read_texts(video)
             with encoder, output as file:
@@ -69,7 +69,7 @@ class EncodeJob:
         return file.getvalue(), report
 
     def open(self) -> VideoReader:
-        """The pictures."""
+        """The pictures, and the sound with them of what cannot be opened once more."""
         return open_video(
             self.source,
             start=self.start,
@@ -77,6 +77,7 @@ class EncodeJob:
             fps=self.fps,
             deinterlace=self.deinterlace,
             size=None if isinstance(self.size, str) else self.size,
+            listens=self.sound and places.opens_once(self.source),
         )
 
     @cached_property
@@ -103,8 +104,6 @@ class EncodeJob:
         """Title, chapters and subtitles. Warns once about what cannot be carried."""
         if self._texts is None:
             wanted = track_source.Wanted(self.sound, self.audio_bitrate, self.texts)
-            if self.sound and video.has_sound and places.is_read_once(self.source):
-                _log.warning("%s: %s", self.source, track_source.READ_ONCE)
             if video.is_interlaced:
                 _log.warning("%s: %s", self.source, INTERLACED)
             self._texts = track_source.read_beside(self.source, video.origin, video.seconds, wanted)
@@ -123,12 +122,21 @@ class EncodeJob:
             len(Packet(PacketType.AUDIO, 0, pack_audio(chunk)).to_bytes()) for chunk in chunks
         )
 
-    def open_sound(self) -> track_source.Sound:
-        """The sound, if it is wanted."""
-        if not self.sound:
-            return track_source.Sound(iter(()))
+    def open_sound(
+        self, video: VideoReader | None = None, samples: int = SAMPLE_RATE
+    ) -> track_source.Sound:
+        """The sound, if it is wanted; of what is read once or live, the one that comes with the
+        pictures of `video`, about as many `samples` in a chunk."""
+        chunks: Iterator[AudioChunk | None] = iter(())
         source, rate = self.source, self.audio_bitrate
-        return track_source.Sound(track_source.read_audio(source, start=self.start, bitrate=rate))
+        if self.sound and video is not None and video.beside is not None:
+            if video.has_sound:
+                name = places.display_name(source)
+                beside, origin = video.beside, video.origin
+                chunks = track_source.encode_beside(beside, name, origin, rate, samples)
+        elif self.sound:
+            chunks = track_source.read_audio(source, start=self.start, bitrate=rate)
+        return track_source.Sound(chunks)
 
 
 class FileEncoding:

@@ -46,7 +46,7 @@ USAGE = f"""Encode a video in real time and send it. ADDRESS is udp://host:port 
 tls://, ws:// or wss://; the last two need gsvc[stream]. With @ before the host, gsvc listens and
 sends to everyone who connects (not over UDP). Ctrl-C ends the stream.
 
-source IN               the video, or - for y4m on standard input
+source IN               the video: a file, a URL, a named pipe, or - for y4m on standard input
 address ADDRESS         udp://host:port, tcp://host:port, ws://host:port
 {SENDING}
 --start
@@ -62,6 +62,7 @@ address ADDRESS         udp://host:port, tcp://host:port, ws://host:port
 {SECURITY}"""
 DEFAULTS = EncoderSettings(preset="fast", low_delay=True), WireSettings()
 
+_GIVE = ": y4m has none; give a camera's URL, or a named pipe of Matroska or MPEG-TS"
 _BEGINNING = 2.0  # where a rate that follows the network begins, in proportion to the least
 
 _THIN = 8_000.0
@@ -134,12 +135,15 @@ async def send_video(
             _log.warning("%s: %s", options.source, told)
         if options.total_bitrate is not None:
             encoding = _within_link(options, encoding, video, settings.wire)
-        sound = _sound(options, has_any=video.has_sound)
+        if job.sound:
+            job.audio_bitrate = options.audio_bitrate and round(options.audio_bitrate)
+        sound = job.open_sound(video, track_source.LIVE_SAMPLES)
         encoder = Encoder(video.format, encoding, audio=bool(sound))
         sender = video_sender.VideoSender(options.address, encoder, settings)
         may_go = not 0 < (options.total_bitrate or 0) < link_rate.LEAST_WITH_SOUND
-        if options.audio == "opus" and not (video.has_sound or Path(options.source).is_fifo()):
-            _log.warning("%s has no sound to send", options.source)
+        if options.audio == "opus" and not video.has_sound:
+            more = _GIVE * (options.source == places.STANDARD_INPUT)
+            _log.warning("%s has no sound to send%s", places.display_name(options.source), more)
         if video.has_sound and options.audio is None and may_go:
             why = getattr(options, "no_sound", "--audio opus sends it")
             _log.warning("%s: its sound is not sent: %s", options.source, why)
@@ -151,7 +155,7 @@ async def send_video(
                 )
         frames = _looped(video, job) if options.loop else frames_of(video)
         async with Watch(sender, options) as watch:
-            await sender.run(frames, sound.rest(None))
+            await sender.run(frames, sound)
         if settings.adapt is None:
             stats = sender.stats()
             seconds = stats.frames / float(video.format.frame_rate)
@@ -165,7 +169,7 @@ def _suited(options: Namespace, wire: WireSettings) -> encode_job.EncodeJob:
     rate = options.bitrate
     job = encode_job.EncodeJob(
         options.source, EncoderSettings(), options.start, options.frames, options.fps,
-        deinterlace=options.deinterlace, size=options.size,
+        sound=options.audio == "opus", deinterlace=options.deinterlace, size=options.size,
     )  # fmt: skip
     sound = 0.0
     if options.total_bitrate is not None:
@@ -182,7 +186,7 @@ def _suited(options: Namespace, wire: WireSettings) -> encode_job.EncodeJob:
 def _least_sound(options: Namespace, *, has_any: bool) -> float:
     """Bits per second of the link that sound takes at least, its headers included. Raises
     ConfigError where it leaves pictures too little."""
-    if options.audio != "opus" or not has_any or Path(options.source).is_fifo():
+    if options.audio != "opus" or not has_any:
         return 0.0
     lowest = target_size.SOUND[0]
     rate = options.audio_bitrate or lowest
@@ -210,16 +214,6 @@ def _within_link(
         if told := link_rate.sound_verdict(total, sound, wire):
             _log.warning("%s: %s", options.source, told)
     return replace(encoding, bitrate=link_rate.pictures_within(total, sound, wire))
-
-
-def _sound(options: Namespace, *, has_any: bool) -> track_source.Sound:
-    if options.audio != "opus":
-        return track_source.Sound(iter(()))
-    if has_any and Path(options.source).is_fifo():
-        _log.warning("%s: %s", options.source, track_source.READ_ONCE)
-    rate = options.audio_bitrate and round(options.audio_bitrate)
-    chunks = track_source.read_audio(options.source, start=options.start, bitrate=rate)
-    return track_source.Sound(chunks)
 
 
 def _tell_of_rate(stats: SenderStats, seconds: float, link: float | None) -> None:

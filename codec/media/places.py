@@ -52,6 +52,11 @@ def is_read_once(source: str | Path) -> bool:
     return str(source) == STANDARD_INPUT or Path(source).is_fifo()
 
 
+def opens_once(source: str | Path) -> bool:
+    """Whether pictures and sound come by opening this a single time: of pipes and of cameras."""
+    return is_read_once(source) or is_live(source)
+
+
 NUMBER = re.compile(r"%(?:0?(\d+))?d")
 """What stands for a number in the names of images, %05d or %d; its group is the least digits."""
 

@@ -21,6 +21,8 @@ from av.format import Flags
 from av.stream import Disposition, Stream
 
 AnyPacket: TypeAlias = "av.Packet[Stream]"
+Beside: TypeAlias = deque[tuple[int, "AnyPacket"]]
+"""Packets of the sound that came with the pictures, each after the jumps of the clock before it."""
 
 
 def fraction(value: Fraction | None) -> Fraction | None:
@@ -55,11 +57,15 @@ def best_audio(container: InputContainer) -> av.AudioStream | None:
 class SourceClock:
     """The packets of a container in its order, timed by one clock that does not jump."""
 
-    def __init__(self, container: InputContainer, wanted: Sequence[Stream]) -> None:
-        """`wanted`: the streams to give packets of; the best video and audio set the clock."""
+    def __init__(
+        self, container: InputContainer, wanted: Sequence[Stream], beside: Beside | None = None
+    ) -> None:
+        """`wanted`: the streams to give packets of; the best video and audio set the clock.
+        `beside` gets those of the audio as they come."""
         best = (container.streams.best("video"), best_audio(container))
         main = [s for s in best if s and not s.disposition & Disposition.attached_pic]
-        self._container, self._main = container, {stream.index for stream in main}
+        self._container, self._beside = container, beside
+        self._main = {stream.index for stream in main}
         self._wanted = {stream.index for stream in wanted}
         self._streams = list({stream.index: stream for stream in (*main, *wanted)}.values())
         self._source = container.demux(self._streams)
@@ -97,11 +103,14 @@ class SourceClock:
                 raise packet
             self._place(packet)
             self.is_cut = packet.is_corrupt if packet.size else self.is_cut
+            is_given = packet.size or (packet.dts is None and packet.pts is None)
             if packet.stream.index not in self._wanted:
+                if is_given and self._beside is not None and packet.stream.index in self._main:
+                    self._beside.append((self.jumps(packet.stream), packet))
                 continue
             if packet.pts is not None and not packet.is_discard:
                 self.end = max(self.end, packet.pts + (packet.duration or 0))
-            if packet.size or (packet.dts is None and packet.pts is None):
+            if is_given:
                 yield packet
 
     @property

@@ -2,11 +2,10 @@
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain, groupby, islice
-from math import ceil
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -23,30 +22,34 @@ from gsvc.codec.bitstream import audio_and_text, errors
 from gsvc.codec.bitstream.frames import AudioChunk
 from gsvc.codec.media import muxer, places, source_clock, source_file, video_reader
 
-READ_ONCE = "a pipe can be read but once, its sound is not carried: give a file for it"
-"""What to tell of a pipe with sound."""
-
 
 class Sound:
-    """Gives out a source's audio chunks in order; false when none is left."""
+    """Gives out a source's audio chunks in order; false when it has none."""
 
-    def __init__(self, chunks: Iterator[AudioChunk]) -> None:
+    def __init__(self, chunks: Iterator[AudioChunk | None]) -> None:
+        """None among the chunks: the source is live, and no more has come so far."""
         self._chunks = chunks
-        self._next = next(chunks, None)
+        self._next: AudioChunk | None = None
+        self._is_over = False
+        self._pull()
 
     def __bool__(self) -> bool:
-        return self._next is not None
+        return not self._is_over
+
+    def __iter__(self) -> Iterator[AudioChunk | None]:
+        return chain(() if self._is_over else (self._next,), self._chunks)
 
     def until(self, time: Fraction) -> Iterator[AudioChunk]:
-        """The chunks that end by `time` seconds."""
-        while self._next is not None and self._next.end <= time * audio_and_text.SAMPLE_RATE:
-            chunk, self._next = self._next, next(self._chunks, None)
+        """The chunks that end by `time` seconds, of those that came."""
+        latest = time * audio_and_text.SAMPLE_RATE
+        while (chunk := self._next or self._pull()) is not None and chunk.end <= latest:
+            self._next = None
             yield chunk
 
     def rest(self, end: Fraction | None) -> Iterator[AudioChunk]:
         """The chunks that are left, without packets that begin at `end` seconds or later."""
-        while self._next is not None:
-            chunk, self._next = self._next, next(self._chunks, None)
+        while (chunk := self._next or self._pull()) is not None:
+            self._next = None
             if end is not None:
                 ticks = end * audio_and_text.SAMPLE_RATE - chunk.pts
                 if ticks <= 0:
@@ -54,6 +57,13 @@ class Sound:
                 kept = -int(-ticks // chunk.packet_samples)
                 chunk = replace(chunk, packets=chunk.packets[:kept])
             yield chunk
+
+    def _pull(self) -> AudioChunk | None:
+        for chunk in self._chunks:
+            self._next = chunk
+            return chunk
+        self._is_over, self._next = True, None
+        return None
 
 
 def read_audio(
@@ -79,6 +89,8 @@ def read_audio(
     return chain(() if first is None else (first,), chunks)
 
 
+LIVE_SAMPLES = 8_640
+"""Of a chunk sent live: 0.18 s, whole packets of 20 ms or of 60."""
 Samples = NDArray[np.float32]
 """Planar audio, shape (channels, samples), nominally -1 to 1, 48000 samples a second."""
 _MIN_BITRATE, _MAX_BITRATE = 6_000, 510_000
@@ -119,25 +131,30 @@ def _can_mix(layout: av.AudioLayout) -> bool:
     return True
 
 
-def _mixable(frames: Iterator[av.AudioFrame], layout: av.AudioLayout) -> Iterator[av.AudioFrame]:
-    """The frames, or their first channel where there is no mixing: of a sphere, all directions."""
-    if _can_mix(layout):
-        yield from frames
-        return
-    graph: Graph | None = None
-    for frame in frames:
-        if graph is None:
-            graph = Graph()
+class _Resampler:
+    """Frames of one kind at 48000 Hz, in a layout; of channels that do not mix the first."""
+
+    def __init__(self, first: av.AudioFrame, layout: str) -> None:
+        self._graph: Graph | None = None
+        rate = audio_and_text.SAMPLE_RATE
+        self._resampler = av.AudioResampler(format="fltp", layout=layout, rate=rate)
+        if not _can_mix(first.layout):  # of a sphere, the first is all directions
+            self._graph = graph = Graph()
             source = graph.add_abuffer(
-                format=frame.format,
-                sample_rate=frame.sample_rate,
-                layout=frame.layout,
-                time_base=frame.time_base,
+                format=first.format,
+                sample_rate=first.sample_rate,
+                layout=first.layout,
+                time_base=first.time_base,
             )
             graph.link_nodes(source, graph.add("pan", "mono|c0=c0"), graph.add("abuffersink"))
             graph.configure()
-        graph.push(frame)
-        yield cast(av.AudioFrame, graph.pull())
+
+    def push(self, frame: av.AudioFrame | None) -> list[av.AudioFrame]:
+        """What comes out of a frame; None is the end."""
+        if self._graph is not None and frame is not None:
+            self._graph.push(frame)
+            frame = cast(av.AudioFrame, self._graph.pull())
+        return self._resampler.resample(frame)
 
 
 def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> Iterator[AudioChunk]:
@@ -148,51 +165,101 @@ def encode_audio(source: str | Path, origin: Fraction, bitrate: int | None) -> I
     """
     with source_file.open_media(source) as container:
         stream = source_clock.best_audio(container)
-        if stream is None:
+        if stream is not None and _is_decodable(stream, source):
+            packets = _sought(container, stream, origin)
+            chunks = _coded(_decoded(packets, origin), stream.codec_context.layout, origin, bitrate)
+            yield from (chunk for chunk in chunks if chunk is not None)
+
+
+def encode_beside(
+    beside: source_clock.Beside, name: str, origin: Fraction, bitrate: int | None, samples: int
+) -> Iterator[AudioChunk | None]:
+    """What `encode_audio` gives, of the sound that comes beside the pictures of a source with this
+    name; None where no more has come so far. A chunk has about as many `samples`."""
+    check_bitrate(bitrate)
+    return _coded(_decoded(_arrived(beside, name), origin), None, origin, bitrate, samples)
+
+
+def _arrived(
+    beside: source_clock.Beside, name: str
+) -> "Iterator[tuple[int, source_clock.AnyPacket] | None]":
+    while True:
+        if not beside:
+            yield None
+            continue
+        jumps, packet = beside.popleft()
+        if not _is_decodable(cast(av.AudioStream, packet.stream), name):
             return
-        if stream.codec_context is None:
-            _log.warning("%s: FFmpeg here has no decoder for its audio, which is left out", source)
+        yield jumps, packet
+        if not packet.size:  # the last
             return
-        given, frames = stream.codec_context.layout, _decoded(container, stream, origin)
-        for first in islice(frames, 0 if given.nb_channels else 1):  # it begins late
-            given, frames = first[1].layout, chain((first,), frames)
-        layout = coded_layout(given, bitrate)
-        # Each run of frames of one kind by itself: jumps of the clock before, format, layout, rate.
-        kinds = groupby(
-            frames, lambda one: (one[0], one[1].format.name, one[1].layout.name, one[1].sample_rate)
-        )
-        runs = (_resampled((frame for _, frame in alike), layout) for _, alike in kinds)
-        yield from _encode(_Aligner(origin).align(runs), layout, bitrate or _USUAL_BITRATE[layout])
 
 
-def _resampled(frames: Iterator[av.AudioFrame], layout: str) -> Iterator[av.AudioFrame]:
-    first = next(frames)
-    resampler = av.AudioResampler(format="fltp", layout=layout, rate=audio_and_text.SAMPLE_RATE)
-    for frame in chain(_mixable(chain((first,), frames), first.layout), (None,)):
-        yield from resampler.resample(frame)
+def _coded(
+    frames: Iterator[tuple[int, av.AudioFrame] | None],
+    given: av.AudioLayout | None,
+    origin: Fraction,
+    bitrate: int | None,
+    samples: int = audio_and_text.SAMPLE_RATE,
+) -> Iterator[AudioChunk | None]:
+    """`given`: the layout, if the container tells one; `samples`: of a chunk, at 48000 Hz."""
+    coder: _Coder | None = None
+    for one in frames:
+        if one is None:
+            yield None
+            continue
+        if coder is None:
+            layout = given if given and given.nb_channels else one[1].layout  # it begins late
+            coder = _Coder(origin, coded_layout(layout, bitrate), bitrate, samples)
+        yield from coder.push(*one)
+    yield from coder.flush() if coder else ()
 
 
-def _decoded(
+def _is_decodable(stream: av.AudioStream, source: str | Path) -> bool:
+    if stream.codec_context is None:
+        _log.warning("%s: FFmpeg here has no decoder for its audio, which is left out", source)
+    return stream.codec_context is not None
+
+
+def _sought(
     container: InputContainer, stream: av.AudioStream, origin: Fraction
-) -> Iterator[tuple[int, av.AudioFrame]]:
-    """Frames, each with the number of jumps of the clock before it."""
-    time_base = source_clock.fraction(stream.time_base) or Fraction(1, audio_and_text.SAMPLE_RATE)
-    earliest = int((origin - _PRE_ROLL) / time_base)
+) -> "Iterator[tuple[int, source_clock.AnyPacket]]":
+    """The packets from somewhat before `origin` on, where the container can seek."""
     clock = source_clock.SourceClock(container, [stream])
+    earliest = _earliest(stream.time_base, origin)
     if earliest > (stream.start_time or 0) and not clock.may_jump:
         try:
             container.seek(earliest, stream=stream)
             clock = source_clock.SourceClock(container, [stream])
         except av.FFmpegError:
             _log.info("cannot seek in the audio: it is read from its beginning")
+    for packet in clock.packets():
+        yield clock.jumps(stream), packet
+
+
+def _earliest(time_base: Fraction | None, origin: Fraction) -> int:
+    """Ticks before which nothing is decoded."""
+    base = source_clock.fraction(time_base) or Fraction(1, audio_and_text.SAMPLE_RATE)
+    return int((origin - _PRE_ROLL) / base)
+
+
+def _decoded(
+    packets: "Iterator[tuple[int, source_clock.AnyPacket] | None]", origin: Fraction
+) -> Iterator[tuple[int, av.AudioFrame] | None]:
+    """Frames, each with the number of jumps of the clock before it; None where no packet came."""
     damaged, why = 0, ""
     try:
-        for packet in clock.packets():
+        for numbered in packets:
+            if numbered is None:
+                yield None
+                continue
+            jumps, packet = numbered
+            earliest = _earliest(packet.time_base, origin)
             if packet.pts is not None and packet.pts + (packet.duration or 0) < earliest:
                 continue
             try:
                 for frame in cast(list[av.AudioFrame], packet.decode()):
-                    yield clock.jumps(stream), frame
+                    yield jumps, frame
             except av.FFmpegError as error:
                 damaged, why = damaged + 1, str(error.strerror)
     except av.FFmpegError as error:
@@ -209,16 +276,13 @@ class _Aligner:
         self._origin = origin
         self._position: int | None = None
 
-    def align(self, runs: Iterator[Iterator[av.AudioFrame]]) -> Iterator[tuple[int, Samples]]:
-        """Pairs of a position, in 1/48000 s from `origin`, and the samples from there on."""
-        for run in runs:
-            jitter = 0  # each begins exactly when it says
-            for frame in run:
-                samples = np.asarray(frame.to_ndarray(), np.float32)
-                for position, piece in self._place(self._position_of(frame), samples, jitter):
-                    if piece.shape[1]:
-                        yield position, piece
-                jitter = _JITTER
+    def align(self, frame: av.AudioFrame, jitter: int) -> Iterator[tuple[int, Samples]]:
+        """Pairs of a position, in 1/48000 s from `origin`, and the samples from there on;
+        `jitter`: how far off that clock it may be."""
+        samples = np.asarray(frame.to_ndarray(), np.float32)
+        for position, piece in self._place(self._position_of(frame), samples, jitter):
+            if piece.shape[1]:
+                yield position, piece
 
     def _position_of(self, frame: av.AudioFrame) -> int:
         time_base = source_clock.fraction(frame.time_base)
@@ -250,38 +314,73 @@ class _Aligner:
             self._position += piece.shape[1]
 
 
-def _encode(
-    pieces: Iterator[tuple[int, Samples]], layout: str, bitrate: int
-) -> Iterator[AudioChunk]:
-    """Packets of equal duration, in chunks of about a second."""
-    first = next(pieces, None)
-    if first is None:
-        return
-    encoder = _open_encoder(layout, bitrate)
-    # Bytes 10 and 11 of the identification header (RFC 7845, section 5.1).
-    pre_skip = int.from_bytes((encoder.extradata or bytes(12))[10:12], "little")
-    pts = first[0] - pre_skip
-    coded = _coded(encoder, chain((first,), pieces), layout, first[0])
-    for duration, alike in groupby(coded, audio_and_text.packet_samples):
-        while packets := tuple(islice(alike, ceil(audio_and_text.SAMPLE_RATE / duration))):
-            yield AudioChunk(pts, encoder.channels, duration, pre_skip, packets)
-            pts += duration * len(packets)
+class _Coder:
+    """Codes frames of sound as they come, in chunks of packets of equal duration."""
 
+    def __init__(self, origin: Fraction, layout: str, bitrate: int | None, samples: int) -> None:
+        self._layout, self._bitrate = layout, bitrate or _USUAL_BITRATE[layout]
+        self._samples, self._aligner = samples, _Aligner(origin)
+        self._kind: tuple[int, str, str, int] | None = None
+        self._resampler: _Resampler | None = None
+        self._encoder: av.AudioCodecContext | None = None
+        self._begin = self._pts = self._pre_skip = self._duration = 0
+        self._packets: list[bytes] = []
+        self._is_first, self._loudest = True, 0.0
 
-def _coded(
-    encoder: av.AudioCodecContext, pieces: Iterator[tuple[int, Samples]], layout: str, begin: int
-) -> Iterator[bytes]:
-    loudest = 0.0
-    for position, samples in pieces:
-        loudest = max(loudest, float(np.abs(samples).max()))
+    def push(self, jumps: int, frame: av.AudioFrame) -> Iterator[AudioChunk]:
+        """The chunks that a frame completes; `jumps`: of the clock before it."""
+        # Each run of frames of one kind by itself: jumps of the clock before, format, layout, rate.
+        kind = jumps, frame.format.name, frame.layout.name, frame.sample_rate
+        if kind != self._kind:
+            yield from self._code(None)
+            self._resampler = _Resampler(frame, self._layout)
+            self._kind, self._is_first = kind, True
+        yield from self._code(frame)
+
+    def flush(self) -> Iterator[AudioChunk]:
+        """The last chunks."""
+        yield from self._code(None)
+        if self._encoder is not None:
+            yield from self._gathered(self._encoder.encode(None))
+            yield from self._chunk()
+            if self._loudest < _SILENT:
+                _log.warning("the sound is silent from beginning to end: leave it out")
+
+    def _code(self, given: av.AudioFrame | None) -> Iterator[AudioChunk]:
+        for frame in self._resampler.push(given) if self._resampler else ():
+            jitter = 0 if self._is_first else _JITTER  # each kind begins exactly when it says
+            for position, samples in self._aligner.align(frame, jitter):
+                yield from self._gathered(self._encoded(position, samples))
+            self._is_first = False
+
+    def _encoded(self, position: int, samples: Samples) -> "list[av.Packet[av.AudioStream]]":
+        if self._encoder is None:
+            self._encoder = _open_encoder(self._layout, self._bitrate)
+            # Bytes 10 and 11 of the identification header (RFC 7845, section 5.1).
+            self._pre_skip = int.from_bytes((self._encoder.extradata or bytes(12))[10:12], "little")
+            self._begin, self._pts = position, position - self._pre_skip
+        self._loudest = max(self._loudest, float(np.abs(samples).max()))
         interleaved = np.ascontiguousarray(samples.T).reshape(1, -1)
-        frame = av.AudioFrame.from_ndarray(interleaved, "flt", layout)
+        frame = av.AudioFrame.from_ndarray(interleaved, "flt", self._layout)
         frame.sample_rate = audio_and_text.SAMPLE_RATE
-        frame.pts, frame.time_base = position - begin, Fraction(1, audio_and_text.SAMPLE_RATE)
-        yield from map(bytes, encoder.encode(frame))
-    yield from map(bytes, encoder.encode(None))
-    if loudest < _SILENT:
-        _log.warning("the sound is silent from beginning to end: leave it out")
+        frame.pts, frame.time_base = position - self._begin, Fraction(1, audio_and_text.SAMPLE_RATE)
+        return self._encoder.encode(frame)
+
+    def _gathered(self, packets: "Iterable[av.Packet[av.AudioStream]]") -> Iterator[AudioChunk]:
+        for packet in map(bytes, packets):
+            if (duration := audio_and_text.packet_samples(packet)) != self._duration:
+                yield from self._chunk()
+                self._duration = duration
+            self._packets.append(packet)
+            if len(self._packets) * duration >= self._samples:
+                yield from self._chunk()
+
+    def _chunk(self) -> Iterator[AudioChunk]:
+        if self._packets and self._encoder is not None:
+            packets, channels = tuple(self._packets), self._encoder.channels
+            yield AudioChunk(self._pts, channels, self._duration, self._pre_skip, packets)
+            self._pts += self._duration * len(packets)
+            self._packets.clear()
 
 
 def _open_encoder(layout: str, bitrate: int) -> av.AudioCodecContext:

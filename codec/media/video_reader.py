@@ -21,7 +21,7 @@ import numpy as np
 from gsvc.codec.bitstream.errors import ConfigError, InputError, typed
 from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat
 from gsvc.codec.bitstream.header import is_storable
-from gsvc.codec.media import color, places, video_source
+from gsvc.codec.media import color, places, source_clock, video_source
 
 INTERLACED = (
     "interlaced, moving edges are combs that cost bits: deinterlace=True draws whole pictures"
@@ -126,6 +126,8 @@ class VideoReader:
     """
     has_sound: bool
     """Whether the source has audio."""
+    beside: source_clock.Beside | None
+    """Its packets, as they come with the pictures; None: nobody listens."""
     is_interlaced: bool
     """Whether the frames are of two fields, as the first one says."""
 
@@ -149,7 +151,7 @@ class VideoReader:
             own = float(source.frame_rate)
             _log.warning("%s: has %.4g frames a second, all are kept", source.name, own)
         self._thinning = Thinning(rate, source.frame_rate)
-        self.has_sound = source.has_sound
+        self.has_sound, self.beside = source.has_sound, source.beside
         self._clock = Clock(source.time_base, source.frame_rate)
         try:
             rest = islice(self._read(), frames)
@@ -270,16 +272,18 @@ def open_video(
     fps: float | None = None,
     deinterlace: bool = False,
     size: Size | None = None,
+    listens: bool = False,
 ) -> VideoReader:
     """Open a video for reading from `start` seconds on, at most `frames` frames.
 
     `source` is anything FFmpeg reads, a pattern of images ("dir/*.png" or "dir/%05d.png"), or "-"
     for y4m on standard input. `fps` is the rate of images, 25 by default, and the most frames a
     second of anything else; a video that has no more stays as it is. `deinterlace` draws whole
-    pictures of fields, two of which make a frame. `size` scales larger pictures down. Frames are
-    SDR, 8 bits, as displayed: with rotation applied. Raises InputError when the source cannot be
-    read, UnsupportedInputError for HDR and alpha, ConfigError for a negative `start`, for `frames`
-    below 1, for `fps` out of range and for a `size` below 16.
+    pictures of fields, two of which make a frame. `size` scales larger pictures down. `listens`
+    keeps the sound that comes with them until someone takes it. Frames are SDR, 8 bits, as
+    displayed: with rotation applied. Raises InputError when the source cannot be read,
+    UnsupportedInputError for HDR and alpha, ConfigError for a negative `start`, for `frames` below
+    1, for `fps` out of range and for a `size` below 16.
     """
     if size is not None and min(size if isinstance(size, Sequence) else (size,)) < _SMALLEST:
         raise ConfigError(f"size {size}: {_SMALLEST} pixels at least")
@@ -295,4 +299,5 @@ def open_video(
     if places.is_glob(source):
         images = video_source.ImageSource(source, rate or video_source.IMAGE_RATE)
         return VideoReader(images, begin, frames, size=size)
-    return VideoReader(video_source.VideoSource(source), begin, frames, rate, deinterlace, size)
+    video = video_source.VideoSource(source, listens=listens)
+    return VideoReader(video, begin, frames, rate, deinterlace, size)

@@ -145,6 +145,7 @@ class ImageSource:
 
     start_time = lead = Fraction(0)
     has_sound = may_jump = False
+    beside = None
     matrix = staticmethod(display_matrix)
 
     def __init__(self, pattern: str | Path, rate: Fraction = IMAGE_RATE) -> None:
@@ -205,9 +206,11 @@ _log = logging.getLogger(__name__)
 class VideoSource:
     """The best video stream of a file, a URL or y4m on standard input."""
 
-    def __init__(self, source: str | Path) -> None:
+    def __init__(self, source: str | Path, *, listens: bool = False) -> None:
+        """`listens`: keeps the packets of the sound that come with the pictures."""
         self.name = places.display_name(source)
         self._source = source
+        self.beside: source_clock.Beside | None = deque() if listens else None
         self._reached = self._damaged_frames = 0
         self._is_last_damaged = False
         self._last, self._read_to = b"", 0  # the packet before, and the byte behind it
@@ -226,7 +229,7 @@ class VideoSource:
     def frames(self, start: Fraction) -> Iterator[tuple[str, av.VideoFrame]]:
         """Labelled frames in display order from `start` seconds or somewhat before."""
         target = round((self.start_time + start) / self.time_base)
-        if start > 0 and self._pipe is None and not self._clock.may_jump:
+        if start > 0 and not (places.is_read_once(self._source) or self._clock.may_jump):
             if self._seek(target):
                 frames = self._decode(self._packets(), sought=True)
                 first = next(frames, None)
@@ -261,7 +264,7 @@ class VideoSource:
                 source_file.refuse_tiff_of_jpeg(Path(source), self.name)
             self._stream = stream
             self._stream.codec_context.flags |= Flags.unaligned  # else not all may be cropped
-            self._clock = source_clock.SourceClock(self._container, [self._stream])
+            self._begin()
         except BaseException:
             self._container.close()
             raise
@@ -308,8 +311,13 @@ class VideoSource:
             self._container.seek(target, stream=self._stream)
         except av.FFmpegError:
             return False
-        self._clock = source_clock.SourceClock(self._container, [self._stream])
+        self._begin()
         return True
+
+    def _begin(self) -> None:
+        if self.beside is not None:
+            self.beside.clear()
+        self._clock = source_clock.SourceClock(self._container, [self._stream], self.beside)
 
     def _from(self, target: int) -> "Iterator[source_clock.AnyPacket | av.FFmpegError]":
         """From the last intra picture at `target` or before on: what lies before is not decoded."""

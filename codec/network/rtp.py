@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from fractions import Fraction
 from math import ceil, floor, inf
+from typing import TypeVar
 
 from gsvc.codec.bitstream import audio_and_text, container, frames
 from gsvc.codec.bitstream.errors import BitstreamError, ConfigError, Limits, typed
@@ -478,13 +479,20 @@ def sound_packet(chunk: frames.AudioChunk) -> container.Packet:
     return container.Packet(container.PacketType.AUDIO, 0, audio_and_text.pack_audio(chunk))
 
 
-def cut_to_fit(chunks: Iterable[frames.AudioChunk], most: int) -> Iterator[frames.AudioChunk]:
-    """Pieces of at most a fifth of a second, each of at most `most` bytes as a packet.
+_Chunk = TypeVar("_Chunk", frames.AudioChunk, frames.AudioChunk | None)
+
+
+def cut_to_fit(chunks: Iterable[_Chunk], most: int) -> Iterator[_Chunk]:
+    """Pieces of at most a fifth of a second, each of at most `most` bytes as a packet; None where
+    no chunk has come so far.
 
     What does not fit by itself is left out; a warning tells of the first.
     """
     is_told = False
     for chunk in chunks:
+        if chunk is None:
+            yield chunk
+            continue
         count = max(1, _LONGEST // chunk.packet_samples)
         first = 0
         while first < len(chunk.packets):

@@ -145,11 +145,12 @@ class VideoSender:
         self._is_stopped = asyncio.Event()
         self._haste = Haste(encoder)
 
-    async def run(self, frames: Iterable[Frame], sound: Iterable[AudioChunk] = ()) -> None:
+    async def run(self, frames: Iterable[Frame], sound: Iterable[AudioChunk | None] = ()) -> None:
         """Send all frames, then END. `frames` is read in a thread of its own, `sound` in another.
 
         The sound is sent as its frames are, timed by the first one; the encoder must be one with
         `audio`, and the address udp://: over a connection receivers do not know when it began.
+        None among the sound: no more has come so far.
 
         Raises ConfigError for sound that cannot be sent and frames that are no ordinary iterable,
         OutputError or InputError when the address cannot be used or nobody took the stream, and
@@ -201,7 +202,7 @@ class VideoSender:
             if seen := self._broadcaster.sample(time.monotonic()):
                 adapter.measured(seen, self._queue.dropped, self._broadcaster.announced)
 
-    def _cut(self, sound: Iterable[AudioChunk]) -> Sound:
+    def _cut(self, sound: Iterable[AudioChunk | None]) -> Sound:
         """The sound in pieces that fit datagrams. Raises ConfigError where it cannot be sent."""
         found = Sound(rtp.cut_to_fit(sound, self._room))
         if found and not self._encoder.header.audio:
