@@ -166,6 +166,10 @@ def test_parity_makes_any_lost_pieces_good(still: list[bytes], count: int, parit
     if own > 1:
         with pytest.raises(BitstreamError, match="show nothing yet"):
             gather(random.sample(pieces[1:], own - 1))
+        if 2 < parity < own:
+            told = f"^{parity} of the {own} .* nothing yet: any {own - parity} more show all$"
+            with pytest.raises(BitstreamError, match=told):
+                gather(pieces[-parity:])
 
 
 def test_damaged_parity_makes_nothing_good(still: list[bytes]) -> None:

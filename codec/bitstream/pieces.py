@@ -75,7 +75,7 @@ class Gathered:
     def without_drafts(self) -> "Gathered":
         """The same of drafts that agree nowhere. Raises BitstreamError where nothing is left."""
         if not self.is_preview:
-            raise _shows_nothing(self.count, self.missing)
+            raise _shows_nothing(self.count, self.missing, self.parity)
         return replace(self, drafts=())
 
 
@@ -186,14 +186,16 @@ def gather(pieces: Sequence[bytes], limits: errors.Limits = errors.DEFAULT_LIMIT
     if (is_preview := one.previewed and 0 in found) or drafts:
         stream = _preview(found[0]) if is_preview else main or b""
         return replace(base, stream=stream, is_preview=is_preview, drafts=drafts)
-    raise _shows_nothing(one.count, missing)
+    raise _shows_nothing(one.count, missing, len(parities))
 
 
-def _shows_nothing(count: int, missing: Sequence[int]) -> errors.TruncatedStreamError:
-    first, *others = map(str, missing[:20])
-    then = f", then {', '.join(others)}" if others else ""
+def _shows_nothing(count: int, missing: Sequence[int], parity: int) -> errors.TruncatedStreamError:
+    here, (first, *others) = count - len(missing) + parity, map(str, missing[:20])
+    then = f"have {first} sent again" + (f", then {', '.join(others)}" if others else "")
+    if parity:  # with any of it, whatever comes is as good
+        then = f"any {count - here} more show all"
     return errors.TruncatedStreamError(
-        f"{count - len(missing)} of {count} pieces show nothing yet: have {first} sent again{then}"
+        f"{here} of the {count} pieces that are needed show nothing yet: {then}"
     )
 
 
