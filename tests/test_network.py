@@ -772,7 +772,9 @@ def test_the_remedy_is_of_what_was_slow() -> None:
         return Watch(session, options)._closing(stats).rpartition(": ")[2]
 
     assert "a lower fps" in told(sender, sent)
-    assert "the link was full" in told(sender, replace(sent, left_out=15))
+    full = replace(sent, left_out=15)
+    assert "a lower --fps or --size, or raise the rate" in told(sender, full)
+    assert "lower the most of --adapt" in told(sender, replace(full, estimate=9e3))
     quick, slow = (Latency(99, s, s, s) for s in (0.1, 0.9))
     behind = "decoding took 10% of the time and fell 9.0 s behind, "
     assert told(receiver, replace(came, decoding=quick)).startswith(behind)

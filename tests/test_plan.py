@@ -32,6 +32,7 @@ from gsvc.codec.planning.machine_profile import Profile, ResourceUsage, Way, pro
 from gsvc.codec.planning.plan_search import (
     BudgetPlanner,
     LinkLoad,
+    PlanChoice,
     as_lines,
     commands,
     planner_for,
@@ -209,6 +210,24 @@ def test_what_cannot_be_met_says_what_binds(
         planner.plan(parse_budgets(texts))
 
 
+def test_a_rate_that_fills_the_link_keeps_to_it() -> None:
+    link = LinkLoad(3.3654713459756063, is_live=True, most=4_000.0)
+    planner = BudgetPlanner(Predictor(replace(LIVE, rate=4.0), MACHINE), link=link)
+    full = replace(planner.choices(Budgets())[0].settings, bitrate=link.pictures(4_000.0))
+    choice = PlanChoice(full, planner.model.predict(full))
+    assert planner.excess(choice, Budgets(bandwidth=4_000.0))["bandwidth"] <= 1
+
+
+def test_a_plan_that_refuses_says_where_leaving_the_sound_out_is_enough() -> None:
+    budgets = parse_budgets({"bandwidth": "12k", "latency": "3s"})
+    loud = LinkLoad(1.7, 7_000.0, is_live=True, intra=2.7, most=12_000.0, silent=6_000.0)
+    with pytest.raises(ConfigError, match="all are met without the sound: --audio none; at any"):
+        BudgetPlanner(Predictor(LIVE, MACHINE), link=loud).plan(budgets)
+    few = BudgetPlanner(Predictor(LIVE, MACHINE), link=replace(loud, factor=30.0, beside=0.0))
+    with pytest.raises(ConfigError, match=r"--bandwidth \d\S+, or --size 96 --fps 5, or a file in"):
+        few.plan(replace(budgets, latency=7.0))
+
+
 def test_the_nearest_that_is_named_can_be_met(planner: BudgetPlanner) -> None:
     with pytest.raises(ConfigError) as caught:
         planner.plan(parse_budgets({"memory": "1M"}))
@@ -300,6 +319,8 @@ def test_without_a_profile_a_built_in_one_is_scaled_and_said_so(
     assert "a built-in one is taken" in shown.err and "gsvc profile" in shown.err
     assert "--size 320x180 --fps 12.5 " in shown.out
     assert "--motion rife" not in shown.out  # not pulled
+    quiet = ["plan", "--class", "sport", "--bandwidth", "3k", "--size", "auto", "--quiet"]
+    assert main(quiet) == 0 and not capsys.readouterr().err
     assert main(["plan", "--class", "sport", "--bandwidth", "5"]) == 2
 
 

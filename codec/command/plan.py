@@ -181,7 +181,8 @@ def run(options: Namespace) -> int:
     if not (options.feedback or budgets.is_live):
         told = "--no-feedback is for live video: add a --latency below 8s, or send a file in pieces"
         raise ConfigError(f"{told}: {in_pieces(options, budgets.bandwidth)}")
-    plan = _planned(options, kind or options.source, budgets)
+    with arguments.without_warnings(options.quiet):
+        plan = _planned(options, kind or options.source, budgets)
     source = options.source or f"{options.kind}.mp4"
     models = PretrainedChoice(budgets, plan.size, plan.frame_rate) if budgets.vram else None
     if options.json:

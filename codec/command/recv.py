@@ -169,7 +169,8 @@ class Watch:
             split = f" ({', '.join(told)})" if told else ""
             if stats.dropped > _MANY * stats.frames:
                 is_link = 2 * stats.left_out > stats.dropped
-                cause = "the link was full, lower the rate, or its most if it adapts"
+                rate = "lower the most of --adapt" if stats.estimate else "raise the rate"
+                cause = f"pictures did not fit the rate, take a lower --fps or --size, or {rate}"
                 remedy = f": {cause if is_link else main.as_options(faster(self._preset))}"
         elif stats.dropped or _behind(stats) > _BEHIND:
             busy, cause = _busy(stats), "the sender looks ahead, or a machine has other work"

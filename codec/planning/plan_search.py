@@ -1,7 +1,7 @@
 """The search for a plan: all settings are foretold, so the best is exact within the model."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from inspect import signature
 from itertools import product
@@ -16,9 +16,10 @@ from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.api.target_size import AIM
 from gsvc.codec.bitstream.erasure import rows_within
 from gsvc.codec.bitstream.errors import ConfigError
-from gsvc.codec.network.link_rate import FACES
+from gsvc.codec.network.link_rate import FACES, intra_seconds
 from gsvc.codec.network.stats import IP_UDP_BYTES
 from gsvc.codec.planning.budgets import (
+    JUDGES,
     LONG_LATENCY,
     Budgets,
     Time,
@@ -30,7 +31,14 @@ from gsvc.codec.planning.budgets import (
 from gsvc.codec.planning.machine_profile import WAYS, Profile, Way, known_profile
 from gsvc.codec.planning.prediction import PlanSettings, Prediction, Predictor, Range, own_numbers
 from gsvc.codec.planning.video_trial import Judge, trial_of, try_video
-from gsvc.encoders.tuning import DEFAULT_PRESET, FILE_GOP, LIVE_GOP, PRESETS, shape_instead
+from gsvc.encoders.tuning import (
+    DEFAULT_PRESET,
+    FILE_GOP,
+    LIVE_GOP,
+    PRESETS,
+    shape_for,
+    shape_instead,
+)
 
 _RATES = 33
 _RARER = 3.0
@@ -217,7 +225,8 @@ class BudgetPlanner:
                 low = exp(value - seen.jod.low)
                 found[name] = low if judge == "jod" else seen.texture.high / value
             elif name == "bandwidth" and self._link.is_live:
-                found[name] = self._link.total(choice.settings.bitrate) / allowed
+                share = self._link.total(choice.settings.bitrate) / allowed
+                found[name] = round(share, 9)  # a rate that fills the link keeps to it
             else:
                 found[name] = self._asked(seen, name) / self._limit(allowed)
         return found
@@ -305,20 +314,35 @@ class BudgetPlanner:
             )
         over = {n: r for n, r in self.excess(nearest, budgets).items() if r > 1}
         shown = {n: _shown(budgets, n, nearest, r) for n, r in over.items()}
-        live = ", or a smaller --size and --fps, or a file in pieces (gsvc encode --packets)"
-        smaller = live if budgets.is_live else ", or --size auto"
-        smaller += ", or --audio none" if self._link.beside else ""
-        first = f"; at any --size a first picture takes {self._link.intra:.1f} s of this link"
         more = parse_budgets(shown).bandwidth if list(over) == ["bandwidth"] else None
         error = UnmetError(
             f"no settings keep all budgets for this video: {' and '.join(map(option, over))} "
             f"{'bind' if len(over) > 1 else 'binds'}; the nearest that can be met: "
             f"{' and '.join(f'{option(n)} {text}' for n, text in shown.items())}"
-            f"{smaller if 'bandwidth' in over else ''}"
-            f"{first if 'latency' in over and self._link.intra else ''}"
+            f"{''.join(self._ways_out(budgets, over))}"
         )
         error.more = replace(budgets, bandwidth=more) if more else None
         return error
+
+    def _ways_out(self, budgets: Budgets, over: Iterable[str]) -> Iterator[str]:
+        """What else helps where the budgets `over` are not kept."""
+        link, trial, total = self._link, self.model.trial, budgets.bandwidth
+        if "bandwidth" in over and total is not None:
+            room, own = max(0.0, link.pictures(total)), (trial.width, trial.height, trial.rate)
+            if not link.is_live:
+                yield ", or --size auto"
+            elif shape := shape_for(room, *own, is_asked=True):
+                yield ", or --size {} --fps {:.3g}".format(*shape)
+            yield ", or a file in pieces (gsvc encode --packets)" * link.is_live
+        if total and link.beside:
+            factor = total / link.silent if link.silent else link.factor
+            intra = intra_seconds(total) if link.is_live else 0.0
+            silent = replace(link, factor=factor, beside=0.0, intra=intra)
+            other = BudgetPlanner(self.model, self._joules_per_bit, silent)
+            if other._ranked(budgets, "none", JUDGES[0]):
+                yield "; all are met without the sound: --audio none"
+        if "latency" in over and link.intra:
+            yield f"; at any --size a first picture takes {link.intra:.1f} s of this link"
 
     def _worst(self, choice: PlanChoice, budgets: Budgets) -> float:
         return max(self.excess(choice, budgets).values(), default=0.0)
