@@ -27,6 +27,7 @@ from gsvc import (
     VideoFormat,
 )
 from gsvc.decoders.streams.concealment import Extrapolator
+from gsvc.decoders.streams.reconstruction import DecodedInterval
 from needs import need_package
 
 Pictures = Callable[..., list[Picture]]
@@ -220,6 +221,34 @@ def test_a_clock_that_runs_on(stream: Stream) -> None:
     assert all(same(a, b) for a, b in zip(whole[end + 1 :], shown[end + 1 :], strict=True))
     with Decoder(header, PLAIN) as strict, pytest.raises(ConfigError, match="conceal=True"):
         strict.conceal_until(3)
+
+
+def test_unwanted_frames_are_not_drawn(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    header, packets = stream
+    drawn, draw = list[int](), DecodedInterval.picture
+
+    def count(self: DecodedInterval, number: int) -> Picture:
+        drawn.extend([] if self.is_key(number) else [number])
+        return draw(self, number)
+
+    monkeypatch.setattr(DecodedInterval, "picture", count)
+    work = [0, 0, 0]
+    for lost in (None, *packets[1:-1:3]):
+        kept = [packet for packet in packets if packet is not lost]
+        whole = decode(header, kept, CONCEAL)
+        work[0], drawn[:] = work[0] + len(drawn), []
+        with Decoder(header, CONCEAL) as decoder:
+            shown = [one for packet in kept for one in decoder.frames(packet, range(0, 45, 2))]
+            assert shown == whole[::2]
+        work[1], drawn[:] = work[1] + len(drawn), []
+        with Decoder(header, CONCEAL) as decoder:
+            for packet in kept[:-3]:
+                decoder.skip(packet)
+            work[2], drawn[:] = work[2] + len(drawn), []
+            shown = [one for packet in kept[-3:] for one in decoder.decode(packet)]
+            assert shown == whole[len(whole) - len(shown) :]
+        drawn.clear()
+    assert work[1] < 0.7 * work[0] and work[2] < 0.2 * work[0], work
 
 
 def test_times_rise_where_a_frame_takes_less_than_a_tick(moving_pictures: Pictures) -> None:

@@ -235,7 +235,7 @@ class Decoder:
         """`decode` frame by frame, in the memory of one. Exhaust it before the next packet.
 
         `times`: pts that are wanted, in ticks. Other frames may be left out, which saves drawing
-        them; a concealing decoder and a `WindowRefiner` need them all.
+        them; a `WindowRefiner` needs them all.
         """
         yield from self._out(self._open_timeline().frames(packet, None if self._windows else times))
         if is_alone(packet):

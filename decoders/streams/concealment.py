@@ -81,6 +81,7 @@ class Concealer:
         self._timeline = PacketTimeline(header, limits)
         self._most = self._timeline.most_frames
         self._reconstruction = reconstruction
+        self._wanted: range | None = None  # times of frames; None: all
         self.reset()
 
     def reset(self) -> None:
@@ -95,8 +96,16 @@ class Concealer:
         self._replays = self._late = 0
         self._seen: dict[int, tuple[int, int]] = {}  # numbers and hashes of the last packets
 
-    def frames(self, packet: Packet, _: range | None = None) -> Iterator[DrawnFrame]:
-        """The missing frames before a packet, then its own: all, others may need them."""
+    def frames(self, packet: Packet, wanted: range | None = None) -> Iterator[DrawnFrame]:
+        """The missing frames before a packet, then its own. `wanted`: the times at which they are
+        wanted; None: all."""
+        self._wanted = wanted
+        for drawn in self._all(packet):
+            if wanted is None or drawn.frame.pts in wanted:
+                yield drawn
+
+    def _all(self, packet: Packet) -> Iterator[DrawnFrame]:
+        """The frames that are wanted, and those that later ones may be made up of."""
         if packet.type == PacketType.END:
             self._is_over = True
             if packet.pts is not None:
@@ -131,15 +140,15 @@ class Concealer:
         yield from self._made_up(times)
 
     def skip(self, packet: Packet) -> None:
-        """Take in a packet. Its frames are drawn all the same: others may be made up of them."""
-        for _ in self.frames(packet):
+        """Take in a packet. Only frames that others may be made up of are drawn."""
+        for _ in self.frames(packet, range(0)):
             pass
 
     def until(self, pts: int) -> Iterator[DrawnFrame]:
         """The frames that are due up to `pts`."""
         if self._shown is None:
             return
-        last = self._shown.pts
+        last, self._wanted = self._shown.pts, None
         count = min(floor((pts - last) / self._ticks), self._most)
         yield from self._made_up([last + nominal_time(n, self._ticks) for n in range(1, count + 1)])
 
@@ -225,7 +234,7 @@ class Concealer:
         moving: list[int] = []
         if motion is not None:
             moving = [t for t in times if t <= motion.time + motion.ticks][: motion.frames]
-            for pts in moving:
+            for pts in (one for one in moving if self._is_drawn(moving, one)):
                 pixels = motion.extrapolator.picture((pts - motion.time) / motion.ticks)
                 yield self._show(DrawnFrame(Frame(pixels, pts, concealed=True)))
         for pts in times[len(moving) :]:
@@ -242,9 +251,14 @@ class Concealer:
             own = tuple(sample for sample in interval.samples if sample.offset == length)
             interval = replace(interval, samples=own, values={})
             decoded = replace(decoded, previous_key=self._last_drawn(), interval=interval)
-        for number in range(max(decoded.first, self._not_due(times) + 1), length + 1):
+        numbers = range(max(decoded.first, self._not_due(times) + 1), length + 1)
+        for number in (one for one in numbers if self._is_drawn(times, times[one - 1])):
             frame = Frame(decoded.picture(number), times[number - 1], number < first_sound)
             yield self._show(DrawnFrame(frame, decoded, number))
+
+    def _is_drawn(self, times: Sequence[int], pts: int) -> bool:
+        """Whether a frame is wanted, or the last of these times, which later ones build on."""
+        return self._wanted is None or pts == times[-1] or pts in self._wanted
 
     def _not_due(self, times: Sequence[int]) -> int:
         """Number of these times that were shown already, or made up at about that time."""
