@@ -107,6 +107,18 @@ def test_a_stream_is_read_once_and_ends_once() -> None:
         writer.write(PACKETS[0])
 
 
+def test_a_part_of_a_stream_is_finished() -> None:
+    file = io.BytesIO()
+    writer = StreamWriter(file, HEADER)
+    for packet in PACKETS[:3]:
+        writer.write(packet)
+    with pytest.raises(TruncatedStreamError, match="its writer was not finished"):
+        read(file.getvalue())
+    writer.finish()
+    writer.finish()
+    assert read(file.getvalue())[-1] == PACKETS[-1]
+
+
 @pytest.mark.parametrize(
     ("kind", "number"),
     [(PacketType.INTRA, 0), (PacketType.INTRA, 1), (PacketType.INTER, 1), (PacketType.INTER, 3)],

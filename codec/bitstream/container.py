@@ -228,7 +228,7 @@ def read_packet(read: Read, limits: errors.Limits = errors.DEFAULT_LIMITS) -> Pa
     def take(count: int) -> bytes:
         data = read(count)
         if len(data) < count:
-            why = "its tail is missing, copy the file again (or its encoder was not flushed)"
+            why = "its tail is missing, copy the file again (or its writer was not finished)"
             raise errors.TruncatedStreamError(f"the stream ends early: {why}")
         head.extend(data)
         return data
@@ -260,7 +260,7 @@ class StreamWriter:
     def __init__(self, file: BinaryIO, header: Header) -> None:
         self._file, self._is_over = file, False
         self._last: int | None = None  # number of a picture packet
-        self.bytes_written = 0
+        self._pictures = self.bytes_written = 0
         self._put(header.to_bytes())
 
     @errors.typed
@@ -275,9 +275,14 @@ class StreamWriter:
                 if ahead < 1 or (ahead > 1 and not packet.is_intra):
                     told = f"packet {packet.number} follows {self._last}: write packets in order"
                     raise errors.ConfigError(f"{told}, and after a loss from an INTRA packet on")
-            self._last = packet.number
+            self._last, self._pictures = packet.number, self._pictures + 1
         self._is_over = packet.type == PacketType.END
         self._put(packet.to_bytes())
+
+    def finish(self) -> None:
+        """Append END, unless it is there: a part of a stream is whole with it."""
+        if not self._is_over:
+            self.write(Packet(PacketType.END, 0, varint(self._pictures)))
 
     def _put(self, data: bytes) -> None:
         if getattr(self._file, "closed", False) is True:
