@@ -23,6 +23,7 @@ from gsvc import (
     InputError,
     LimitError,
     MissingDependencyError,
+    OutputError,
     VideoFormat,
 )
 from gsvc.codec.api.inspection import info
@@ -242,6 +243,12 @@ def test_sound_keeps_its_place_in_every_container(tmp_path: Path, suffix: str) -
     assert onsets(path) == pytest.approx(times, abs=0.01)
     with open_video(path) as video:
         assert len(list(video)) == 100
+
+
+def test_sound_that_goes_back_is_told(tmp_path: Path) -> None:
+    chunks = list(read_audio(clip(tmp_path / "source.mkv", [(0, bursts(4, [1]))])))
+    with pytest.raises(OutputError, match="^the times of sound go back: to join streams"):
+        show(tmp_path / "a.mp4", [*chunks, *chunks])
 
 
 @pytest.mark.parametrize("suffix", ["mp4", "mkv", "webm"])

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from heapq import merge
-from itertools import chain, groupby
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -67,6 +67,9 @@ class AudioTrack:
     def _open(self) -> "Iterator[av.Packet[Stream]]":
         if not self._chunks:
             return iter(())
+        if any(after.pts < before.pts for before, after in pairwise(self._chunks)):
+            why = "the times of sound go back: to join streams, decode each and encode all frames"
+            raise OutputError(why)
         if self._container.format.name in _TAKES_OPUS and OPUS_ENCODER in av.codecs_available:
             return _copied(_opus_stream(self._container, self._chunks[0]), self._chunks)
         stream = _coded_stream(self._container, self._chunks[0])
