@@ -16,7 +16,7 @@ import numpy as np
 from gsvc.codec.api.encoder_settings import EncoderSettings
 from gsvc.codec.bitstream import errors
 from gsvc.codec.bitstream.container import Packet, PacketType, varint
-from gsvc.codec.bitstream.frames import Frame, Picture, VideoFormat, check_picture
+from gsvc.codec.bitstream.frames import Frame, VideoFormat, check_picture
 from gsvc.codec.bitstream.header import Header, Tools, storable_format
 from gsvc.codec.bitstream.layers import GUIDE, POSE, SEGMENTATION
 from gsvc.codec.bitstream.scaffold import MOST_TICKS, nominal_time
@@ -43,8 +43,8 @@ class Tensor(Protocol):
     def detach(self) -> Any: ...
 
 
-AnyFrame: TypeAlias = Frame | Picture | Tensor | av.VideoFrame
-"""What `Encoder.encode` takes."""
+AnyFrame: TypeAlias = Frame | np.ndarray[Any, Any] | Tensor | av.VideoFrame
+"""What `Encoder.encode` takes; what an array holds is checked then, as OpenCV does not state it."""
 
 
 def group_coder(settings: EncoderSettings, config: CodingConfig) -> GroupCoder:
