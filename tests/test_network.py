@@ -579,11 +579,23 @@ def test_a_rate_that_sending_does_not_keep_is_told(tmp_path: Path) -> None:
     assert b"asked for 0.1 kbit/s" in told.communicate()[1] and told.returncode == 0
 
 
+class StandIn(gsvc.Encoder):
+    """An encoder that has what a link needs of it, as given."""
+
+    target_bitrate: Any = None
+    keyframes_on_request: Any = None
+    is_low_delay: Any = None
+    hold: Any = None
+
+    def __init__(self, **given: object) -> None:
+        vars(self).update(given)
+
+
 @pytest.mark.parametrize("is_answered", [True, False])
 def test_all_that_is_sent_keeps_within_the_rate_of_a_link(is_answered: bool) -> None:
     """A copy of six tenths of the pictures, and 2 kbit/s of sound and headers."""
-    encoder = SimpleNamespace(target_bitrate=9000.0, keyframes_on_request=is_answered)
-    link = LinkRate(cast(gsvc.Encoder, encoder), 10_000)
+    encoder = StandIn(target_bitrate=9000.0, keyframes_on_request=is_answered)
+    link = LinkRate(encoder, 10_000)
     pictures, sent, queue, rates = 0.0, 0.0, 0.0, list[float]()
     for second in range(1, 241):
         if second == 121:
@@ -600,9 +612,9 @@ def test_all_that_is_sent_keeps_within_the_rate_of_a_link(is_answered: bool) -> 
 def test_what_waits_once_a_link_got_slower_is_gone_in_seconds(late: float) -> None:
     """And where it is told at once, all of the link is used at once."""
     held, sent, queue, waits = [False], 0.0, 0.0, []
-    encoder = SimpleNamespace(target_bitrate=9000.0, keyframes_on_request=True, is_low_delay=True)
+    encoder = StandIn(target_bitrate=9000.0, keyframes_on_request=True, is_low_delay=True)
     encoder.hold = lambda *, is_held, **_: held.append(is_held)
-    link = LinkRate(cast(gsvc.Encoder, encoder), 24_000)
+    link = LinkRate(encoder, 24_000)
     assert link.left(60) == 0 < link.left(0)
     with pytest.raises(gsvc.ConfigError, match="a rate of 12 bit/s: give 1000 or more: did you"):
         link.meet(12)
@@ -622,14 +634,13 @@ def test_what_waits_once_a_link_got_slower_is_gone_in_seconds(late: float) -> No
 
 def test_an_intra_picture_takes_no_more_of_a_link_than_it_may() -> None:
     allowed = list[float]()
-    encoder = SimpleNamespace(target_bitrate=3000.0, keyframes_on_request=True, is_low_delay=True)
+    encoder = StandIn(target_bitrate=3000.0, keyframes_on_request=True, is_low_delay=True)
     encoder.hold = lambda *, intra_bits, **_: allowed.append(intra_bits)
-    made = cast(gsvc.Encoder, encoder)
-    for link in (LinkRate(made, 6_000), LinkRate(made, 6_000, longest_intra=1.0)):
+    for link in (LinkRate(encoder, 6_000), LinkRate(encoder, 6_000, longest_intra=1.0)):
         assert link.lets(10.0)
     assert allowed == [8800, pytest.approx(5130)]
     with pytest.raises(gsvc.ConfigError, match="give more than 0"):
-        LinkRate(made, 6_000, longest_intra=0)
+        LinkRate(encoder, 6_000, longest_intra=0)
 
 
 @pytest.mark.parametrize(("step", "spread"), [(2, 8), (5, 2)])

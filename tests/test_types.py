@@ -54,6 +54,12 @@ def index() -> Any:
         (lambda: ANY.Packet(1, 1, "text"), "payload is 'text' (str): give bytes"),
         (lambda: index().frame_at("1"), "seconds is '1' (str): give a number"),
         (lambda: index().decode(ANY.Decoder(HEADER), 1.5, 1), "first is 1.5 (float): give a whole"),
+        (lambda: ANY.VideoFormat(64, 48, 1, 59.94), "Fraction, such as Fraction(60000, 1001)"),
+        (lambda: ANY.LinkRate(ANY.EncoderSettings(), 12_000), "give an Encoder"),
+        (lambda: ANY.LinkRate(ANY.Encoder(VIDEO), "12k"), "total is '12k' (str): give a number"),
+        (lambda: ANY.LinkRate(ANY.Encoder(VIDEO), 9e3).meet(None), "total is None: give a number"),
+        (lambda: ANY.LinkRate(ANY.Encoder(VIDEO), 9e3).lets("1"), "seconds is '1' (str)"),
+        (lambda: ANY.LatestQueue("5"), "size is '5' (str): give a whole number"),
         (lambda: ANY.VideoReceiver(5), "address is 5 (int): give text"),
     ],
 )
@@ -90,6 +96,7 @@ def test_a_frame_of_another_size_is_an_error_of_its_value() -> None:
     with gsvc.Encoder(VIDEO) as encoder, pytest.raises(gsvc.ConfigError) as caught:
         encoder.encode(np.zeros((48, 64), np.uint8))
     assert not isinstance(caught.value, TypeError)
+    assert repr(ANY.Frame([[1]], 0)) == "Frame(shape=(1, 1), pts=0, concealed=False)"
 
 
 def test_numbers_of_numpy_become_those_of_python() -> None:

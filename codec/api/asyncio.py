@@ -29,6 +29,7 @@ class LatestQueue(Generic[_T]):
     Iterate over it for the items; iteration ends when it is closed and empty.
     """
 
+    @errors.typed
     def __init__(self, size: int) -> None:
         """Hold at most `size` items. Raises ConfigError for less than 1."""
         if size < 1:
@@ -103,6 +104,7 @@ async def encode_stream(
         drop: Whether a full queue drops its oldest frame, as for a camera; else the source waits.
     """
     errors.check_type("frames", frames, AsyncIterable)
+    errors.check_type("queue", queue, LatestQueue | None)
     if encoder.has_frames:
         raise errors.ConfigError("this encoder has already taken frames: make another")
     queue = LatestQueue(16) if queue is None else queue
@@ -156,8 +158,9 @@ async def _fill(
             if queue.dropped and not has_warned:
                 has_warned = True
                 _log.warning(
-                    "frames come too fast for encoder or loop: some are dropped; preset='fast', "
-                    "faces=False, fewer pixels, less work per packet help; drop=False: a file waits"
+                    "frames come too fast for encoder or loop: some are dropped; preset='fast' and "
+                    "faces=False if not set, fewer pixels, less work per packet help; drop=False: "
+                    "a file waits"
                 )
     finally:
         queue.close()

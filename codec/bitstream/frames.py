@@ -80,7 +80,7 @@ class Frame:
         return own == others and np.array_equal(self.pixels, other.pixels)
 
     def __repr__(self) -> str:
-        return f"Frame(shape={self.pixels.shape}, pts={self.pts}, concealed={self.concealed})"
+        return f"Frame(shape={np.shape(self.pixels)}, pts={self.pts}, concealed={self.concealed})"
 
 
 def check_picture(picture: Picture, needed: tuple[int, ...]) -> None:
@@ -88,7 +88,8 @@ def check_picture(picture: Picture, needed: tuple[int, ...]) -> None:
     check_type("the frame's pixels", picture, np.ndarray)
     if picture.shape == needed and picture.dtype == np.uint8:
         return
-    wrong, how, shape = ConfigError, "resize it", picture.shape
+    wrong, shape = ConfigError, picture.shape
+    how = "resize it, or begin another stream of its size"
     if picture.dtype != np.uint8:
         wrong, how = WrongTypeError, "scale it to 0 to 255 (0 to 1: multiply by 255), then "
         if picture.dtype.kind in "iu" and np.array_equal(picture, picture.astype(np.uint8)):

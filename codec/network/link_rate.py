@@ -13,7 +13,7 @@ from math import ceil, inf
 from gsvc.codec.api.encoder import Encoder
 from gsvc.codec.api.encoder_settings import check_bitrate
 from gsvc.codec.api.target_size import LEAST_BESIDE, SOUND
-from gsvc.codec.bitstream.errors import ConfigError
+from gsvc.codec.bitstream.errors import ConfigError, typed
 from gsvc.codec.bitstream.stream_info import Ledger
 from gsvc.codec.network import congestion_control, rtp
 from gsvc.codec.network.rtp_session import RtpSender
@@ -179,9 +179,11 @@ def intra_seconds(rate: float, share: float = _INTRA_SHARE, *, is_free: bool = T
     return max(_LINK_ROOM, min(longest, bits / (share * rate)))
 
 
+@typed
 class LinkRate:
     """Keeps all that is sent within the rate of a link: the pictures get what sound, copies, parity
-    and headers leave them. Call `lets` before each frame, and `sent` after those that it lets pass.
+    and headers leave them. Call `lets` before each frame and `sent` after it; where nothing
+    was sent, that may be left out.
 
     `total`: bits per second, in all, 1000 or more, else ConfigError; the encoder's bitrate is where
     its pictures begin. `longest_intra`: most seconds of the link that an intra picture takes, by
@@ -200,6 +202,7 @@ class LinkRate:
         self._pictures, self._all, self._before = 0.0, 0.0, (0.0, 0.0, 0.0)
         self._pacer = Pacer(encoder)
 
+    @typed
     def meet(self, total: float, late: float = _TOLD_LATE) -> None:
         """The link has another rate, in bits per second: the pictures' follows in seconds. After a
         fall, half of the link takes what was sent too fast in the `late` seconds before anybody
@@ -214,6 +217,7 @@ class LinkRate:
         if now and less < 1:
             self._encoder.target_bitrate = max(LEAST_BITRATE, less * now)
 
+    @typed
     def lets(self, seconds: float, beside: float = 0.0, unprotected: float = inf) -> bool:
         """Whether to encode the frame that ends at this second of the video. False: leave it out.
         With look-ahead a group's pictures come at once, and all are encoded.
@@ -243,6 +247,7 @@ class LinkRate:
         self._queue = max(0.0, self._queue + total - self._sent[1])
         self._sent = self._sent[0], total
 
+    @typed
     def sent(self, seconds: float, pictures: float, total: float, sound: float = 0.0) -> None:
         """Note what was sent up to this second of the video: bits of `pictures`, of all with
         headers, and of `sound` among them, since the beginning."""
