@@ -68,10 +68,10 @@ def info_lines(info: StreamInfo, *, packets: bool = False, fields: bool = False)
     yield f"  {'sound':<18} {'Opus' if header.audio else 'none'}"
     yield "stream"
     yield f"  {'size':<18} {info.size} bytes in {len(info.packets)} packets"
-    rate = shown_rate(info.mean_rate, info.bitrate, info.bpp, info.frames)
+    rate = shown_rate(info.total_bitrate, info.bitrate, info.bpp, info.frames)
     yield f"  {'rate':<18} {rate}"
     if info.frames and not is_still:
-        wait = f"{info.startup_delay():.1f} s over a link of {info.mean_rate / 1000:.2f} kbit/s"
+        wait = f"{info.startup_delay():.1f} s over a link of {info.total_bitrate / 1000:.2f} kbit/s"
         yield f"  {'start-up delay':<18} {wait}, the mean of all"
     yield f"  {'level':<18} {header.level}"
     yield f"  {'scaffold layers':<18} {', '.join(_layers(info)) or 'none'}"

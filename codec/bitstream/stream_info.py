@@ -96,9 +96,9 @@ class StreamIndex:
     @errors.typed
     def frame_at(self, seconds: float) -> int:
         """Number of the frame that is shown `seconds` after frame 0. Raises InputError after the
-        last one's time, or what is damaged there."""
-        if not seconds <= float("inf"):
-            raise errors.ConfigError(f"seconds is {seconds}: give a time")
+        last one's time, or what is damaged there, ConfigError below 0."""
+        if not 0 <= seconds <= float("inf"):
+            raise errors.ConfigError(f"seconds is {seconds}: give 0 or more")
         time = (self.times or [0])[0] + round(seconds / self.header.format.time_base, 6)
         if not self.times or time >= self.times[-1] + self.header.frame_ticks:
             raise self.damage or errors.InputError(
@@ -343,7 +343,7 @@ class StreamInfo:
         return self._video_bits / self.duration if self.duration else 0.0
 
     @property
-    def mean_rate(self) -> float:
+    def total_bitrate(self) -> float:
         """Bits per second of all that is in the stream."""
         return 8 * self.size / self.duration if self.duration else 0.0
 
@@ -353,7 +353,7 @@ class StreamInfo:
         `bitrate`: bits per second of the link, above 0; None: the stream's mean. Frames count as
         evenly spaced. It is what a leaky bucket (VBV of MPEG-2, HRD of H.264) has to hold.
         """
-        rate = bitrate or self.mean_rate
+        rate = bitrate or self.total_bitrate
         sent, shown, delay = 8 * HEADER_BYTES, 0, 0.0
         for packet in self.packets:
             sent += 8 * packet.size

@@ -165,7 +165,7 @@ def _put(
 ) -> None:
     same = "size", "frames", "duration", "bpp", "bitrate", "scaffold_hash"
     told = {name: getattr(found, name) for name in same}
-    told |= {"total_bitrate": found.mean_rate, "startup_delay": found.startup_delay()}
+    told |= {"total_bitrate": found.total_bitrate, "startup_delay": found.startup_delay()}
     told |= {"ledger": found.bits, "frame_rate": float(found.header.format.frame_rate)}
     header = found.header.fields()
     lines.put("stream", source=source, header=header, packets=len(found.packets), **told)
