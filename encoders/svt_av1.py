@@ -90,8 +90,8 @@ def check_size(width: int, height: int) -> None:
             "side can be coded, shrink the video"
         )
     if not can_code(scaffold.Geometry(width, height).coded_size(8)):
-        why = f"pictures of {width}x{height} are too small or thin: make both sides at least 32"
-        raise errors.InputError(why)
+        why = f"pictures of {width}x{height} are too small or thin: make both sides 3 to 64"
+        raise errors.InputError(f"{why}, or both 31 or more")
 
 
 def encode_pictures(

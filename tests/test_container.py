@@ -151,6 +151,8 @@ def test_a_numbered_message_has_its_place() -> None:
         assert len(message) <= len(packet.to_bytes()) + 7 + 12 * (
             "pts" in place and place["pts"] > 9
         )
+        with pytest.raises(BitstreamError, match="give numbered=True"):
+            Packet.from_bytes(message)
         with pytest.raises(ChecksumError):
             Packet.from_bytes(bytes([message[0] ^ 1, *message[1:]]), numbered=True)
     with pytest.raises(BitstreamError):

@@ -20,7 +20,7 @@ from gsvc.codec.bitstream.frames import Frame, VideoFormat, check_picture
 from gsvc.codec.bitstream.header import Header, Tools, storable_format
 from gsvc.codec.bitstream.layers import GUIDE, POSE, SEGMENTATION
 from gsvc.codec.bitstream.scaffold import MOST_TICKS, nominal_time
-from gsvc.codec.media.color import rgb_picture
+from gsvc.codec.media.color import LOOSE, rgb_picture
 from gsvc.codec.media.video_reader import fitted_size
 from gsvc.codec.media.video_source import Matrices, oriented
 from gsvc.decoders.interpolation.optical_flow import MOTION_ESTIMATOR
@@ -350,7 +350,9 @@ class Encoder:
         own = video.width, video.height
         if rate and (found := shape_instead(rate, *own, float(video.frame_rate))):
             why, shorter, most = found
-            _log.warning("%s: %dx%d, %.3g suits", why, *fitted_size(*own, shorter), most)
+            size = fitted_size(*own, shorter)
+            better = "" if size == own else f"{size[0]}x{size[1]}, "
+            _log.warning("%s: %s%.3g frames/s suits", why, better, most)
 
     def _watch_pace(self, intervals: float) -> None:
         """Warn of first frames at another rate than the format's, by which each gets its bits."""
@@ -424,7 +426,7 @@ class FrameInput:
         if isinstance(given, Frame):
             picture, own = given.pixels, given.pts
         elif isinstance(given, av.VideoFrame):
-            picture = oriented(rgb_picture(given, "the frame"), self._matrix(given))
+            picture = oriented(rgb_picture(given, LOOSE), self._matrix(given))
             if given.pts is not None and pts is None:
                 if not given.time_base:
                     raise errors.ConfigError("a PyAV frame has pts, but no time_base: set it")

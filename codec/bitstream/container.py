@@ -173,7 +173,13 @@ class Packet:
         if bytes(data[: len(MAGIC)]) == MAGIC:
             raise errors.BitstreamError("this is a header, no packet: Header.from_bytes reads it")
         pts, number, group = _read_place(cutter) if numbered else (None, None, None)
-        packet = read_packet(cutter.take, limits)
+        try:
+            packet = read_packet(cutter.take, limits)
+        except errors.BitstreamError as error:
+            if numbered or not _has_place(bytes(data)):
+                raise
+            told = f"{error}; if it was written with its number, give numbered=True"
+            raise type(error)(told) from error
         if cutter.left:
             raise errors.BitstreamError(f"{cutter.left} bytes follow the packet: give one packet")
         return replace(packet, pts=pts, number=number, group=group)
@@ -199,8 +205,18 @@ def _read_place(cutter: "Cutter") -> list[int | None]:
         half = coded - 1 >> 1
         found.append(None if not coded else half if coded % 2 else -half - 1)
     if crc32c(cutter.data[start : cutter.position]) & 255 != cutter.take(1)[0]:
-        raise errors.ChecksumError("the number of a packet fails its checksum: it is damaged")
+        raise errors.ChecksumError(
+            "a packet's number fails its checksum: it is damaged or has none"
+        )
     return found
+
+
+def _has_place(data: bytes) -> bool:
+    """Whether what `_place_bytes` wrote seems to come first."""
+    try:
+        return bool(_read_place(Cutter(data)))
+    except errors.BitstreamError:
+        return False
 
 
 Read = Callable[[int], bytes]

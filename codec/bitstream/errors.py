@@ -128,6 +128,8 @@ _WORDS = {
     "Callable": "a function",
     "Iterable": "an iterable",
     "AsyncIterable": "an asynchronous iterable",
+    "Fraction": "a Fraction, such as Fraction(60000, 1001)",
+    "Frame": "a Frame, which Frame(array, pts) makes of an array",
     "Packet": "a Packet, which Packet.from_bytes makes of bytes",
 }
 """By the name of the type: NumPy need not be loaded for it."""

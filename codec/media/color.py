@@ -143,6 +143,7 @@ _TONE_MAP = (
     'ffmpeg -i INPUT -vf "zscale=t=linear:npl=100,tonemap=hable,'
     'zscale=p=bt709:t=bt709:m=bt709:r=tv,format=yuv420p" OUTPUT'
 )
+LOOSE = "the frame"  # what a frame is called that is of no file
 _FLATTEN = "ffmpeg -i INPUT -vf premultiply=inplace=1,format=yuv420p OUTPUT"
 
 
@@ -227,7 +228,8 @@ def _hdr_error(kind: str, label: str) -> UnsupportedInputError:
 
 
 def _alpha_error(label: str) -> UnsupportedInputError:
-    why = f"{label}: transparency (alpha) is not supported: flatten it first with {_FLATTEN}"
+    how = 'frame.reformat(format="rgb24")' if label == LOOSE else _FLATTEN
+    why = f"{label}: transparency (alpha) is not supported: flatten it first with {how}"
     return UnsupportedInputError(why)
 
 
