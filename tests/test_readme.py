@@ -157,6 +157,7 @@ def test_python_examples_run(
     if name == "docs/python.md":
         with gsvc.open_video("frames.mp4") as written:
             assert len(list(written)) == counts[4] == 40 and counts[8] > 0
+        assert 10 <= gsvc.info("begin.gsv").frames <= gsvc.info("video.gsv").frames
         assert 10 < counts[3] < 43 and 0 < counts[6] <= 10
         assert 0 < counts[7] <= 10  # the newest win where a busy machine is too slow
 
