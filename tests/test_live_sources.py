@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from argparse import Namespace
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from av.audio.stream import AudioStream
 from av.video.stream import VideoStream
 
 import gsvc
+from gsvc.codec.api.encode_job import EncodeJob, suited
 from gsvc.codec.command.main import command_parser
 from gsvc.codec.command.recv import Watch, _recv
 from gsvc.codec.command.send import send_video, settings_for
@@ -25,6 +27,7 @@ from live import free_port
 from test_audio import RATE, _encode, bursts, onsets
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs named pipes")
+Pictures = Callable[..., list[gsvc.Picture]]
 FAST = gsvc.EncoderSettings(level=0, preset="fast", low_delay=True)
 STILL = gsvc.DecoderSettings(steps=0)
 
@@ -72,6 +75,18 @@ def pipe_of(whole: Path) -> Path:
 
     threading.Thread(target=write, name="writer", daemon=True).start()
     return pipe
+
+
+def test_a_pipe_gets_a_size_for_its_rate_as_a_file_does(
+    tmp_path: Path, moving_pictures: Pictures, write_video: Callable[..., Path]
+) -> None:
+    path = write_video(tmp_path / "a.mkv", moving_pictures(20, (240, 320)), rate=30)
+    jobs = [EncodeJob(source, FAST, frames=18, size="auto") for source in (path, pipe_of(path))]
+    found = [suited(job, 1_500).encoded(FAST)[1] for job in jobs]
+    shapes = [(one.width, one.height, one.frames, one.duration) for one in found]
+    assert shapes[0] == shapes[1] and shapes[0][:3] == (144, 192, 6)
+    with pytest.raises(gsvc.ConfigError, match="follows from a rate"):
+        suited(jobs[1], None)
 
 
 def camera(whole: Path, port: int, ended: threading.Event) -> None:

@@ -171,7 +171,7 @@ def test_the_python_of_a_live_plan_makes_the_sender_of_its_command(clip: Path) -
     told = "--size", "64x48", "--fps", "5", "--audio", "opus", "--mtu", "240", "--parity", "2"
     link = LinkLoad(1.3, is_live=True, most=8e3, arguments=told)
     *made, run = python_line(str(clip), settings, link).split("; ")
-    assert run == "await sender.run(video, sound)"
+    assert run == "asyncio.run(sender.run(video, sound))"
     names: dict[str, Any] = {"gsvc": gsvc}
     exec("\n".join(made), names)  # noqa: S102
     video, encoder, sender = (names[name] for name in ("video", "encoder", "sender"))

@@ -45,6 +45,8 @@ class EncodeJob:
     size: Size | str | None = None
     sound_may_go: bool = False
     """Whether a small size has none."""
+    opened: VideoReader | None = None
+    """The pictures where they were opened to see their size; `open` gives them once."""
     _texts: Texts | None = field(default=None, init=False)
 
     def encode(
@@ -70,6 +72,9 @@ class EncodeJob:
 
     def open(self) -> VideoReader:
         """The pictures, and the sound with them of what cannot be opened once more."""
+        if self.opened is not None:
+            video, self.opened = self.opened, None
+            return video
         return open_video(
             self.source,
             start=self.start,
@@ -232,20 +237,25 @@ def suited(
     warning tells, or a note where the size "auto" was asked for.
 
     If no size was given, it scales only when the source is far too large for the rate. It lasts as
-    long as before. `beside_sound`: whether live sound shares the link. Raises ConfigError for
-    "auto" without a rate or without a file to look at first.
+    long as before. `beside_sound`: whether live sound shares the link. A pipe or camera is opened
+    once, only where "auto" is asked for, and `EncodeJob.open` then gives it. Raises ConfigError for
+    "auto" without a rate.
     """
     is_asked = job.size == AUTO_SIZE
     if isinstance(job.size, str) and job.size not in (AUTO_SIZE, SOURCE_SIZE):
         raise ConfigError(f"size {job.size!r}: write 288, 512x288, auto or source")
+    if is_asked and bitrate is None:
+        raise ConfigError('size="auto" follows from a rate: give one, or a target size')
     is_file = places.is_glob(job.source) or os.path.isfile(job.source)  # no camera is opened twice
-    if is_asked and (bitrate is None or not is_file):
-        raise ConfigError('size="auto" follows from a rate: give one, or a target size, of a file')
-    if bitrate is None or not is_file or not (is_asked or job.size is None):
+    if bitrate is None or not (is_asked or (is_file and job.size is None)):
         return job
-    with job.open() as video:
-        form = video.format
-    if job.is_still:
+    video = job.open()
+    form = video.format
+    if is_file:
+        video.close()
+    else:
+        job = replace(job, opened=video)
+    if is_file and job.is_still:
         return _suited_still(job, form, bitrate / float(form.frame_rate), is_asked=is_asked)
     own = form.width, form.height, float(form.frame_rate)
     part, least = _BESIDE_SOUND
@@ -268,6 +278,8 @@ def suited(
     if places.is_glob(job.source):
         return job  # of images `fps` is not the most, but theirs
     frames = job.frames and max(1, round(job.frames * shape[1] / own[2]))
+    if job.opened is not None:
+        job.opened.reshape((width, height), shape[1], frames)
     return replace(job, fps=shape[1], frames=frames)
 
 

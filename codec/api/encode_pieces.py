@@ -167,13 +167,15 @@ _SHORT = 0.5  # seconds left out of which a user is told
 def _cut(job: EncodeJob, size: int) -> EncodeJob:
     """The job at a size, a rate and for as long as `size` bytes allow at the least rate."""
     with job.open() as video:
-        rate, sound = video.format.frame_rate, 0
-        if job.sound and video.has_sound:
+        rate, sound, has_sound = video.format.frame_rate, 0, video.has_sound
+        if job.sound and has_sound:
             sound = job.audio_bitrate or SOUND[0]
     seconds = Fraction(0) if job.is_still else job.seconds
     seconds = min(seconds, Fraction(8 * size, _LEAST_RATE + sound))
     if seconds * rate <= 1:
         return replace(job, frames=1)
+    if has_sound and not job.sound:
+        _log.log(NOTE, "%s: pieces without its sound", places.display_name(job.source))
     if job.size is None:
         job = suited(replace(job, size=AUTO_SIZE), 8 * size / float(seconds))
     with job.open() as video:

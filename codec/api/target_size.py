@@ -86,11 +86,10 @@ def sized(job: EncodeJob, size: int) -> tuple[EncodeJob, float, int]:
     if sound and total - sound < LEAST_BESIDE:
         _log.warning(
             "%s: sound leaves the pictures %.2g of %.3g kbit/s, with which they show nothing: "
-            'take audio="none", or %.3g in all',
+            'take audio="none", or allow more',
             places.display_name(job.source),
             max(LEAST_BITRATE, total - sound) / 1000,
             total / 1000,
-            (sound + LEAST_BESIDE) / 1000,
         )
     job = _with_sound_rate(suited(job, max(LEAST_BITRATE, total - sound), total), total)
     beside = job.bytes_beside(seconds)

@@ -54,9 +54,9 @@ address ADDRESS         udp://host:port, tcp://host:port, ws://host:port
                         seconds of it
 --objects               detect objects and send them too
 --events-only
---loop                  repeat the video without end
+--loop                  repeat the video without end, without its sound
 --fast -> not realtime  send as fast as possible, not in real time
---audio {{{",".join(AUDIO_CODINGS)}}}     send the sound, over UDP only (none)
+--audio {{{",".join(AUDIO_CODINGS)}}}     send the sound, over UDP, not with --loop (none)
 --audio-bitrate RATE    rate of the sound; mono below 18k (mono 16k, stereo 24k)
 --sdp FILE              write a session description (SDP) of the RTP stream
 {SECURITY}"""
@@ -173,12 +173,15 @@ def _suited(options: Namespace, wire: WireSettings) -> encode_job.EncodeJob:
     )  # fmt: skip
     sound = 0.0
     if options.total_bitrate is not None:
-        if options.audio == "opus" and Path(options.source).is_file():  # no camera is opened twice
-            with job.open() as video:
-                sound = _least_sound(options, has_any=video.has_sound)
+        if options.audio == "opus":
+            video = job.open()
+            sound = _least_sound(options, has_any=video.has_sound)
+            if Path(options.source).is_file():
+                video.close()
+            else:  # no camera is opened twice
+                job.opened = video
         rate = link_rate.pictures_within(options.total_bitrate, sound, wire)
-    is_thin = rate is not None and rate < _THIN and Path(options.source).is_file()
-    if is_thin and options.size is None:
+    if rate is not None and rate < _THIN and options.size is None:
         job = replace(job, size=encode_job.AUTO_SIZE)
     return encode_job.suited(job, rate, options.total_bitrate, beside_sound=sound > 0)
 
@@ -213,7 +216,12 @@ def _within_link(
         sound = link_rate.sound_bits(options.audio_bitrate or track_source.USUAL_STEREO)
         if told := link_rate.sound_verdict(total, sound, wire):
             _log.warning("%s: %s", options.source, told)
-    return replace(encoding, bitrate=link_rate.pictures_within(total, sound, wire))
+    rate = link_rate.pictures_within(total, sound, wire)
+    if rate < link_rate.FACES and not sound:
+        told = "%s: %.2g kbit/s are left to pictures: faces and fast motion smear below %g, a file"
+        told += " in pieces looks better (gsvc encode --packets)"
+        _log.warning(told, places.display_name(options.source), rate / 1000, link_rate.FACES / 1000)
+    return replace(encoding, bitrate=rate)
 
 
 def _tell_of_rate(stats: SenderStats, seconds: float, link: float | None) -> None:

@@ -7,6 +7,7 @@ import logging
 import math
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import chain, islice
@@ -40,6 +41,13 @@ def fitted_size(width: int, height: int, size: Size | None) -> tuple[int, int]:
     if factor >= 1:
         return width, height
     return max(2, 2 * round(factor * width / 2)), max(2, 2 * round(factor * height / 2))
+
+
+def _scaled(picture: Picture, size: Size | None) -> Picture:
+    height, width = picture.shape[:2]
+    if (wanted := fitted_size(width, height, size)) == (width, height):
+        return picture
+    return np.asarray(cv2.resize(picture, wanted, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 class Thinning:
@@ -162,8 +170,22 @@ class VideoReader:
         except BaseException:
             source.close()
             raise
-        self._frames = iter(partial(self._next, chain((first,), rest)), None)
+        self._frames: Iterator[Frame] = iter(partial(self._next, chain((first,), rest)), None)
         self._lock, self._is_closed = Lock(), False
+
+    def reshape(self, size: Size, rate: float, frames: int | None) -> None:
+        """From the first frame on, which is not yet taken: scale to `size`, and keep at most `rate`
+        frames a second and `frames` in all, as of `open_video`."""
+        first, form = next(self._frames), self.format
+        own = self._source.frame_rate
+        self._size, self._rate = size, min(self._rate, Fraction(rate).limit_denominator(1001))
+        self._thinning = Thinning(self._rate if self._rate < own else None, own)
+        self._thinning.keeps(Fraction(0))
+        picture = _scaled(first.pixels, size)
+        height, width = picture.shape[:2]
+        self.format = replace(form, width=width, height=height, frame_rate=self._rate)
+        self._limit, self.frame_count = frames, self._expected_count()
+        self._frames = islice(chain((replace(first, pixels=picture),), self._frames), frames)
 
     @property
     def seconds(self) -> Fraction | None:
@@ -204,10 +226,7 @@ class VideoReader:
                 continue
             matrix = source.matrix(frame)
             picture = video_source.oriented(color.rgb_picture(frame, label)[source.crop], matrix)
-            height, width = picture.shape[:2]
-            if (wanted := fitted_size(width, height, self._size)) != (width, height):
-                scaled = cv2.resize(picture, wanted, interpolation=cv2.INTER_AREA)
-                picture = np.asarray(scaled, np.uint8)
+            picture = _scaled(picture, self._size)
             aspect = source.pixel_aspect
             aspect = 1 / aspect if video_source.swaps_sides(matrix) else aspect
             if offset is None:

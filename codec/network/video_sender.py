@@ -349,7 +349,8 @@ class VideoSender:
         seconds = float(frame.pts * self._encoder.header.format.time_base)
         late = 0.0 if self._starts_at is None else now - self._starts_at - seconds
         if self._starts_at is None or late > self._patience:  # also after a gap
-            self._starts_at, self._behind, late = now - seconds, self._behind + late, 0.0
+            # Slow reading was late before, too; a camera that stopped was not.
+            self._starts_at, self._behind, late = now - seconds, self._behind + self._late, 0.0
         self._late = max(0.0, late)
         due = self._starts_at + seconds
         await asyncio.sleep(max(0.0, due - now))

@@ -485,7 +485,8 @@ def _rate(settings: PlanSettings, link: LinkLoad) -> float:
 
 
 def python_line(source: str, settings: PlanSettings, link: LinkLoad) -> str:
-    """What encodes or sends as the command does, for the library; `sound` is the caller's."""
+    """What encodes or sends as the command does, for the library; `sound`, of `AudioChunk`s, is the
+    caller's."""
     told = _told(settings, link)
     told = {n: text for n, text in told.items() if not link.is_live or text != "source"}
     names = (name[2:].replace("-", "_").replace("parity", "parity_span") for name in told)
@@ -499,7 +500,7 @@ def python_line(source: str, settings: PlanSettings, link: LinkLoad) -> str:
     return (
         f"video = {_call('open_video', given, repr(source))}; encoder = {encoder}; "
         f"sender = gsvc.VideoSender('udp://HOST:5004', encoder, {_call('SendSettings', given)}); "
-        f"await sender.run(video{', sound' * ('audio=True' in encoder)})"
+        f"asyncio.run(sender.run(video{', sound' * ('audio=True' in encoder)}))"
     )
 
 
@@ -561,7 +562,8 @@ def as_lines(source: str, plan: BudgetPlan) -> list[str]:
         *(_live_lines(source, plan) if plan.link.is_live else ()),
         "",
         *commands(source, plan.best.settings, plan.link),
-        f"# Python: {python_line(source, plan.best.settings, plan.link)}",
+        f"# Python: import {'asyncio, ' * plan.link.is_live}gsvc; "
+        + python_line(source, plan.best.settings, plan.link),
     ]
 
 
@@ -578,7 +580,8 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
         )
     elif found := shape_instead(pictures, *plan.size, plan.frame_rate):
         yield "{}: plan with --size {} --fps {:.3g}".format(*found)
-    yield f"{told}; a lost packet adds {link.wait:g} s (--wait) to the playout delay"
+    lost = "a lost packet" if link.one_way is None else "waiting for copies or parity"
+    yield f"{told}; {lost} adds {link.wait:g} s (--wait) to the playout delay"
     if link.beside:
         yield "sound is sent once: what the link loses of it is silent"
     if link.one_way is None:
@@ -590,7 +593,7 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
         yield f"{told} (--loss), and an intra picture every {LIVE_GOP:g}{most} s"
     if link.most is not None and pictures < FACES and not is_hurried:
         how = pieces_command(source, plan.duration * link.most, link.loss, link.part)
-        told = f"below {FACES / 1000:g} kbit/s the first picture stands for {link.intra:.2g} s,"
+        told = f"below {FACES / 1000:g} kbit/s of pictures the first stands for {link.intra:.2g} s,"
         told += " faces and fast motion smear: a file looks better, one way in pieces, for"
         yield f"{told} {100 * link.loss:g} % loss (--loss): {how}"
 
@@ -646,7 +649,9 @@ def _price_line(plan: BudgetPlan, price: Price) -> str:
         highest = "level 3, the highest, takes no more of this video"
         return f"{name} does not bind: {highest if is_highest else f'{more} would gain nothing'}"
     if price is plan.real_time:
-        name = "real time binds here"
+        seen, spare = plan.best.prediction, plan.duration / _CALM
+        is_calm = max(seen.encode_seconds.mean, seen.decode_seconds.mean) <= spare
+        name = f"{'half of the time kept free' if is_calm else 'real time binds'} here"
         more = "a faster machine, a smaller --size or a lower --fps"
     gain = f"{100 * price.gain:.0f} % of {plan.goal.replace('_', ' ')}"
     if plan.goal == "quality":
