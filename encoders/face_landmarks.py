@@ -168,9 +168,9 @@ def _at_all(track: Track, frames: int, step: int) -> Track:
     """A track of every `step`-th frame at all of them."""
     if step == 1:
         return track
-    after = np.minimum(np.arange(frames) // step + 1, len(track) - 1)
-    share = (np.arange(frames) % step / step)[:, None, None]
     before = np.arange(frames) // step
+    after = np.minimum(before + 1, len(track) - 1)
+    share = (np.arange(frames) % step / step)[:, None, None]
     moved = track[before] + share * (track[after] - track[before])
     return np.where(share == 0, track[before], moved)
 

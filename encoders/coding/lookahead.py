@@ -70,11 +70,10 @@ class Lookahead(GroupCoder):
         self._pool = ThreadPoolExecutor(1 if config.low_memory else _AT_ONCE)
         self._distortion = config.distortion()
         self._extractor = extraction.ScaffoldExtractor(config, self._distortion, self._pool)
-        find = config.face_points(self._distortion)
-        given = config.header.geometry, self._distortion
-        self._is_rough = config.effort.is_rough
-        faces = partial(FaceRdo, *given, pool=self._pool, is_rough=self._is_rough)
-        self._faces = None if find is None else faces(find=find)
+        self._faces: FaceRdo | None = None
+        if find := config.face_points(self._distortion):
+            given = config.header.geometry, self._distortion, find, self._pool
+            self._faces = FaceRdo(*given, is_rough=config.effort.is_rough)
         is_guided = GUIDE.name in config.header.tools
         self._restorer = RestorerNetwork(low_memory=config.low_memory) if is_guided else None
         self._planner, self._packer = GroupPlanner(config), Packer(config)
@@ -263,7 +262,7 @@ class Lookahead(GroupCoder):
         def views(made: PackedGroup) -> list[extraction.RenderedInterval]:
             sources = list(chain(*(known if made.keys is keys else sources_of(made.keys))))
             given = sources, self._before, made.intervals
-            return list(extraction.rendered_intervals(*given, quick=self._is_rough))
+            return list(extraction.rendered_intervals(*given, quick=self._config.effort.is_rough))
 
         # Where a rate is to be met lambda steps widely: what bits save at this rate is nearer.
         distortion = sum(one.probe.distortion for one in planned)
