@@ -277,6 +277,7 @@ def test_one_codec_alone_has_points_and_tables(whole: Path) -> None:
     assert all(0 < row["bpp"] < row["kbit/s"] for row in rows)
     told = run_gsvc("bench", "compare", whole, whole / "summary.csv").stdout
     assert b"## Settings that differ\n\nNone." in told and b"## Only in one\n\nNone." in told
+    assert re.search(rb"(\d+) of \1 streams that both have are the same", told)
 
 
 def test_any_codec_is_an_anchor(clips: Path, tmp_path: Path) -> None:

@@ -149,9 +149,9 @@ def test_code_that_was_shown_to_make_the_same_bytes_keeps_the_hash(
     monkeypatch.setattr(hashes, "code_hash", hash_now)
     page = tmp_path / "summary.md"
     page.write_text(f"| gsvc | codec |  gsvc 0.1.0 {own_hash()}-c5ae38f9-999b59a9, av 18 |")
-    assert "was not shown to give its bytes" in next(hashes.measured_by(page))
+    assert "was not shown to give the same bytes" in next(hashes.measured_by(page))
     hashes.SAME_BYTES.write_text(json.dumps({"code": own_hash(), "as": own_hash()}))
-    assert "gives its bytes" in next(hashes.measured_by(page))
+    assert "gives the same bytes" in next(hashes.measured_by(page))
     hashes.SAME_BYTES.write_text(json.dumps({"code": "another", "as": "the older"}))
     assert hash_now() == own_hash()
 

@@ -41,8 +41,8 @@ def measured_by(run: str | Path) -> Iterator[str]:
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
     if named := re.search(r"\| +gsvc [\d.]+ ([0-9a-f]{16})-", text):
         shown = "gives" if named[1] == code_hash() else "was not shown to give"
-        same = f"this code ({own_hash()}) {shown} its bytes (tools/packaged_streams.py)"
-        yield f"gsvc's code {named[1]} was measured; {same}."
+        same = f"this code ({own_hash()}) {shown} the same bytes (tools/packaged_streams.py)"
+        yield f"gsvc's streams are those of its code {named[1]}; {same}."
 
 
 def own_hash() -> str:

@@ -1,6 +1,7 @@
 """Two runs compared: which settings and results differ, and which run needs fewer bits."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,25 +21,20 @@ def compare_runs(a: str | Path, b: str | Path) -> tuple[list[str], list[Table]]:
     """Run B against run A: what to know first, and tables.
 
     They have BD-rates of B against A, the differences of cells matched by clip, codec, settings
-    and way to decode, settings and versions that differ, and what only one of the runs has. A run
-    may be its summary.csv (`load_kept`). Raises InputError for what is no run.
+    and way to decode, settings and versions that differ, and how many points of a codec only one of
+    the runs has. A run may be its summary.csv (`load_kept`). Raises InputError for what is none.
     """
     first, second = load_kept(a), load_kept(b)
     left, right = (summarise(run.settings, run.cells) for run in (first, second))
     rows = {"A": _by_identity(left), "B": _by_identity(right)}
     metrics = [m.name for m in left.metrics if m.name in {other.name for other in right.metrics}]
-    lone = [
-        [run, ", ".join(filter(None, one))]
-        for run, other in (("A", "B"), ("B", "A"))
-        for one in rows[run]
-        if one not in rows[other]
-    ]
     failed = [
         [run, f"{f.clip}, {f.codec}, {f.settings}", f.error]
         for run, summary in (("A", left), ("B", right))
         for f in summary.failed
     ]
     told = [f"{run}: {'. '.join((str(p), *measured_by(p)))}" for run, p in (("A", a), ("B", b))]
+    told += _streams_told(rows["A"], rows["B"])
     if len({run.settings["stride"] for run in (first, second) if "stride" in run.settings}) > 1:
         told.append("The strides differ: scores are means over different frames.")
     for clip, frames in left.frames.items():
@@ -49,7 +45,7 @@ def compare_runs(a: str | Path, b: str | Path) -> tuple[list[str], list[Table]]:
         _cells(rows["A"], rows["B"], metrics),
         Table("Failed", "", ["run", "cell", "why"], failed),
         _settings(first.settings, second.settings),
-        Table("Only in one", "", ["run", "cell"], lone),
+        _only_in_one(rows),
     ]
 
 
@@ -94,6 +90,24 @@ def _by_identity(summary: Summary) -> _Rows:
     return rows
 
 
+def _streams_told(left: _Rows, right: _Rows) -> list[str]:
+    """How many streams are the same, those that are decoded in several ways counted once."""
+    both = {
+        identity[:3]: row.stream_sha256 == right[identity].stream_sha256
+        for identity, row in left.items()
+        if identity in right
+    }
+    told = f"{sum(both.values())} of {len(both)} streams that both have are the same."
+    return [told] if both else []
+
+
+def _only_in_one(rows: Mapping[str, _Rows]) -> Table:
+    others = (("A", rows["A"].keys() - rows["B"]), ("B", rows["B"].keys() - rows["A"]))
+    found = Counter((run, codec) for run, lone in others for _, codec, *_ in lone)
+    told = [[run, codec, str(count)] for (run, codec), count in sorted(found.items())]
+    return Table("Only in one", "", ["run", "codec", "points"], told)
+
+
 def _cells(left: _Rows, right: _Rows, metrics: Sequence[str]) -> Table:
     rows = []
     for identity, row in left.items():
@@ -106,7 +120,8 @@ def _cells(left: _Rows, right: _Rows, metrics: Sequence[str]) -> Table:
             told.append(_change(row.encode_ratio, other.encode_ratio, 2))
             rows.append([*told, _change(row.decode_ratio, other.decode_ratio, 2)])
     header = ["cell", "bits, %", "pictures", *metrics, "encode ratio", "decode ratio"]
-    return Table("Cells in both", "B less A.", header, rows)
+    note = "B less A. Pictures of one stream may differ by rounding between processors."
+    return Table("Cells in both", note, header, rows)
 
 
 def _bd_rates(
