@@ -107,7 +107,7 @@ def test_figures_by_other_metrics_are_those_of_their_run() -> None:
             assert float(value.split()[0]) == mean, name
 
 
-ANCHORS = {"SVT-AV1": "svtav1", "x265": "x265", "x264": "x264"}
+ANCHORS = {"SVT-AV1": "svtav1", "VVenC": "vvenc", "x265": "x265", "x264": "x264"}
 
 
 def at_rates(judge: str, anchor: str) -> list[float]:
