@@ -22,7 +22,7 @@ from gsvc.eval.compute import count_flops
 from gsvc.eval.late_loading import CodecFacts, torch
 
 prior_drawings = Late("gsvc.decoders.keyframes.priors.prior_drawings")
-AV1_FAMILY = "AV1, all that one can do"
+AV1_FAMILY = "AV1, all curves"
 """The joint hull of SVT-AV1 and of what can be done before and after it."""
 _VISUAL, _FLATTER = "-vq", "-qsc"
 _PRESET = re.compile(f"(-?[0-9]+)({_VISUAL})?({_FLATTER})?")
