@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gsvc.eval.layout import markdown
-from gsvc.eval.summary.bd_rate import bd_rate, lower_hull
+from gsvc.eval.summary.bd_rate import bd_rate, lower_hull, pooled_rate
 from gsvc.eval.summary.rate_tables import fixed_rate_table, headline_gaps, headline_table
 from gsvc.eval.summary.summarise import curves_by_metric, load_kept, summarise
 from gsvc.eval.summary.write import costs_table
@@ -164,7 +164,7 @@ def test_the_readme_names_what_is_left_against_av1_with_interpolation() -> None:
     run = load_kept(ROOT / "eval/results/whole")
     summary = summarise(run.settings, run.cells)
     text = " ".join((ROOT / "README.md").read_text().split())
-    told = re.search(r"halve the frame rate and interpolate \| -(\d+) % \| -(\d+) %", text)
+    told = re.search(r"of the frames and interpolate \| (.*?) \| (.*?) \|", text)
     assert told
     for curves, share in zip(
         curves_by_metric(run.cells, summary.metrics, summary.codecs).values(),
@@ -176,10 +176,11 @@ def test_the_readme_names_what_is_left_against_av1_with_interpolation() -> None:
         rates = []
         for clip in summary.frames:
             joint = lower_hull([point for name in names for point in hulls[clip, name]])
-            found = bd_rate(joint, hulls[clip, "gsvc, steps 1"]).pchip
-            assert found is not None
-            rates.append(np.log1p(found / 100))
-        assert float(share) == pytest.approx(-100 * np.expm1(np.mean(rates)), abs=HALF)
+            rates.append(bd_rate(joint, hulls[clip, "gsvc, steps 1"]).pchip)
+        found = pooled_rate(rates)
+        assert found is not None
+        shown = [float(number) for number in re.findall(r"[+-]\d+", share)]
+        assert shown == pytest.approx([found.mean, found.low, found.high], abs=HALF)
 
 
 def test_smaller_pictures_of_av1_only_lower_its_least_rate() -> None:
@@ -226,7 +227,7 @@ def test_rows_of_different_clips_and_little_overlap_are_told_with_the_headline()
     assert "vp9 lacks city by cvvdp, city by st_lpips_vgg" in different and "gsvc" not in different
     lower, _, higher = little.partition(" Add rates below ")[2].partition("; above ")
     assert "gsvc (level 0)" in lower and "x264 (crf 40, scale 1)" in higher
-    assert "x264 (5 of 10, least 36 %)" in little and "svtav1+dis, svtav1+rife" in few
+    assert "x264 (5 of 10, least 36 %)" in little and "svtav1+rife" in few
     for judge, told in zip(JUDGES.values(), slideshow, strict=True):
         assert f"by {judge} a slideshow wins" in told
 

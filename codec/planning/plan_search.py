@@ -31,14 +31,7 @@ from gsvc.codec.planning.budgets import (
 from gsvc.codec.planning.machine_profile import WAYS, Profile, Way, known_profile
 from gsvc.codec.planning.prediction import PlanSettings, Prediction, Predictor, Range, own_numbers
 from gsvc.codec.planning.video_trial import Judge, trial_of, try_video
-from gsvc.encoders.tuning import (
-    DEFAULT_PRESET,
-    FILE_GOP,
-    LIVE_GOP,
-    PRESETS,
-    shape_for,
-    shape_instead,
-)
+from gsvc.encoders import tuning
 
 _RATES = 33
 _RARER = 3.0
@@ -204,11 +197,11 @@ class BudgetPlanner:
                 share = self.model.predict(self._plain(low)).bitrate.high / low
             rates.append(min(high, self._link.pictures(budgets.bandwidth) / share))
             low /= _RARER if budgets.is_live else 1
-        gop = FILE_GOP if budgets.memory is budgets.latency is None else LIVE_GOP
+        gop = tuning.FILE_GOP if budgets.memory is budgets.latency is None else tuning.LIVE_GOP
         # The same stream in less memory, for more time: only where memory has a limit.
         is_short = budgets.memory is not None and not self.model.trial.low_delay
         found = []
-        for rate, preset, spares in product(rates, PRESETS, (False, True)[: 1 + is_short]):
+        for rate, preset, spares in product(rates, tuning.PRESETS, (False, True)[: 1 + is_short]):
             for name in self.model.ways_at(float(rate)) if rate >= low else ():
                 plain = self._plain(float(rate))
                 settings = replace(plain, preset=preset, way=WAYS[name], low_memory=spares, gop=gop)
@@ -331,7 +324,7 @@ class BudgetPlanner:
             room, own = max(0.0, link.pictures(total)), (trial.width, trial.height, trial.rate)
             if not link.is_live:
                 yield ", or --size auto"
-            elif shape := shape_for(room, *own, is_asked=True):
+            elif shape := tuning.shape_for(room, *own, is_asked=True):
                 yield ", or --size {} --fps {:.3g}".format(*shape)
             yield ", or a file in pieces (gsvc encode --packets)" * link.is_live
         if total and link.beside:
@@ -424,8 +417,8 @@ def planner_for(
 
     model = model_of(budgets.is_live)
     if not budgets.is_live and budgets.memory is not None:
-        plain = PlanSettings(model.rates[0], DEFAULT_PRESET, False, Way(), low_memory=True)
-        needs = (model.predict(replace(plain, preset=name)).encode_memory.high for name in PRESETS)
+        plain = PlanSettings(model.rates[0], tuning.DEFAULT_PRESET, False, Way(), low_memory=True)
+        needs = (model.predict(replace(plain, preset=n)).encode_memory.high for n in tuning.PRESETS)
         if min(needs) > budgets.memory:
             model = model_of(True)
     return BudgetPlanner(model, joules_per_bit, link)
@@ -470,7 +463,7 @@ def _told(settings: PlanSettings, link: LinkLoad) -> dict[str, str]:
     if not link.is_live:
         switches = {"--low-delay": settings.low_delay, "--low-memory": settings.low_memory}
         told |= {name: "" for name, is_on in switches.items() if is_on}
-        if not settings.low_delay and settings.gop != FILE_GOP:
+        if not settings.low_delay and settings.gop != tuning.FILE_GOP:
             told["--gop"] = f"{settings.gop:g}"
     return told
 
@@ -578,7 +571,7 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
             f"this machine encodes only {pictures / 1000:.2f} kbit/s of pictures in real time, of "
             f"{plan.real_time.by / 1000:.2f}: end its other work, or take a smaller --size"
         )
-    elif found := shape_instead(pictures, *plan.size, plan.frame_rate):
+    elif found := tuning.shape_instead(pictures, *plan.size, plan.frame_rate):
         yield "{}: plan with --size {} --fps {:.3g}".format(*found)
     lost = "a lost packet" if link.one_way is None else "waiting for copies or parity"
     yield f"{told}; {lost} adds {link.wait:g} s (--wait) to the playout delay"
@@ -590,7 +583,7 @@ def _live_lines(source: str, plan: BudgetPlan) -> Iterator[str]:
         copies = link.one_way * pictures / 1000
         told = f"one way: {copies:.2f} kbit/s of copies and parity for {100 * link.loss:g} % loss"
         most = "" if "--gop" in link.arguments else " to 12"
-        yield f"{told} (--loss), and an intra picture every {LIVE_GOP:g}{most} s"
+        yield f"{told} (--loss), and an intra picture every {tuning.LIVE_GOP:g}{most} s"
     if link.most is not None and pictures < FACES and not is_hurried:
         how = pieces_command(source, plan.duration * link.most, link.loss, link.part)
         told = f"below {FACES / 1000:g} kbit/s of pictures the first stands for {link.intra:.2g} s,"
