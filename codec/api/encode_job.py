@@ -85,6 +85,20 @@ class EncodeJob:
             listens=self.sound and places.opens_once(self.source),
         )
 
+    def look(self) -> VideoReader:
+        """The pictures, to look at: closed if a file's, else those that `open` gives next."""
+        video = self.open()
+        if self.is_file:
+            video.close()
+        else:
+            self.opened = video
+        return video
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the source can be opened again and again."""
+        return places.is_glob(self.source) or os.path.isfile(self.source)
+
     @cached_property
     def seconds(self) -> Fraction:
         """Seconds; decodes the video once if the container has none. Raises InputError if empty."""
@@ -246,16 +260,10 @@ def suited(
         raise ConfigError(f"size {job.size!r}: write 288, 512x288, auto or source")
     if is_asked and bitrate is None:
         raise ConfigError('size="auto" follows from a rate: give one, or a target size')
-    is_file = places.is_glob(job.source) or os.path.isfile(job.source)  # no camera is opened twice
-    if bitrate is None or not (is_asked or (is_file and job.size is None)):
+    if bitrate is None or not (is_asked or (job.is_file and job.size is None)):
         return job
-    video = job.open()
-    form = video.format
-    if is_file:
-        video.close()
-    else:
-        job = replace(job, opened=video)
-    if is_file and job.is_still:
+    form = job.look().format
+    if job.is_file and job.is_still:
         return _suited_still(job, form, bitrate / float(form.frame_rate), is_asked=is_asked)
     own = form.width, form.height, float(form.frame_rate)
     part, least = _BESIDE_SOUND

@@ -174,12 +174,7 @@ def _suited(options: Namespace, wire: WireSettings) -> encode_job.EncodeJob:
     sound = 0.0
     if options.total_bitrate is not None:
         if options.audio == "opus":
-            video = job.open()
-            sound = _least_sound(options, has_any=video.has_sound)
-            if Path(options.source).is_file():
-                video.close()
-            else:  # no camera is opened twice
-                job.opened = video
+            sound = _least_sound(options, has_any=job.look().has_sound)
         rate = link_rate.pictures_within(options.total_bitrate, sound, wire)
     if rate is not None and rate < _THIN and options.size is None:
         job = replace(job, size=encode_job.AUTO_SIZE)
